@@ -1,0 +1,176 @@
+"""The interfaces a catalog implements: a small core, and one Protocol per capability.
+
+Names match without regard to case and keep their spelling. Every method may be called from
+several threads at once. Methods raise the errors of `jetbridge.errors`; anything else reaches the
+client as INTERNAL with a trace id. A `Table` is a handle on the table as it was when it was
+loaded: its `info` and `scan` never change, however often the table is written afterwards.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from jetbridge.catalog.alterations import Alteration
+from jetbridge.catalog.values import (
+    AsOf,
+    CatalogVersion,
+    CreateTable,
+    DMLOptions,
+    DMLResult,
+    Scan,
+    SchemaInfo,
+    TableInfo,
+)
+
+
+@runtime_checkable
+class Table(Protocol):
+    def info(self) -> TableInfo:
+        """Name, columns, constraints and version; cheap, called for every statement."""
+
+    def scan(self, request: Scan) -> Iterable[pa.RecordBatch]:
+        """The rows, as batches of exactly `request.columns` with the types of `info().schema`.
+
+        Reading is lazy: the caller may stop early and closes the iterator if it has `close`.
+        """
+
+
+@runtime_checkable
+class Schema(Protocol):
+    def info(self) -> SchemaInfo:
+        """Name, comment and tags."""
+
+    def list_tables(self) -> Sequence[Table]:
+        """All tables, by name."""
+
+    def load_table(self, name: str) -> Table:
+        """The table as it is now; raises NotFound."""
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    def list_schemas(self) -> Sequence[Schema]:
+        """All schemas, by name."""
+
+    def load_schema(self, name: str) -> Schema:
+        """Raises NotFound."""
+
+    def version(self) -> CatalogVersion:
+        """Rises with every DDL statement; cheap, called for every statement."""
+
+
+@runtime_checkable
+class CanSnapshot(Protocol):
+    """A catalog whose tables can all be read as of one moment."""
+
+    def snapshot(self) -> Catalog:
+        """All schemas and tables as they are now, for the reads of one transaction.
+
+        Its tables take writes too, if the live ones do: such a write goes to the live table, and
+        raises Conflict for a row that was changed after the snapshot.
+        """
+
+
+@runtime_checkable
+class CanCreateSchemas(Protocol):
+    """A catalog that takes CREATE SCHEMA and DROP SCHEMA."""
+
+    def create_schema(self, info: SchemaInfo) -> Schema:
+        """Raises AlreadyExists."""
+
+    def drop_schema(self, name: str) -> None:
+        """Raises NotFound, and FailedPrecondition while the schema has tables."""
+
+
+@runtime_checkable
+class CanCreateTables(Protocol):
+    """A schema that takes CREATE TABLE and DROP TABLE."""
+
+    def create_table(self, request: CreateTable) -> Table:
+        """The new table, or with IGNORE the one that is there; REPLACE swaps it in one step.
+
+        Raises AlreadyExists, and BadRequest for a column or constraint it cannot take.
+        """
+
+    def drop_table(self, name: str) -> None:
+        """Raises NotFound."""
+
+
+@runtime_checkable
+class CanAlter(Protocol):
+    """A table that takes ALTER TABLE."""
+
+    def alter(self, change: Alteration) -> Table:
+        """Makes the change wholly or not at all; answers the table as it is afterwards.
+
+        Raises NotFound, AlreadyExists, BadRequest, FailedPrecondition where a value does not
+        survive, and NotSupported for a kind of change it does not know.
+        """
+
+
+Write = Callable[[pa.RecordBatch], DMLResult]
+
+
+@runtime_checkable
+class CanInsert(Protocol):
+    """A table that takes INSERT."""
+
+    def inserting(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        """One statement: each write takes the columns by name and stages them.
+
+        A clean exit publishes all rows at once; an exception leaves the table as it was.
+        A column that is not sent gets its default, or NULL. Values are cast to the column's
+        type; a value that does not fit raises BadRequest with its row and column.
+        With RETURNING each write answers its rows as they will be stored, in order: all visible
+        columns, then `rowid`. Raises ConstraintViolation and DuplicateKey, at the latest on exit.
+        """
+
+
+@runtime_checkable
+class CanUpdate(Protocol):
+    """A table whose rows can be changed by row id."""
+
+    def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        """One statement: each write takes the new values by name, and `rowid`.
+
+        As `inserting`; a row that was changed or deleted by someone else after this handle was
+        loaded raises Conflict, and nothing is applied. A row id that comes twice: the last wins.
+        With RETURNING each write answers the columns it was sent, in the order it was sent.
+        """
+
+
+@runtime_checkable
+class CanDelete(Protocol):
+    """A table whose rows can be deleted by row id."""
+
+    def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        """One statement: each write takes one column, `rowid`. As `updating`.
+
+        With RETURNING each write answers the deleted rows: all visible columns, then `rowid`.
+        """
+
+
+@runtime_checkable
+class CanTravel(Protocol):
+    """A table that keeps its past."""
+
+    def at(self, point: AsOf) -> Table:
+        """The table as it was, to be read; raises NotFound with the oldest version kept."""
+
+
+@runtime_checkable
+class CanSplit(Protocol):
+    """A table that can be read in parts at the same time."""
+
+    def split(self, request: Scan) -> Sequence[str]:
+        """Names of parts that together hold every row once, for `Scan.part`; at least one."""
+
+
+@runtime_checkable
+class CanCount(Protocol):
+    """A table that knows its size; used for progress and for the planner of the client."""
+
+    def count_rows(self) -> int:
+        """The number of rows, without reading them."""
