@@ -1,0 +1,125 @@
+"""ALTER TABLE: each action is one row of a table, from its message to the change it asks for."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jetbridge.catalog import (
+    AddColumn,
+    AddField,
+    Alteration,
+    CanAlter,
+    ChangeType,
+    DropNotNull,
+    RemoveColumn,
+    RemoveField,
+    RenameColumn,
+    RenameField,
+    RenameTable,
+    SetDefault,
+    SetNotNull,
+    Table,
+)
+from jetbridge.errors import NotFound, NotSupported
+from jetbridge.service.calls import Call, Served
+from jetbridge.service.do_action.registry import Services, action
+from jetbridge.wire.constraints import parse_constraint
+from jetbridge.wire.messages import ddl as m
+from jetbridge.wire.schemas import read_single_field
+
+_CHANGES: dict[str, tuple[type[m.AlterTable], Callable[[Any], Alteration], str]] = {
+    "add_column": (
+        m.AddColumn,
+        lambda r: AddColumn(_field(r, "add_column"), r.if_column_not_exists),
+        "Adds a column",
+    ),
+    "remove_column": (
+        m.RemoveColumn,
+        lambda r: RemoveColumn(r.removed_column, r.if_column_exists, r.cascade),
+        "Removes a column",
+    ),
+    "rename_column": (
+        m.RenameColumn,
+        lambda r: RenameColumn(r.old_name, r.new_name),
+        "Renames a column",
+    ),
+    "rename_table": (
+        m.RenameTable,
+        lambda r: RenameTable(r.new_table_name),
+        "Renames a table",
+    ),
+    "set_default": (
+        m.SetDefault,
+        lambda r: SetDefault(r.column_name, r.expression),
+        "Sets the default of a column",
+    ),
+    "change_column_type": (
+        m.ChangeColumnType,
+        lambda r: ChangeType(_field(r, "change_column_type"), r.expression),
+        "Changes the type of a column",
+    ),
+    "set_not_null": (
+        m.ColumnOnly,
+        lambda r: SetNotNull(r.column_name),
+        "Forbids NULL in a column",
+    ),
+    "drop_not_null": (
+        m.ColumnOnly,
+        lambda r: DropNotNull(r.column_name),
+        "Allows NULL in a column",
+    ),
+    "add_constraint": (
+        m.AddConstraint,
+        lambda r: parse_constraint(r.constraint),
+        "Adds a CHECK or UNIQUE constraint",
+    ),
+    "add_field": (
+        m.AddField,
+        lambda r: AddField(tuple(r.column_path), _field(r, "add_field"), r.if_field_not_exists),
+        "Adds a field to a STRUCT column",
+    ),
+    "remove_field": (
+        m.RemoveField,
+        lambda r: RemoveField(tuple(r.column_path), r.if_column_exists, r.cascade),
+        "Removes a field of a STRUCT column",
+    ),
+    "rename_field": (
+        m.RenameField,
+        lambda r: RenameField(tuple(r.column_path), r.new_name),
+        "Renames a field of a STRUCT column",
+    ),
+}
+
+
+def _register(name: str, message: type[m.AlterTable], to_change: Any, description: str) -> None:
+    def handler(request: m.AlterTable, call: Call, services: Services) -> Iterator[bytes]:
+        change = to_change(request)
+        served = call.catalog(request.catalog)
+        found = _load(served, request)
+        if found is None:
+            return
+        schema, table = found
+        if not isinstance(table, CanAlter):
+            raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
+        altered = table.alter(change)
+        yield services.flights.table(served, schema, altered).SerializeToString()
+
+    handler.__doc__ = f"{description}; answers the FlightInfo of the table as it then is."
+    action(name, message)(handler)
+
+
+def _load(served: Served, request: m.AlterTable) -> tuple[str, Table] | None:
+    try:
+        schema = served.catalog.load_schema(request.schema)
+        return schema.info().name, schema.load_table(request.name)
+    except NotFound:
+        if request.ignore_not_found:
+            return None
+        raise
+
+
+def _field(request: Any, what: str) -> Any:
+    return read_single_field(request.column_schema, f"{what}: column_schema")
+
+
+for _name, _change in _CHANGES.items():
+    _register(_name, *_change)

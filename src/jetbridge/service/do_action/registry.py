@@ -1,0 +1,86 @@
+"""The actions by name: each decodes its own body and yields the bodies of its results."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from jetbridge.errors import NotSupported
+from jetbridge.service.calls import Call
+from jetbridge.service.flights import Flights
+from jetbridge.service.locate import Locator
+from jetbridge.service.transactions import Transactions
+from jetbridge.wire.codec import decode
+from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class Services:
+    """What actions work with."""
+
+    flights: Flights
+    locator: Locator
+    transactions: Transactions
+
+
+Handler = Callable[[Any, Call, Services], Iterator[bytes]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    message: type[msgspec.Struct]
+    handler: Handler
+    description: str
+
+
+_ACTIONS: dict[str, Registered] = {}
+
+
+def action(
+    name: str, message: type[M]
+) -> Callable[[Callable[[M, Call, Services], Iterator[bytes]]], Handler]:
+    """Registers a handler; its docstring is what ListActions says of it."""
+
+    def register(handler: Callable[[M, Call, Services], Iterator[bytes]]) -> Handler:
+        if name in _ACTIONS:
+            raise ValueError(f"action {name!r} is registered twice")
+        _ACTIONS[name] = Registered(message, handler, (handler.__doc__ or "").strip())
+        return handler
+
+    return register
+
+
+# An action of the server's owner: the body as it came, to the bodies of the results.
+OwnAction = Callable[[bytes], Iterable[bytes]]
+
+
+@dataclass(frozen=True)
+class DoAction:
+    services: Services
+    own: Mapping[str, OwnAction]
+
+    def __call__(self, request: Action, call: Call) -> Iterator[Result]:
+        registered = _ACTIONS.get(request.type)
+        if registered is None:
+            yield from self._own(request)
+            return
+        message = decode(registered.message, request.body, request.type)
+        for body in registered.handler(message, call, self.services):
+            yield Result(body=body)
+
+    def _own(self, request: Action) -> Iterator[Result]:
+        if request.type not in self.own:
+            raise NotSupported(
+                f"there is no action {request.type[:100]!r}; ListActions names those there are"
+            )
+        for body in self.own[request.type](request.body):
+            yield Result(body=body)
+
+    def list_actions(self, request: Empty, call: Call) -> Iterator[ActionType]:
+        for name, registered in sorted(_ACTIONS.items()):
+            yield ActionType(type=name, description=registered.description)
+        for name, own in sorted(self.own.items()):
+            yield ActionType(type=name, description=(own.__doc__ or "").strip())

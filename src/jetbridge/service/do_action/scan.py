@@ -1,0 +1,82 @@
+"""Actions that prepare a scan: endpoints, and flight_info for time travel."""
+
+from collections.abc import Iterator
+
+from jetbridge.catalog import CanSplit, Scan
+from jetbridge.service.calls import Call
+from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.locate import read_point
+from jetbridge.service.scans import read_column_ids
+from jetbridge.wire.codec import encode
+from jetbridge.wire.filters import parse_filters
+from jetbridge.wire.messages import scan as messages
+from jetbridge.wire.sealing import Ticket, read_descriptor
+
+
+@action("endpoints", messages.Endpoints)
+def endpoints(request: messages.Endpoints, call: Call, services: Services) -> Iterator[bytes]:
+    """Where to read the rows of a scan: one endpoint per part."""
+    asked = request.parameters
+    if asked.table_function_parameters:
+        yield encode([_function_endpoint(request, call, services)])
+        return
+    point = read_point(asked.at_unit, asked.at_value)
+    located = services.locator.to_read(call, read_descriptor(request.descriptor), point)
+    info = located.table.info()
+    columns = read_column_ids(info, asked.column_ids)
+    scan = Scan(None if columns is None else tuple(columns), parse_filters(asked.json_filters))
+    parts = located.table.split(scan) if isinstance(located.table, CanSplit) else (None,)
+    tickets = (
+        Ticket(
+            located.served.name,
+            located.name.schema,
+            info.name,
+            version=info.version,
+            columns=columns,
+            filters=asked.json_filters,
+            part=part,
+            parts=len(parts),
+            at_unit=asked.at_unit,
+            at_value=asked.at_value,
+        )
+        for part in parts
+    )
+    yield encode([services.flights.endpoint(t).SerializeToString() for t in tickets])
+
+
+def _function_endpoint(request: messages.Endpoints, call: Call, services: Services) -> bytes:
+    asked = request.parameters
+    served, name = services.locator.name(call, read_descriptor(request.descriptor))
+    parse_filters(asked.json_filters)
+    ticket = Ticket(
+        served.name,
+        name.schema,
+        name.name,
+        kind="table_function",
+        filters=asked.json_filters,
+        parameters=asked.table_function_parameters,
+    )
+    return services.flights.endpoint(ticket).SerializeToString()
+
+
+@action("flight_info", messages.FlightInfo)
+def flight_info(request: messages.FlightInfo, call: Call, services: Services) -> Iterator[bytes]:
+    """A table as it is, or as it was AT a version or time; answers its FlightInfo."""
+    descriptor = read_descriptor(request.descriptor)
+    point = read_point(request.at_unit, request.at_value)
+    located = services.locator.to_read(call, descriptor, point)
+    schema = located.served.catalog.load_schema(located.name.schema).info().name
+    info = services.flights.table(
+        located.served,
+        schema,
+        located.table,
+        descriptor=descriptor,  # the client refuses any but the one it sent
+        ticket=Ticket(
+            located.served.name,
+            schema,
+            located.name.name,
+            at_unit=request.at_unit,
+            at_value=request.at_value,
+        ),
+    )
+    yield info.SerializeToString()

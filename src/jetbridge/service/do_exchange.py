@@ -1,0 +1,232 @@
+"""DoExchange: one DML statement, or one use of a function.
+
+The server's schema goes out before the first batch arrives: the client waits for it. Nothing is
+published before the client has half-closed; a stream that breaks leaves the table as it was.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.catalog import (
+    ROWID,
+    CanDelete,
+    CanInsert,
+    CanUpdate,
+    DMLOptions,
+    ScalarFunction,
+    TableInfo,
+    TableInOutFunction,
+    Write,
+)
+from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, Unavailable
+from jetbridge.service.admission import Gate
+from jetbridge.service.calls import Call, Served
+from jetbridge.service.functions import call_in_out, call_scalar, find_function
+from jetbridge.service.locate import Located, Locator
+from jetbridge.service.scans import conform
+from jetbridge.service.settings import Limits
+from jetbridge.wire.codec import encode
+from jetbridge.wire.flight_data import (
+    BatchDecoder,
+    FlightData,
+    encode_batch,
+    encode_metadata,
+    encode_schema,
+    split,
+)
+from jetbridge.wire.schemas import rowid_field, wire_schema
+from jetbridge.wire.sealing import ObjectName, read_descriptor
+
+# Batches are decoded when this much has come: reading them one by one costs twice as much.
+_DECODE_BYTES = 2 * 1024 * 1024
+
+_STATEMENTS: dict[str, tuple[type, str]] = {
+    "insert": (CanInsert, "inserting"),
+    "update": (CanUpdate, "updating"),
+    "delete": (CanDelete, "deleting"),
+}
+
+_FUNCTIONS = ("scalar_function", "table_function_in_out")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The first messages of an exchange: whom it is for and what will be sent."""
+
+    descriptor: bytes
+    decoder: BatchDecoder
+    metadata: bytes = b""
+
+
+@dataclass(frozen=True)
+class DoExchange:
+    locator: Locator
+    gate: Gate
+    limits: Limits
+
+    def __call__(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
+        operation = call.headers.get("airport-operation", "")
+        if operation not in (*_STATEMENTS, *_FUNCTIONS):
+            known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
+            raise BadRequest(f"airport-operation must be one of {known}, not {operation!r}")
+        with self.gate.entered():
+            opening = read_opening(requests)
+            descriptor = read_descriptor(opening.descriptor)
+            if operation in _FUNCTIONS:
+                served, name = self.locator.name(call, descriptor)
+                yield from _call(operation, served, name, opening, requests)
+                return
+            located = self.locator.to_write(call, descriptor)
+            yield from self._statement(operation, located, opening.decoder, requests, call)
+
+    def _statement(
+        self,
+        operation: str,
+        located: Located,
+        decoder: BatchDecoder,
+        requests: Iterator[bytes],
+        call: Call,
+    ) -> Iterator[bytes]:
+        info = located.table.info()
+        _check_columns(operation, located, decoder.schema)
+        options = DMLOptions(
+            returning=call.headers.get("return-chunks") == "1",
+            returning_columns=tuple(decoder.schema.names),
+        )
+        start = _starter(operation, located)
+        reply = _reply_schema(operation, info, decoder.schema, options)
+        yield encode_schema(reply)
+        with start(options) as write:
+            if options.returning:
+                total = yield from self._write_and_answer(requests, decoder, write, reply)
+            else:
+                total = self._write(requests, decoder, write)
+            confirm_half_close(requests, call)
+        name = located.name
+        located.transaction.move_pin(located.served.catalog, name.schema, name.name)
+        yield encode_metadata(encode({"total_changed": total}))
+
+    def _write(self, requests: Iterator[bytes], decoder: BatchDecoder, write: Write) -> int:
+        total = 0
+        for data in self._messages(requests):
+            decoder.feed(data)
+            if decoder.pending_bytes >= _DECODE_BYTES:
+                total += self._write_pending(decoder, write)
+        return total + self._write_pending(decoder, write)
+
+    def _write_pending(self, decoder: BatchDecoder, write: Write) -> int:
+        return sum(write(self._checked(batch)).affected_rows for batch in decoder.flush())
+
+    def _write_and_answer(
+        self, requests: Iterator[bytes], decoder: BatchDecoder, write: Write, reply: pa.Schema
+    ) -> Generator[bytes, None, int]:
+        total = 0
+        for data in self._messages(requests):
+            decoder.feed(data)
+            for batch in decoder.flush():
+                result = write(self._checked(batch))
+                total += result.affected_rows
+                rows = result.returning_data
+                if rows is None:
+                    raise TypeError("a write with RETURNING answered no rows")
+                yield encode_batch(conform(rows, reply))
+        return total
+
+    def _messages(self, requests: Iterator[bytes]) -> Iterator[FlightData]:
+        staged = 0
+        for message in requests:
+            staged += len(message)
+            if staged > self.limits.staged_bytes:
+                raise LimitExceeded(
+                    f"the statement sent more than {self.limits.staged_bytes} bytes, the most "
+                    "this server stages; split it, or raise limits.staged_bytes"
+                )
+            data = split(message)
+            if data.header is not None:
+                yield data
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows > self.limits.batch_rows:
+            raise LimitExceeded(
+                f"a batch of {batch.num_rows} rows is over limits.batch_rows "
+                f"({self.limits.batch_rows}); send smaller batches"
+            )
+        return batch
+
+
+def _call(
+    operation: str, served: Served, name: ObjectName, opening: Opening, requests: Iterator[bytes]
+) -> Iterator[bytes]:
+    if operation == "scalar_function":
+        scalar: ScalarFunction = find_function(served, name, ScalarFunction)
+        return call_scalar(scalar, opening.decoder, requests)
+    in_out: TableInOutFunction = find_function(served, name, TableInOutFunction)
+    return call_in_out(in_out, opening.decoder, opening.metadata, requests)
+
+
+def read_opening(requests: Iterator[bytes]) -> Opening:
+    """The client sends the descriptor alone, then again with the schema; others send one."""
+    descriptor = metadata = b""
+    for message in requests:
+        data = split(message)
+        if data.descriptor is not None:
+            descriptor = bytes(data.descriptor)
+        if data.app_metadata is not None:
+            metadata = bytes(data.app_metadata)
+        if data.header is not None:
+            return Opening(descriptor, BatchDecoder(data.header), metadata)
+    raise BadRequest("the exchange ended before an Arrow schema was sent")
+
+
+def confirm_half_close(requests: Iterator[bytes], call: Call) -> None:
+    """Raises unless the caller really has half-closed.
+
+    A connection that breaks also ends the iterator, a moment before gRPC tells of the break. Two
+    more reads pass through the same queue as that news, so after them it has arrived.
+    """
+    for _ in range(2):
+        if next(requests, None) is not None:
+            raise BadRequest("a message came after the end of the stream")
+    if not call.context.is_active():
+        raise Unavailable("the connection broke before the statement ended")
+
+
+def _starter(
+    operation: str, located: Located
+) -> Callable[[DMLOptions], AbstractContextManager[Write]]:
+    capability, method = _STATEMENTS[operation]
+    if not isinstance(located.table, capability):
+        name = located.name
+        raise NotSupported(f"table {name.schema}.{name.name} does not take {operation.upper()}")
+    start: Callable[[DMLOptions], AbstractContextManager[Write]] = getattr(located.table, method)
+    return start
+
+
+def _check_columns(operation: str, located: Located, sent: pa.Schema) -> None:
+    info = located.table.info()
+    known = {name.casefold() for name in info.schema.names}
+    table = f"{located.name.schema}.{located.name.name}"
+    for name in sent.names:
+        if name.casefold() not in known and name != ROWID:
+            raise BadRequest(
+                f"table {table} has no column {name!r}; if it was altered, DETACH and ATTACH again"
+            )
+    if len({name.casefold() for name in sent.names}) != len(sent.names):
+        raise BadRequest(f"{operation} on {table}: a column was sent twice")
+    if operation != "insert" and ROWID not in sent.names:
+        raise BadRequest(f"{operation} on {table}: the column 'rowid' must be sent")
+
+
+def _reply_schema(
+    operation: str, info: TableInfo, sent: pa.Schema, options: DMLOptions
+) -> pa.Schema:
+    """UPDATE's answer is read by position, so it mirrors the columns as they were sent."""
+    if operation != "update" or not options.returning:
+        return wire_schema(info)
+    own = {field.name.casefold(): field for field in wire_schema(info)}
+    if info.row_id is not None:
+        own[ROWID] = rowid_field(info.row_id)
+    return pa.schema([own[name.casefold()] for name in sent.names])

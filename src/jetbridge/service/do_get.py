@@ -1,0 +1,81 @@
+"""DoGet: the rows behind a ticket."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jetbridge.catalog import AsOf, AtUnit, CanCount, CanTravel, Scan, Table, TableFunction
+from jetbridge.errors import Conflict
+from jetbridge.service.admission import Gate
+from jetbridge.service.calls import Call, Served
+from jetbridge.service.functions import find_function
+from jetbridge.service.locate import read_point, travel
+from jetbridge.service.scans import full_batches, in_layout
+from jetbridge.service.transactions import Transactions
+from jetbridge.wire.codec import encode
+from jetbridge.wire.filters import parse_filters
+from jetbridge.wire.flight_data import encode_batch, encode_schema
+from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
+from jetbridge.wire.functions import read_arguments
+from jetbridge.wire.schemas import wire_schema
+from jetbridge.wire.sealing import ObjectName, Sealer, Ticket
+
+
+@dataclass(frozen=True)
+class DoGet:
+    sealer: Sealer
+    transactions: Transactions
+    gate: Gate
+    batch_rows: int
+
+    def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
+        ticket = self.sealer.open_ticket(message.ticket)
+        served = call.catalog(ticket.catalog)
+        with self.gate.entered():
+            if ticket.kind == "table_function":
+                yield from self._function_rows(served, ticket)
+                return
+            table = self._table(call, served, ticket)
+            yield encode_schema(wire_schema(table.info()))
+            yield from self._rows(table, ticket)
+
+    def _function_rows(self, served: Served, ticket: Ticket) -> Iterator[bytes]:
+        name = ObjectName(ticket.schema, ticket.name)
+        function: TableFunction = find_function(served, name, TableFunction)
+        arguments = read_arguments(ticket.parameters)
+        schema = function.bind(arguments)
+        yield encode_schema(schema)
+        rows = function.rows(arguments, Scan(filter=parse_filters(ticket.filters)))
+        for batch in in_layout(rows, schema, self.batch_rows):
+            yield encode_batch(batch)
+
+    def _rows(self, table: Table, ticket: Ticket) -> Iterator[bytes]:
+        columns = None if ticket.columns is None else tuple(ticket.columns)
+        scan = Scan(columns, parse_filters(ticket.filters), ticket.part)
+        expected = table.count_rows() / ticket.parts if isinstance(table, CanCount) else 0
+        sent = 0
+        for batch in full_batches(table, scan, self.batch_rows):
+            sent += batch.num_rows
+            progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
+            yield encode_batch(batch, progress)
+
+    def _table(self, call: Call, served: Served, ticket: Ticket) -> Table:
+        name = ObjectName(ticket.schema, ticket.name)
+        live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
+        point = read_point(ticket.at_unit, ticket.at_value)
+        if point is not None:
+            return travel(live, point, name)
+        if ticket.version is None:
+            return live
+        pinned = self.transactions.of(call, served).table(served.catalog, name.schema, name.name)
+        for table in (pinned, live):
+            if table.info().version == ticket.version:
+                return table
+        return self._past(live, ticket)
+
+    def _past(self, live: Table, ticket: Ticket) -> Table:
+        if not isinstance(live, CanTravel):
+            raise Conflict(
+                f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "
+                "run the query again"
+            )
+        return live.at(AsOf(AtUnit.VERSION, str(ticket.version)))

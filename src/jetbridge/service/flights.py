@@ -1,0 +1,85 @@
+"""Tables as FlightInfo: what DDL answers, listings and GetFlightInfo have in common."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.catalog import CanCount, Schema, SchemaInfo, Table, TableInfo
+from jetbridge.service.calls import Served
+from jetbridge.service.functions import function_flights
+from jetbridge.wire.codec import encode
+from jetbridge.wire.contents import Contents, schema_contents
+from jetbridge.wire.flight_pb2 import (
+    FlightDescriptor,
+    FlightEndpoint,
+    FlightInfo,
+    Location,
+)
+from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
+from jetbridge.wire.schemas import wire_schema
+from jetbridge.wire.sealing import ObjectName, Sealer, Ticket, fingerprint
+
+# The client then reads from the connection it already has.
+SAME_CONNECTION = Location(uri="arrow-flight-reuse-connection://?")
+
+
+@dataclass(frozen=True)
+class Flights:
+    sealer: Sealer
+
+    def table(
+        self,
+        served: Served,
+        schema: str,
+        table: Table,
+        descriptor: FlightDescriptor | None = None,
+        ticket: Ticket | None = None,
+    ) -> FlightInfo:
+        info = table.info()
+        columns = wire_schema(info)
+        default = Ticket(served.name, schema, info.name)
+        return FlightInfo(
+            schema=columns.serialize().to_pybytes(),
+            flight_descriptor=descriptor or self._descriptor(served, schema, info, columns),
+            endpoint=[self.endpoint(ticket or default)],
+            total_records=table.count_rows() if isinstance(table, CanCount) else -1,
+            total_bytes=-1,
+            app_metadata=app_metadata("table", served, schema, info.name, info.comment),
+        )
+
+    def endpoint(self, ticket: Ticket) -> FlightEndpoint:
+        sealed = TicketMessage(ticket=self.sealer.seal_ticket(ticket))
+        return FlightEndpoint(ticket=sealed, location=[SAME_CONNECTION])
+
+    def schema_contents(self, served: Served, schema: Schema) -> tuple[SchemaInfo, Contents]:
+        flights = [flight.SerializeToString() for flight in self.of_schema(served, schema)]
+        return schema.info(), schema_contents(flights)
+
+    def of_schema(self, served: Served, schema: Schema) -> Iterator[FlightInfo]:
+        name = schema.info().name
+        for table in schema.list_tables():
+            yield self.table(served, name, table)
+        yield from function_flights(served, schema, self.sealer)
+
+    def _descriptor(
+        self, served: Served, schema: str, info: TableInfo, columns: pa.Schema
+    ) -> FlightDescriptor:
+        name = ObjectName(schema, info.name, "table", fingerprint(columns))
+        return self.sealer.descriptor(served.name, name)
+
+
+def app_metadata(kind: str, served: Served, schema: str, name: str, comment: str) -> bytes:
+    return encode(
+        {
+            "type": kind,
+            "catalog": served.spelling,
+            "schema": schema,
+            "name": name,
+            "comment": comment or None,
+            "input_schema": None,
+            "action_name": None,
+            "description": None,
+            "extra_data": None,
+        }
+    )

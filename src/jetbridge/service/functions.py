@@ -1,0 +1,132 @@
+"""Functions: found by descriptor, listed as FlightInfo, called by DoExchange."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.catalog import (
+    CanOfferFunctions,
+    Function,
+    ScalarFunction,
+    Schema,
+    TableFunction,
+    TableInOutFunction,
+)
+from jetbridge.errors import BadRequest, NotFound, ServerError
+from jetbridge.service.calls import Served
+from jetbridge.wire.codec import decode, encode
+from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
+from jetbridge.wire.flight_pb2 import FlightInfo
+from jetbridge.wire.functions import CHUNK_CONTINUES, CHUNK_FINISHED, input_schema, read_arguments
+from jetbridge.wire.messages.functions import InOutParameters
+from jetbridge.wire.sealing import ObjectName, Sealer
+
+_RESULT = "result"
+
+
+def find_function(served: Served, name: ObjectName, kind: type) -> Any:
+    """The function of that kind; mypy takes no Protocol where it wants a class, hence Any."""
+    schema = served.catalog.load_schema(name.schema)
+    for function in _functions(schema):
+        if function.info().name.casefold() == name.name.casefold() and isinstance(function, kind):
+            return function
+    raise NotFound("function", f"{name.schema}.{name.name}")
+
+
+def function_flights(served: Served, schema: Schema, sealer: Sealer) -> Iterator[FlightInfo]:
+    schema_name = schema.info().name
+    for function in _functions(schema):
+        info = function.info()
+        kind, columns, extra = "table_function", pa.schema([]), None
+        if isinstance(function, ScalarFunction):
+            kind, columns = "scalar_function", result_schema(function)
+            extra = encode({"stability": "consistent" if info.stable else "volatile"})
+        yield FlightInfo(
+            schema=columns.serialize().to_pybytes(),
+            flight_descriptor=sealer.descriptor(
+                served.name, ObjectName(schema_name, info.name, kind)
+            ),
+            total_records=-1,
+            total_bytes=-1,
+            app_metadata=encode(
+                {
+                    "type": kind,
+                    "catalog": served.spelling,
+                    "schema": schema_name,
+                    "name": info.name,
+                    "comment": info.comment or None,
+                    "input_schema": input_schema(info).serialize().to_pybytes(),
+                    "action_name": None,
+                    "description": info.comment,
+                    "extra_data": extra,
+                }
+            ),
+        )
+
+
+def result_schema(function: ScalarFunction) -> pa.Schema:
+    return pa.schema([pa.field(_RESULT, function.returns())])
+
+
+def call_scalar(
+    function: ScalarFunction, decoder: BatchDecoder, requests: Iterable[bytes]
+) -> Iterator[bytes]:
+    """One answer per batch; the stream lasts as long as the expression does."""
+    reply = result_schema(function)
+    yield encode_schema(reply)
+    for batch in _batches(decoder, requests):
+        result = function.call(batch)
+        if len(result) != batch.num_rows:
+            raise ServerError(f"function {function.info().name} gave a wrong number of rows")
+        yield encode_batch(pa.RecordBatch.from_arrays([result.cast(reply[0].type)], schema=reply))
+
+
+def call_in_out(
+    function: TableInOutFunction, decoder: BatchDecoder, metadata: bytes, requests: Iterable[bytes]
+) -> Iterator[bytes]:
+    """Each batch is answered by batches of which the last is marked; the end likewise."""
+    opened = decode(InOutParameters, metadata, "table_function_in_out")
+    arguments = read_arguments(opened.parameters)
+    reply = function.bind_table(arguments, decoder.schema)
+    yield encode_schema(reply)
+    transform = function.transforming(arguments, decoder.schema)
+    for batch in _batches(decoder, requests):
+        yield from _marked(transform(batch), reply)
+    yield from _marked(transform(None), reply)
+
+
+def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
+    held: pa.RecordBatch | None = None
+    for batch in batches:
+        if held is not None:
+            yield encode_batch(held, CHUNK_CONTINUES)
+        held = batch
+    last = held if held is not None else schema.empty_table().to_batches()[0]
+    yield encode_batch(last, CHUNK_FINISHED)
+
+
+def _batches(decoder: BatchDecoder, requests: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    for message in requests:
+        data = split(message)
+        if data.header is not None:
+            decoder.feed(data)
+            yield from decoder.flush()
+
+
+def _functions(schema: Schema) -> Iterable[Function]:
+    return schema.list_functions() if isinstance(schema, CanOfferFunctions) else ()
+
+
+def bind_table_function(
+    served: Served, name: ObjectName, parameters: bytes, table: pa.Schema | None
+) -> pa.Schema:
+    """The columns a table function will produce, with an input table or without."""
+    arguments = read_arguments(parameters)
+    if table is None:
+        plain: TableFunction = find_function(served, name, TableFunction)
+        return plain.bind(arguments)
+    function: TableInOutFunction = find_function(served, name, TableInOutFunction)
+    if not any(parameter.table for parameter in function.info().parameters):
+        raise BadRequest(f"function {name.schema}.{name.name} takes no table")
+    return function.bind_table(arguments, table)

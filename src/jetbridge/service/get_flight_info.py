@@ -1,0 +1,22 @@
+"""GetFlightInfo and GetSchema: one table by its descriptor."""
+
+from dataclasses import dataclass
+
+from jetbridge.service.calls import Call
+from jetbridge.service.flights import Flights
+from jetbridge.service.locate import Locator
+from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo, SchemaResult
+
+
+@dataclass(frozen=True)
+class GetFlightInfo:
+    locator: Locator
+    flights: Flights
+
+    def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
+        located = self.locator.to_read(call, descriptor)
+        schema = located.served.catalog.load_schema(located.name.schema).info().name
+        return self.flights.table(located.served, schema, located.table, descriptor=descriptor)
+
+    def schema(self, descriptor: FlightDescriptor, call: Call) -> SchemaResult:
+        return SchemaResult(schema=self(descriptor, call).schema)

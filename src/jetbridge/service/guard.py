@@ -1,0 +1,91 @@
+"""What stands between gRPC and every handler: authentication, and one way out for errors."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import grpc
+
+from jetbridge.errors import ServerError
+from jetbridge.service.auth import Authenticator
+from jetbridge.service.calls import Call, Catalogs, read_headers
+from jetbridge.wire.codec import encode
+
+_log = logging.getLogger(__name__)
+_MAX_MESSAGE = 1000
+_ARROW_IO_ERROR = "5"
+
+Handler = Callable[[Any, Call], Any]
+
+
+class Guard:
+    def __init__(self, catalogs: Catalogs, authenticator: Authenticator) -> None:
+        self._catalogs = catalogs
+        self._authenticator = authenticator
+
+    def single(self, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
+        def run(request: Any, context: grpc.ServicerContext) -> Any:
+            call = None
+            try:
+                call = self._admit(context)
+                return handler(request, call)
+            except Exception as error:
+                _abort(context, call, error, details=False)
+
+        return run
+
+    def streaming(
+        self, handler: Handler, *, details: bool = False, open_to_all: bool = False
+    ) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
+        """`details`: send DuckDB's exception class; the client reads it in streams only."""
+
+        def run(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+            call = None
+            try:
+                call = self._admit(context, open_to_all)
+                yield from handler(request, call)
+            except Exception as error:
+                _abort(context, call, error, details)
+
+        return run
+
+    def _admit(self, context: grpc.ServicerContext, open_to_all: bool = False) -> Call:
+        headers = read_headers(context)
+        token = None if open_to_all else self._authenticator.authenticate(headers)
+        return Call(context, headers, self._catalogs, token)
+
+
+def _abort(
+    context: grpc.ServicerContext, call: Call | None, error: Exception, details: bool
+) -> NoReturn:
+    if not context.is_active():
+        _log.info("the caller has gone: %s", error)
+    status, message = _outcome(error, call)
+    name = error.duckdb_exception if isinstance(error, ServerError) else None
+    if details and name and call and call.is_airport:
+        context.set_trailing_metadata(
+            (
+                # Arrow attaches the details only to a status that carries its own code too.
+                ("x-arrow-status", _ARROW_IO_ERROR),
+                ("x-arrow-status-message-bin", message.encode()),
+                ("grpc-status-details-bin", encode({"exception_type": name, "message": message})),
+            )
+        )
+    context.abort(status, message)
+    raise AssertionError  # abort has raised
+
+
+def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]:
+    if isinstance(error, ServerError):
+        _log.debug("refused: %s", error, exc_info=error)
+        return error.status, _one_line(str(error))
+    if isinstance(error, grpc.RpcError):
+        return grpc.StatusCode.CANCELLED, "the call was cancelled"
+    trace_id = call.trace_id if call else "-"
+    _log.error("internal error, trace id %s", trace_id, exc_info=error)
+    return grpc.StatusCode.INTERNAL, f"internal error; the server's log has it as {trace_id}"
+
+
+def _one_line(message: str) -> str:
+    text = " ".join(message.split())
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 1] + "…"

@@ -1,0 +1,37 @@
+"""ListFlights: the contents of one schema, or of everything the caller may see."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jetbridge.errors import PermissionDenied
+from jetbridge.service.calls import Call, Served
+from jetbridge.service.flights import Flights
+from jetbridge.wire.flight_pb2 import Criteria, FlightInfo
+
+_CATALOG = "airport-list-flights-filter-catalog"
+_SCHEMA = "airport-list-flights-filter-schema"
+
+
+@dataclass(frozen=True)
+class ListFlights:
+    flights: Flights
+
+    def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
+        wanted = call.headers.get(_SCHEMA)
+        for served in self._catalogs(call):
+            schemas = served.catalog.list_schemas()
+            if wanted:
+                schemas = [served.catalog.load_schema(wanted)]
+            for schema in schemas:
+                yield from self.flights.of_schema(served, schema)
+
+    def _catalogs(self, call: Call) -> Iterator[Served]:
+        name = call.headers.get(_CATALOG) or call.headers.get("airport-catalog")
+        if name:
+            yield call.catalog(name)
+            return
+        for name in call.catalogs.names:
+            try:
+                yield call.catalog(name)
+            except PermissionDenied:
+                continue

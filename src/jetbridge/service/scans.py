@@ -1,0 +1,82 @@
+"""Rows of a scan in the layout the client expects."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+
+from jetbridge.catalog import ROWID, Scan, Table, TableInfo
+from jetbridge.errors import BadRequest
+from jetbridge.wire.schemas import wire_schema
+
+_ROWID_INDEX = 2**64 - 1
+_MESSAGE_BYTES = 8 * 1024 * 1024
+
+
+def read_column_ids(info: TableInfo, column_ids: list[int] | None) -> list[str] | None:
+    """The names behind the client's indexes, each once; None for all columns."""
+    if not column_ids:
+        return None
+    names = info.schema.names
+    wanted: dict[str, None] = {}
+    for index in column_ids:
+        if index == _ROWID_INDEX and info.row_id is not None:
+            wanted[ROWID] = None
+        elif 0 <= index < len(names):
+            wanted[names[index]] = None
+        else:
+            raise BadRequest(f"column_ids: table {info.name!r} has no column {index}")
+    return list(wanted)
+
+
+def full_batches(table: Table, request: Scan, at_most_rows: int) -> Iterator[pa.RecordBatch]:
+    """All columns of the table in order, those not asked for null, in bounded batches."""
+    return in_layout(table.scan(request), wire_schema(table.info()), at_most_rows)
+
+
+def in_layout(
+    rows: Iterable[pa.RecordBatch], schema: pa.Schema, at_most_rows: int
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for batch in rows:
+            full = conform(batch, schema)
+            yield from _bounded(full, at_most_rows)
+    finally:
+        close = getattr(rows, "close", None)
+        if close is not None:
+            close()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in exactly this layout: by name, missing columns null."""
+    if batch.schema.equals(schema):
+        return batch
+    positions = {name: index for index, name in enumerate(batch.schema.names)}
+    columns = [_column(batch, positions.get(field.name), field, batch.num_rows) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(batch: pa.RecordBatch, position: int | None, field: pa.Field, rows: int) -> pa.Array:
+    if position is None:
+        return nulls(field.type, rows)
+    column = batch.column(position)
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def nulls(kind: pa.DataType, rows: int) -> pa.Array:
+    """Nulls are asked for in a few sizes, over and over: the last ones are kept."""
+    return _cached_nulls(kind, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)
+
+
+@lru_cache(maxsize=64)
+def _cached_nulls(kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, kind)
+
+
+def _bounded(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatch]:
+    rows = batch.num_rows
+    if not rows:
+        return
+    per_message = max(1, min(at_most_rows, _MESSAGE_BYTES * rows // max(batch.nbytes, 1)))
+    for start in range(0, rows, per_message):
+        yield batch.slice(start, per_message)

@@ -1,0 +1,202 @@
+"""The gRPC server: every RPC of Flight, health and reflection on one port."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from jetbridge.catalog import Catalog
+from jetbridge.errors import NotSupported, Unavailable
+from jetbridge.service.admission import Gate
+from jetbridge.service.auth import Authenticator
+from jetbridge.service.calls import Call, Catalogs
+from jetbridge.service.do_action import DoAction, OwnAction, Services
+from jetbridge.service.do_exchange import DoExchange
+from jetbridge.service.do_get import DoGet
+from jetbridge.service.flights import Flights
+from jetbridge.service.get_flight_info import GetFlightInfo
+from jetbridge.service.guard import Guard
+from jetbridge.service.list_flights import ListFlights
+from jetbridge.service.locate import Locator
+from jetbridge.service.settings import Limits, Token
+from jetbridge.service.transactions import Transactions
+from jetbridge.wire import flight_pb2 as pb
+from jetbridge.wire.sealing import Sealer
+
+_SERVICE = "arrow.flight.protocol.FlightService"
+_LOOPBACK = ("127.", "localhost", "[::1]", "::1")
+# Above the calls that gRPC admits, so that none of them ever waits for a thread.
+_SPARE_THREADS = 16
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Serves catalogs by name. Start it, then read `location`; stop drains."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        catalogs: Mapping[str, Catalog],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8815,
+        tokens: Sequence[Token] = (),
+        tls: tuple[bytes, bytes] | None = None,
+        limits: Limits | None = None,
+        transaction_seconds: float = 3600,
+        seal_key: bytes | None = None,
+        actions: Mapping[str, OwnAction] | None = None,
+    ) -> None:
+        """`tls` is (certificate, key) as PEM; `seal_key` keeps tickets good over a restart.
+
+        `actions` are your own, for airport_action(); they see no catalog and no token.
+        """
+        _check_names(catalogs)
+        if not tokens and not host.startswith(_LOOPBACK):
+            raise ValueError(
+                f"host {host!r} is reachable from other machines: "
+                "give tokens, or listen on 127.0.0.1"
+            )
+        self._host, self._port, self._tls = host, port, tls
+        limits = limits or Limits()
+        self.transactions = Transactions(transaction_seconds, limits.transactions)
+        self._health = health.HealthServicer()
+        self._server = grpc.server(
+            ThreadPoolExecutor(limits.concurrent_calls + _SPARE_THREADS, "jetbridge-call"),
+            maximum_concurrent_rpcs=limits.concurrent_calls,
+            options=(
+                ("grpc.max_receive_message_length", limits.message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+            ),
+        )
+        sealer = Sealer(seal_key or secrets.token_bytes(32))
+        self._add_services(Catalogs(catalogs), sealer, tokens, limits, actions or {})
+
+    @property
+    def location(self) -> str:
+        scheme = "grpc+tls" if self._tls else "grpc"
+        return f"{scheme}://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Raises Unavailable when the address cannot be had."""
+        address = f"{self._host}:{self._port}"
+        try:
+            if self._tls:
+                certificate, key = self._tls
+                credentials = grpc.ssl_server_credentials([(key, certificate)])
+                self._port = self._server.add_secure_port(address, credentials)
+            else:
+                self._port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {address}; is the port in use?") from error
+        self._server.start()
+        self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        self._health.set(_SERVICE, health_pb2.HealthCheckResponse.SERVING)
+
+    def stop(self, grace: float | None = 30) -> None:
+        """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
+        self._health.enter_graceful_shutdown()
+        stopped: threading.Event = self._server.stop(grace)
+        stopped.wait()
+
+    def wait(self) -> None:
+        self._server.wait_for_termination()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(grace=0)
+
+    def _add_services(
+        self,
+        catalogs: Catalogs,
+        sealer: Sealer,
+        tokens: Sequence[Token],
+        limits: Limits,
+        own: Mapping[str, OwnAction],
+    ) -> None:
+        authenticator = Authenticator(tokens)
+        guard = Guard(catalogs, authenticator)
+        locator = Locator(sealer, self.transactions)
+        flights = Flights(sealer)
+        scans = Gate("scans", limits.scans)
+        get = DoGet(sealer, self.transactions, scans, limits.batch_rows_out)
+        exchange = DoExchange(locator, Gate("exchanges", limits.exchanges), limits)
+        info = GetFlightInfo(locator, flights)
+        actions = DoAction(Services(flights, locator, self.transactions), own)
+        handlers = {
+            "Handshake": _stream_stream(
+                guard.streaming(authenticator.handshake, open_to_all=True),
+                pb.HandshakeRequest,
+                pb.HandshakeResponse,
+            ),
+            "ListFlights": _unary_stream(
+                guard.streaming(ListFlights(flights)), pb.Criteria, pb.FlightInfo
+            ),
+            "GetFlightInfo": _unary_unary(guard.single(info), pb.FlightDescriptor, pb.FlightInfo),
+            "GetSchema": _unary_unary(
+                guard.single(info.schema), pb.FlightDescriptor, pb.SchemaResult
+            ),
+            "DoGet": _unary_stream(guard.streaming(get, details=True), pb.Ticket, None),
+            "DoPut": _stream_stream(guard.streaming(_do_put), None, pb.PutResult),
+            "DoExchange": _stream_stream(guard.streaming(exchange, details=True), None, None),
+            "DoAction": _unary_stream(guard.streaming(actions), pb.Action, pb.Result),
+            "ListActions": _unary_stream(
+                guard.streaming(actions.list_actions), pb.Empty, pb.ActionType
+            ),
+        }
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(_SERVICE, handlers),)
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+
+
+def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[pb.PutResult]:
+    for _ in requests:
+        raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")
+    yield from ()
+
+
+def _check_names(catalogs: Mapping[str, Catalog]) -> None:
+    for name in catalogs:
+        if not name or not (name.isascii() and name.isprintable()):
+            raise ValueError(
+                f"catalog name {name!r}: use printable ASCII, the client sends it in a header"
+            )
+
+
+def _unary_unary(behaviour: Any, request: Any, response: Any) -> Any:
+    return grpc.unary_unary_rpc_method_handler(behaviour, *_codecs(request, response))
+
+
+def _unary_stream(behaviour: Any, request: Any, response: Any) -> Any:
+    return grpc.unary_stream_rpc_method_handler(behaviour, *_codecs(request, response))
+
+
+def _stream_stream(behaviour: Any, request: Any, response: Any) -> Any:
+    return grpc.stream_stream_rpc_method_handler(behaviour, *_codecs(request, response))
+
+
+def _codecs(request: Any, response: Any) -> tuple[Any, Any]:
+    """None: raw bytes."""
+    return (
+        request.FromString if request else None,
+        response.SerializeToString if response else None,
+    )

@@ -1,0 +1,62 @@
+"""What a server is told when it is made: limits and tokens as plain values, and their rules."""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where the server says RESOURCE_EXHAUSTED instead of running out of something.
+
+    `exchanges` and `scans` are counted apart: an UPDATE holds its DoExchange while its scan runs,
+    so scans must never wait for exchanges.
+    """
+
+    message_bytes: int = 64 * MIB
+    batch_rows: int = 1_048_576
+    concurrent_calls: int = 512
+    exchanges: int = 256
+    scans: int = 256
+    staged_bytes: int = 16 * GIB
+    spill_bytes: int = 256 * MIB
+    transactions: int = 100_000
+    batch_rows_out: int = 65_536
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may call: `catalogs` is the allow-list, None allows all of them."""
+
+    name: str
+    secret: str = field(repr=False)
+    catalogs: frozenset[str] | None = None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it. Names but `localhost` may resolve to anything."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def catalog_name_problem(name: str, others: Iterable[str] = ()) -> str:
+    """Why this cannot be a catalog's name, or nothing.
+
+    The client sends it as a gRPC header: other characters abort the client's process. `/` and `?`
+    end the name in an ATTACH path, `,` in an allow-list.
+    """
+    if not name or not name.isascii() or not name.isprintable() or name != name.strip():
+        return "is not a catalog name: it must be printable ASCII, without blanks at its ends"
+    if set(name) & set("/?,"):
+        return "is not a catalog name: it must not contain '/', '?' or ','"
+    if name.lower() in {other.lower() for other in others}:
+        return "is there twice: names match without regard to case"
+    return ""

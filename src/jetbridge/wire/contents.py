@@ -1,0 +1,71 @@
+"""The catalog listing: FlightInfos packed, compressed and hashed as the client checks them."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.wire.codec import encode
+
+
+class Contents(NamedTuple):
+    """What the client calls serialized contents: inline bytes and their SHA-256."""
+
+    sha256: str = ""
+    serialized: bytes | None = None
+
+    def as_map(self, inline: bool = True) -> dict[str, Any]:
+        return {
+            "sha256": self.sha256,
+            "url": None,
+            "serialized": self.serialized if inline else None,
+        }
+
+
+def compressed(data: bytes) -> bytes:
+    """`[uncompressed length, zstd frame]`, the form of every compressed answer."""
+    return encode([len(data), pa.compress(data, codec="zstd", asbytes=True)])
+
+
+def schema_contents(flight_infos: Sequence[bytes]) -> Contents:
+    packed = compressed(encode(list(flight_infos)))
+    return Contents(hashlib.sha256(packed).hexdigest(), packed)
+
+
+def catalog_contents(schemas: Sequence[Contents]) -> Contents:
+    """All schemas in one; the client stores each in its disk cache, for ever."""
+    packed = encode([[c.sha256, c.serialized] for c in schemas])
+    return Contents(hashlib.sha256(packed).hexdigest(), packed)
+
+
+def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVersion) -> bytes:
+    """The answer to list_schemas.
+
+    A catalog that never changes is sent whole, so that clients find it in their disk cache the
+    next time; one that does change would only fill that cache, and is sent schema by schema.
+    """
+    whole = catalog_contents([c for _, c in schemas]) if version.fixed else Contents()
+    return compressed(
+        encode(
+            {
+                "contents": whole.as_map(),
+                "schemas": [
+                    {
+                        "name": info.name,
+                        "description": info.comment,
+                        "tags": dict(info.tags),
+                        "contents": contents.as_map(inline=not version.fixed),
+                        "is_default": False,
+                    }
+                    for info, contents in schemas
+                ],
+                "version_info": version_map(version),
+            }
+        )
+    )
+
+
+def version_map(version: CatalogVersion) -> dict[str, Any]:
+    return {"catalog_version": version.number, "is_fixed": version.fixed}

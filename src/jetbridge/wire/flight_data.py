@@ -1,0 +1,174 @@
+"""FlightData messages: protobuf around Arrow IPC, read and written by hand.
+
+The bodies are large, and protobuf classes would copy them twice more.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from jetbridge.errors import BadRequest
+
+_DESCRIPTOR, _HEADER, _METADATA, _BODY = 1, 2, 3, 1000
+_LENGTH_DELIMITED = 2
+_HEADER_TAG = b"\x12"
+_METADATA_TAG = b"\x1a"
+_BODY_TAG = b"\xc2\x3e"
+_CONTINUATION = b"\xff\xff\xff\xff"
+_END_OF_STREAM = _CONTINUATION + b"\0\0\0\0"
+_PADDING = tuple(b"\0" * n for n in range(8))
+_MAX_VARINT_BITS = 63
+_DICTIONARY_BATCH = 2
+
+
+class FlightData(NamedTuple):
+    descriptor: memoryview | None
+    header: memoryview | None
+    app_metadata: memoryview | None
+    body: memoryview | None
+
+
+def split(message: bytes) -> FlightData:
+    """The parts of one FlightData message, without copying them."""
+    view = memoryview(message)
+    end = len(message)
+    parts: dict[int, memoryview] = {}
+    at = 0
+    try:
+        while at < end:
+            tag, at = _varint(message, at)
+            length, at = _varint(message, at)
+            if tag & 7 != _LENGTH_DELIMITED:
+                continue  # a varint field, unknown here: its value was just read
+            if at + length > end:
+                raise BadRequest("the FlightData message is cut short")
+            parts[tag >> 3] = view[at : at + length]
+            at += length
+    except IndexError as error:
+        raise BadRequest("the FlightData message is cut short") from error
+    return FlightData(
+        parts.get(_DESCRIPTOR), parts.get(_HEADER), parts.get(_METADATA), parts.get(_BODY)
+    )
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    byte = message[at]
+    at += 1
+    if byte < 0x80:  # noqa: PLR2004
+        return byte, at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004
+            return value, at
+        shift += 7
+        if shift > _MAX_VARINT_BITS:
+            raise BadRequest("the FlightData message is malformed")
+
+
+def _length(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:  # noqa: PLR2004
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_schema(schema: pa.Schema) -> bytes:
+    header = memoryview(schema.serialize())[8:]
+    return b"".join((_HEADER_TAG, _length(len(header)), header))
+
+
+def encode_batch(batch: pa.RecordBatch, app_metadata: bytes = b"") -> bytes:
+    message = memoryview(batch.serialize())
+    header_end = 8 + int.from_bytes(message[4:8], "little")
+    header, body = message[8:header_end], message[header_end:]
+    metadata = (_METADATA_TAG, _length(len(app_metadata)), app_metadata) if app_metadata else ()
+    return b"".join(
+        (_HEADER_TAG, _length(len(header)), header, *metadata, _BODY_TAG, _length(len(body)), body)
+    )
+
+
+def encode_metadata(app_metadata: bytes) -> bytes:
+    return b"".join((_METADATA_TAG, _length(len(app_metadata)), app_metadata))
+
+
+class BatchDecoder:
+    """Arrow batches out of FlightData messages, many at a time: one IPC read for all of them."""
+
+    def __init__(self, schema_header: memoryview) -> None:
+        self._prefix = _encapsulate(schema_header, memoryview(b""))
+        with _as_bad_request("the Arrow schema cannot be read"):
+            self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(b"".join(self._prefix)))
+        self._has_dictionaries = _mentions_dictionary(self.schema)
+        self._dictionaries: list[bytes | memoryview] = []
+        self._pending: list[bytes | memoryview] = []
+        self.pending_bytes = 0
+
+    def feed(self, data: FlightData) -> None:
+        if data.header is None:
+            raise BadRequest("a FlightData message without an Arrow header came between batches")
+        body = data.body if data.body is not None else memoryview(b"")
+        pieces = _encapsulate(data.header, body)
+        if self._has_dictionaries and _header_type(data.header) == _DICTIONARY_BATCH:
+            # Later reads start afresh and need every dictionary sent so far.
+            self._dictionaries.extend(pieces)
+        self._pending.extend(pieces)
+        self.pending_bytes += len(body)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The batches fed since the last flush, checked: broken offsets would crash readers."""
+        if not self._pending:
+            return
+        known = self._dictionaries if self._has_dictionaries else ()
+        stream = b"".join((*self._prefix, *known, *self._pending, _END_OF_STREAM))
+        self._pending, self.pending_bytes = [], 0
+        with _as_bad_request("an Arrow record batch cannot be read"):
+            for batch in pa.ipc.open_stream(pa.py_buffer(stream)):
+                batch.validate(full=True)
+                yield batch
+
+
+def _encapsulate(header: memoryview, body: memoryview) -> tuple[bytes | memoryview, ...]:
+    padding = -len(header) % 8
+    size = (len(header) + padding).to_bytes(4, "little")
+    return (_CONTINUATION + size, header, _PADDING[padding], body, _PADDING[-len(body) % 8])
+
+
+def _mentions_dictionary(schema: pa.Schema) -> bool:
+    return any(_has_dictionary(field.type) for field in schema)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _header_type(header: memoryview) -> int:
+    """The `header_type` byte of the flatbuffer Message; 0 where there is none."""
+    try:
+        root = int.from_bytes(header[:4], "little")
+        vtable = root - int.from_bytes(header[root : root + 4], "little", signed=True)
+        slot = int.from_bytes(header[vtable + 6 : vtable + 8], "little")
+        return header[root + slot] if slot else 0
+    except IndexError:
+        return 0
+
+
+class _as_bad_request:  # noqa: N801
+    """Arrow's own errors as one sentence; a contextmanager would cost more per batch."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (pa.ArrowException, OSError, ValueError, MemoryError, TypeError)):
+            raise BadRequest(f"{self._sentence}: {str(error).splitlines()[0][:200]}") from error

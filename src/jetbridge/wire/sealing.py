@@ -1,0 +1,133 @@
+"""Tickets and descriptors that only this server can have made.
+
+Both carry a MAC over everything they say, the catalog included, so that none can be altered to
+reach another catalog, table or version. A descriptor is the PATH `[schema, table, seal]`; without
+the seal it is a plain name, looked up with the caller's own rights.
+"""
+
+import base64
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from jetbridge.errors import BadRequest
+from jetbridge.wire.flight_pb2 import FlightDescriptor
+
+_MAC_BYTES = 16
+_KINDS = ("table", "scalar_function", "table_function")
+
+Kind = Literal["table", "scalar_function", "table_function"]
+
+
+class Ticket(msgspec.Struct, frozen=True, array_like=True):
+    """One part of one scan of one version."""
+
+    catalog: str
+    schema: str
+    name: str
+    kind: str = "table"
+    version: int | None = None
+    columns: list[str] | None = None
+    filters: str = ""
+    part: str | None = None
+    parts: int = 1
+    at_unit: str = ""
+    at_value: str = ""
+    parameters: bytes = b""
+
+
+@dataclass(frozen=True)
+class ObjectName:
+    """What a descriptor names; `fingerprint` is that of the schema its holder knows, if any."""
+
+    schema: str
+    name: str
+    kind: str = "table"
+    fingerprint: str = ""
+
+
+def fingerprint(schema: pa.Schema) -> str:
+    return _text(hashlib.sha256(schema.serialize()).digest()[:9])
+
+
+class Sealer:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal_ticket(self, ticket: Ticket) -> bytes:
+        body = msgspec.msgpack.encode(ticket)
+        return self._mac(b"ticket", body) + body
+
+    def open_ticket(self, sealed: bytes) -> Ticket:
+        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+        if not hmac.compare_digest(mac, self._mac(b"ticket", body)):
+            raise BadRequest("the ticket was not made by this server; ask for endpoints again")
+        return msgspec.msgpack.decode(body, type=Ticket)
+
+    def descriptor(self, catalog: str, name: ObjectName) -> FlightDescriptor:
+        seal = f"{name.kind}.{name.fingerprint}.{self._descriptor_mac(catalog, name)}"
+        path = [_printable(name.schema), _printable(name.name), seal]
+        return FlightDescriptor(type=FlightDescriptor.PATH, path=path)
+
+    def open_descriptor(self, catalog: str, descriptor: FlightDescriptor) -> ObjectName:
+        path = list(descriptor.path)
+        if descriptor.type != FlightDescriptor.PATH or not all(path):
+            raise BadRequest("the descriptor must be a path: [schema, table]")
+        match path:
+            case [schema, name]:
+                return ObjectName(unquote(schema), unquote(name))
+            case [schema, name, seal]:
+                return self._open_sealed(catalog, unquote(schema), unquote(name), seal)
+            case [_, schema, kind, name] if kind in _KINDS:
+                return ObjectName(unquote(schema), unquote(name), kind)
+        raise BadRequest("the descriptor must be a path: [schema, table]")
+
+    def _open_sealed(self, catalog: str, schema: str, name: str, seal: str) -> ObjectName:
+        kind, _, rest = seal.partition(".")
+        known, _, mac = rest.partition(".")
+        found = ObjectName(schema, name, kind, known)
+        expected = self._descriptor_mac(catalog, found)
+        if not hmac.compare_digest(mac.encode(), expected.encode()):
+            raise BadRequest(
+                f"the descriptor of {schema}.{name} was not made by this server; "
+                "DETACH and ATTACH again"
+            )
+        return found
+
+    def _descriptor_mac(self, catalog: str, name: ObjectName) -> str:
+        parts = (catalog, name.schema, name.name, name.kind, name.fingerprint)
+        return _text(self._mac(b"descriptor", msgspec.msgpack.encode(parts)))
+
+    def _mac(self, purpose: bytes, body: bytes) -> bytes:
+        return hmac.digest(self._key, purpose + b"\0" + body, "sha256")[:_MAC_BYTES]
+
+
+def read_descriptor(data: bytes) -> FlightDescriptor:
+    try:
+        return FlightDescriptor.FromString(bytes(data))
+    except (DecodeError, ValueError) as error:
+        raise BadRequest("the flight descriptor cannot be read") from error
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _printable(name: str) -> str:
+    """Percent-encodes what gRPC refuses in a header: the client copies the path into one."""
+    if name.isascii() and name.isprintable() and "%" not in name:
+        return name
+    return "".join(
+        char if char.isascii() and char.isprintable() and char != "%" else _escaped(char)
+        for char in name
+    )
+
+
+def _escaped(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
