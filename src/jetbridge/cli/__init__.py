@@ -1,0 +1,5 @@
+"""The command `jetbridge`."""
+
+from jetbridge.cli.command import main
+
+__all__ = ["main"]

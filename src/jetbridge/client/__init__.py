@@ -1,0 +1,19 @@
+"""A typed client for any server that speaks the Airport protocol."""
+
+from jetbridge.client.catalog import ActionListing
+from jetbridge.client.client import Client, connect
+from jetbridge.client.dml import ChangeResult
+from jetbridge.client.exchange import Exchange
+from jetbridge.client.listing import SchemaListing, TableListing
+from jetbridge.client.scan import ScanReader
+
+__all__ = [
+    "ActionListing",
+    "ChangeResult",
+    "Client",
+    "Exchange",
+    "ScanReader",
+    "SchemaListing",
+    "TableListing",
+    "connect",
+]

@@ -1,0 +1,39 @@
+"""The DuckDB inside: it judges and runs SQL expressions over Arrow data, and nothing else."""
+
+from jetbridge.embedded.casts import cast, explicit_cast
+from jetbridge.embedded.evaluate import (
+    default_values,
+    evaluate,
+    first_violation,
+    mask,
+    microseconds,
+)
+from jetbridge.embedded.expressions import (
+    Expression,
+    check_expression,
+    default_expression,
+    parse,
+    renamed,
+    row_expression,
+)
+from jetbridge.embedded.keys import first_clash, first_duplicate
+from jetbridge.embedded.types import duckdb_type
+
+__all__ = [
+    "Expression",
+    "cast",
+    "check_expression",
+    "default_expression",
+    "default_values",
+    "duckdb_type",
+    "evaluate",
+    "explicit_cast",
+    "first_clash",
+    "first_duplicate",
+    "first_violation",
+    "mask",
+    "microseconds",
+    "parse",
+    "renamed",
+    "row_expression",
+]

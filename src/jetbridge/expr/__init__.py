@@ -8,6 +8,7 @@ from jetbridge.expr.nodes import (
     Coalesce,
     Column,
     Comparison,
+    ComparisonOp,
     Constant,
     Expr,
     Function,
@@ -15,7 +16,9 @@ from jetbridge.expr.nodes import (
     IsNull,
     Not,
     Or,
+    children_of,
     columns_of,
+    walk,
 )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Coalesce",
     "Column",
     "Comparison",
+    "ComparisonOp",
     "Constant",
     "Expr",
     "Function",
@@ -33,5 +37,7 @@ __all__ = [
     "IsNull",
     "Not",
     "Or",
+    "children_of",
     "columns_of",
+    "walk",
 ]

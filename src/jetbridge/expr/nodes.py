@@ -1,7 +1,8 @@
 """The nodes of a predicate. `type` texts are DuckDB type names, e.g. `DECIMAL(12,2)`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 ComparisonOp = Literal["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
@@ -15,7 +16,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Constant:
-    """`value` is what DuckDB serialises: DECIMAL unscaled, dates and times as integers."""
+    """`value` follows what DuckDB serialises, decoded to plain hashable Python values.
+
+    None                      NULL of any type
+    bool, int, float, str     BOOLEAN, the integers, FLOAT and DOUBLE, VARCHAR and JSON
+    int                       DECIMAL: unscaled; DATE: days; TIME and TIMESTAMP of any unit: that
+                              unit since midnight or 1970 (largest int and its negative: infinity)
+    int                       TIME WITH TIME ZONE: microseconds << 24 | (57599 - offset seconds)
+    bytes                     BLOB
+    str                       UUID: canonical text; ENUM: the label
+    (months, days, micros)    INTERVAL
+    tuple of Constant         LIST, ARRAY
+    tuple of (name, Constant) STRUCT
+    tuple of (key, value)     MAP, both Constants
+    """
 
     type: str
     value: Any
@@ -85,7 +99,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Function:
-    """`name` is DuckDB's; `operator` says that it is written between its arguments."""
+    """`name` is DuckDB's; `operator` says that it is written between (or before) its arguments."""
 
     name: str
     arguments: tuple["Expr", ...]
@@ -109,29 +123,37 @@ Expr = (
 )
 
 
-def children_of(node: Expr) -> Iterator[Expr]:
+_CHILDREN: dict[type[Any], Callable[[Any], Iterable[Expr]]] = {
+    Column: lambda node: (),
+    Constant: lambda node: (),
+    Comparison: lambda node: (node.left, node.right),
+    And: lambda node: node.children,
+    Or: lambda node: node.children,
+    Not: lambda node: (node.child,),
+    IsNull: lambda node: (node.child,),
+    In: lambda node: (node.child, *node.items),
+    Between: lambda node: (node.child, node.lower, node.upper),
+    Coalesce: lambda node: node.children,
+    Case: lambda node: (*chain.from_iterable(node.whens), node.otherwise),
+    Cast: lambda node: (node.child,),
+    Function: lambda node: node.arguments,
+}
+
+
+def children_of(node: Expr) -> Iterable[Expr]:
     """The direct sub-expressions, in the order they are written."""
-    match node:
-        case Comparison(_, left, right):
-            yield from (left, right)
-        case And(children) | Or(children) | Coalesce(children):
-            yield from children
-        case Function(_, arguments):
-            yield from arguments
-        case Not(child) | IsNull(child) | Cast(child):
-            yield child
-        case In(child, items):
-            yield from (child, *items)
-        case Between(child, lower, upper):
-            yield from (child, lower, upper)
-        case Case(whens, otherwise):
-            for condition, result in whens:
-                yield from (condition, result)
-            yield otherwise
+    return _CHILDREN[type(node)](node)
+
+
+def walk(node: Expr) -> Iterator[Expr]:
+    """The node and everything beneath it; no recursion, so any depth will do."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting.extend(children_of(current))
 
 
 def columns_of(node: Expr) -> frozenset[str]:
     """The names of all columns the predicate reads."""
-    if isinstance(node, Column):
-        return frozenset({node.name})
-    return frozenset().union(*(columns_of(child) for child in children_of(node)))
+    return frozenset(part.name for part in walk(node) if isinstance(part, Column))

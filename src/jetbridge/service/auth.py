@@ -5,7 +5,9 @@ import binascii
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
 
-from jetbridge.errors import Unauthenticated
+from google.protobuf.message import DecodeError
+
+from jetbridge.errors import BadRequest, Unauthenticated
 from jetbridge.service.calls import Call
 from jetbridge.service.settings import Token
 from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
@@ -32,11 +34,9 @@ class Authenticator:
             raise Unauthenticated("the authorization header must be 'Bearer <token>'")
         return self._match(secret)
 
-    def handshake(
-        self, requests: Iterator[HandshakeRequest], call: Call
-    ) -> Iterator[HandshakeResponse]:
+    def handshake(self, requests: Iterator[bytes], call: Call) -> Iterator[HandshakeResponse]:
         """Answers a Basic header (`name:token`), a Bearer header or a payload by the token."""
-        payload = b"".join(request.payload for request in requests)
+        payload = b"".join(_payload(request) for request in requests)
         token = self._identify(call.headers, payload) if self._tokens else None
         secret = str(token.secret) if token else ""
         if secret:
@@ -61,6 +61,13 @@ class Authenticator:
         if found is None:
             raise Unauthenticated("the bearer token is not known to this server")
         return found
+
+
+def _payload(request: bytes) -> bytes:
+    try:
+        return HandshakeRequest.FromString(request).payload
+    except (DecodeError, ValueError) as error:
+        raise BadRequest("the request is not a HandshakeRequest") from error
 
 
 def _password(credentials: str) -> str:

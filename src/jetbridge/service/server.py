@@ -1,22 +1,21 @@
 """The gRPC server: every RPC of Flight, health and reflection on one port."""
 
-import logging
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from jetbridge.catalog import Catalog
-from jetbridge.errors import NotSupported, Unavailable
+from jetbridge.errors import Unavailable
 from jetbridge.service.admission import Gate
 from jetbridge.service.auth import Authenticator
-from jetbridge.service.calls import Call, Catalogs
+from jetbridge.service.calls import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
@@ -25,17 +24,13 @@ from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.locate import Locator
-from jetbridge.service.settings import Limits, Token
+from jetbridge.service.rpcs import FLIGHT_SERVICE, Handlers, flight_handler
+from jetbridge.service.settings import Limits, Token, catalog_name_problem, is_loopback
 from jetbridge.service.transactions import Transactions
-from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.sealing import Sealer
 
-_SERVICE = "arrow.flight.protocol.FlightService"
-_LOOPBACK = ("127.", "localhost", "[::1]", "::1")
 # Above the calls that gRPC admits, so that none of them ever waits for a thread.
 _SPARE_THREADS = 16
-
-_log = logging.getLogger(__name__)
 
 
 class Server:
@@ -59,7 +54,7 @@ class Server:
         `actions` are your own, for airport_action(); they see no catalog and no token.
         """
         _check_names(catalogs)
-        if not tokens and not host.startswith(_LOOPBACK):
+        if not tokens and not is_loopback(host):
             raise ValueError(
                 f"host {host!r} is reachable from other machines: "
                 "give tokens, or listen on 127.0.0.1"
@@ -83,11 +78,16 @@ class Server:
     @property
     def location(self) -> str:
         scheme = "grpc+tls" if self._tls else "grpc"
-        return f"{scheme}://{self._host}:{self._port}"
+        return f"{scheme}://{self._address}"
+
+    @property
+    def _address(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
 
     def start(self) -> None:
         """Raises Unavailable when the address cannot be had."""
-        address = f"{self._host}:{self._port}"
+        address = self._address
         try:
             if self._tls:
                 certificate, key = self._tls
@@ -99,7 +99,7 @@ class Server:
             raise Unavailable(f"cannot listen on {address}; is the port in use?") from error
         self._server.start()
         self._health.set("", health_pb2.HealthCheckResponse.SERVING)
-        self._health.set(_SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        self._health.set(FLIGHT_SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float | None = 30) -> None:
         """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
@@ -130,73 +130,27 @@ class Server:
         own: Mapping[str, OwnAction],
     ) -> None:
         authenticator = Authenticator(tokens)
-        guard = Guard(catalogs, authenticator)
         locator = Locator(sealer, self.transactions)
         flights = Flights(sealer)
         scans = Gate("scans", limits.scans)
-        get = DoGet(sealer, self.transactions, scans, limits.batch_rows_out)
-        exchange = DoExchange(locator, Gate("exchanges", limits.exchanges), limits)
-        info = GetFlightInfo(locator, flights)
-        actions = DoAction(Services(flights, locator, self.transactions), own)
-        handlers = {
-            "Handshake": _stream_stream(
-                guard.streaming(authenticator.handshake, open_to_all=True),
-                pb.HandshakeRequest,
-                pb.HandshakeResponse,
-            ),
-            "ListFlights": _unary_stream(
-                guard.streaming(ListFlights(flights)), pb.Criteria, pb.FlightInfo
-            ),
-            "GetFlightInfo": _unary_unary(guard.single(info), pb.FlightDescriptor, pb.FlightInfo),
-            "GetSchema": _unary_unary(
-                guard.single(info.schema), pb.FlightDescriptor, pb.SchemaResult
-            ),
-            "DoGet": _unary_stream(guard.streaming(get, details=True), pb.Ticket, None),
-            "DoPut": _stream_stream(guard.streaming(_do_put), None, pb.PutResult),
-            "DoExchange": _stream_stream(guard.streaming(exchange, details=True), None, None),
-            "DoAction": _unary_stream(guard.streaming(actions), pb.Action, pb.Result),
-            "ListActions": _unary_stream(
-                guard.streaming(actions.list_actions), pb.Empty, pb.ActionType
-            ),
-        }
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(_SERVICE, handlers),)
+        handlers = Handlers(
+            authenticator,
+            ListFlights(flights),
+            GetFlightInfo(locator, flights),
+            DoGet(sealer, self.transactions, scans, limits.batch_rows_out),
+            DoExchange(locator, Gate("exchanges", limits.exchanges), limits),
+            DoAction(Services(flights, locator, self.transactions), own),
         )
+        guard = Guard(catalogs, authenticator)
+        self._server.add_generic_rpc_handlers((flight_handler(guard, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
-            (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+            (FLIGHT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
-
-
-def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[pb.PutResult]:
-    for _ in requests:
-        raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")
-    yield from ()
 
 
 def _check_names(catalogs: Mapping[str, Catalog]) -> None:
-    for name in catalogs:
-        if not name or not (name.isascii() and name.isprintable()):
-            raise ValueError(
-                f"catalog name {name!r}: use printable ASCII, the client sends it in a header"
-            )
-
-
-def _unary_unary(behaviour: Any, request: Any, response: Any) -> Any:
-    return grpc.unary_unary_rpc_method_handler(behaviour, *_codecs(request, response))
-
-
-def _unary_stream(behaviour: Any, request: Any, response: Any) -> Any:
-    return grpc.unary_stream_rpc_method_handler(behaviour, *_codecs(request, response))
-
-
-def _stream_stream(behaviour: Any, request: Any, response: Any) -> Any:
-    return grpc.stream_stream_rpc_method_handler(behaviour, *_codecs(request, response))
-
-
-def _codecs(request: Any, response: Any) -> tuple[Any, Any]:
-    """None: raw bytes."""
-    return (
-        request.FromString if request else None,
-        response.SerializeToString if response else None,
-    )
+    names = list(catalogs)
+    for position, name in enumerate(names):
+        if problem := catalog_name_problem(name, names[:position]):
+            raise ValueError(f"{name!r} {problem}")

@@ -57,6 +57,7 @@ COMPARISONS: dict[str, ComparisonOp] = {
 }
 
 BUILT_IN = frozenset({"system", ""})  # "": made by the optimizer, or by a collation
+CALLABLE = FUNCTIONS | OPERATORS
 FLOATS = frozenset({"FLOAT", "DOUBLE"})
 
 
@@ -199,7 +200,7 @@ def _conjunction(reader: _Reader, node: Node, depth: int) -> _Typed:
     parts = reader.all_exact(members(node, "children"), depth)
     if not kind or not parts:
         raise Unencodable("conjunction")
-    return _Typed(kind(tuple(part.expr for part in parts)), "BOOLEAN")
+    return _Typed(kind(tuple(_booleans(parts))), "BOOLEAN")
 
 
 def _operator(reader: _Reader, node: Node, depth: int) -> _Typed:
@@ -210,8 +211,14 @@ def _operator(reader: _Reader, node: Node, depth: int) -> _Typed:
     return _Typed(build(parts), _returned(node))
 
 
-def _only(parts: list[_Typed]) -> Expr:
-    if len(parts) != 1:
+def _booleans(parts: Sequence[_Typed]) -> list[Expr]:
+    if any(part.type != "BOOLEAN" for part in parts):
+        raise Unencodable("not a boolean")
+    return [part.expr for part in parts]
+
+
+def _only(parts: list[_Typed], kind: str = "") -> Expr:
+    if len(parts) != 1 or (kind and parts[0].type != kind):
         raise Unencodable("operands")
     return parts[0].expr
 
@@ -224,7 +231,7 @@ def _in(parts: list[_Typed], negated: bool) -> Expr:
 
 
 OPERATIONS: dict[str, Callable[[list[_Typed]], Expr]] = {
-    "OPERATOR_NOT": lambda parts: Not(_only(parts)),
+    "OPERATOR_NOT": lambda parts: Not(_only(parts, "BOOLEAN")),
     "OPERATOR_IS_NULL": lambda parts: IsNull(_only(parts)),
     "OPERATOR_IS_NOT_NULL": lambda parts: IsNull(_only(parts), negated=True),
     "OPERATOR_COALESCE": lambda parts: Coalesce(tuple(_same(parts))),
@@ -240,7 +247,7 @@ def _case(reader: _Reader, node: Node, depth: int) -> _Typed:
     *thens, otherwise = _same(reader.all_exact([*answers, member(node, "else_expr", dict)], depth))
     if not thens:
         raise Unencodable("CASE")
-    whens = zip((test.expr for test in tests), thens, strict=True)
+    whens = zip(_booleans(tests), thens, strict=True)
     return _Typed(Case(tuple(whens), otherwise), _returned(node))
 
 
@@ -255,7 +262,7 @@ def _cast(reader: _Reader, node: Node, depth: int) -> _Typed:
 def _function(reader: _Reader, node: Node, depth: int) -> _Typed:
     name = member(node, "name", str)
     name = RENAMED.get(name, name)
-    if node.get("catalog_name") not in BUILT_IN or name not in FUNCTIONS | OPERATORS:
+    if member(node, "catalog_name", str) not in BUILT_IN or name not in CALLABLE:
         raise Unencodable(name)
     parts, kind = reader.all_exact(members(node, "children"), depth), _returned(node)
     if not parts or _zoned(kind + "".join(part.type for part in parts)):

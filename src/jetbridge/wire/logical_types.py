@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 # Types, constants and expressions may nest this deep together; Python's own stack bounds it.
 MAX_DEPTH = 100
+MAX_DECIMAL_WIDTH = 38
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _TIMES = ("DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "INTERVAL")
@@ -83,7 +84,10 @@ def type_name(node: Node, depth: int = 0) -> str:
 
 
 def _decimal(info: Node, _depth: int) -> str:
-    return f"DECIMAL({member(info, 'width', int)},{member(info, 'scale', int)})"
+    width, scale = member(info, "width", int), member(info, "scale", int)
+    if not 0 <= scale <= width <= MAX_DECIMAL_WIDTH:
+        raise Unencodable("DECIMAL")
+    return f"DECIMAL({width},{scale})"
 
 
 def _list(info: Node, depth: int) -> str:

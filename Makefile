@@ -1,0 +1,69 @@
+# Every target sets up what it needs; `make` alone lists them.
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+ARGS ?=
+
+# An activated or inherited environment must not leak into the project's own.
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
+
+# A company's certificate authority is in the system's store, which uv reads only when told.
+export UV_SYSTEM_CERTS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test check format unit conformance integration faults bench soak docs \
+	lock demo proto
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install everything into .venv, from the lock; quick when nothing changed
+	@sh tools/setup.sh
+
+serve: setup ## run the server; ARGS="--port 9000" adds options
+	@exec .venv/bin/jetbridge serve $(ARGS)
+
+test: setup ## run all tests
+	$(PYTEST) $(ARGS)
+
+check: setup ## formatter, linter, types, import rules, spelling, lock
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-logo
+	.venv/bin/codespell
+	$(PY) tools/lock.py check
+
+format: setup ## format the code and mend what the linter can
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+unit: setup ## the quick tests; seconds
+	$(PYTEST) tests/unit $(ARGS)
+
+conformance: setup ## one suite over every backend, by its claims
+	$(PYTEST) tests/conformance $(ARGS)
+
+integration: setup ## server and client over real sockets
+	$(PYTEST) tests/integration $(ARGS)
+
+faults: setup ## cut streams, killed peers, slow readers
+	$(PYTEST) tests/faults $(ARGS)
+
+bench: setup ## measure, and write benchmarks/results
+	$(PY) -m benchmarks $(ARGS)
+
+soak: setup ## the tests that run for minutes
+	$(PYTEST) -m soak $(ARGS)
+
+docs: setup ## check that the documents agree with the code and their links lead somewhere
+	$(PYTEST) tests/unit/test_docs.py $(ARGS)
+
+demo: setup ## serve the Parquet files in FOLDER to DuckDB (examples/parquet_folder.py)
+	@test -n "$(FOLDER)" || { echo "make demo: name a folder of Parquet files: make demo FOLDER=data" >&2; exit 2; }
+	@exec $(PY) examples/parquet_folder.py $(FOLDER)
+
+lock: setup ## make requirements.lock anew; ARGS="--upgrade" takes newer versions
+	$(PY) tools/lock.py write $(ARGS)
+
+proto: setup ## regenerate the Flight messages from flight.proto
+	cd src && ../$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. jetbridge/wire/flight.proto

@@ -1,0 +1,70 @@
+"""The servers as processes of their own, and what they hold in memory."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import psutil
+
+_LISTENING = "listening on "
+_SAMPLE_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Running:
+    location: str
+    pid: int
+
+
+@contextmanager
+def started(module: str) -> Iterator[Running]:
+    """A server in a new process; `module` prints `listening on LOCATION` once it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith(_LISTENING):
+                break
+        else:
+            raise RuntimeError(f"{module} ended with {process.wait()} before it was ready")
+        yield Running(line.removeprefix(_LISTENING).strip(), process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+class PeakMemory:
+    """The most resident bytes of a process while the block runs, and those at its beginning."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.before = self.peak = 0
+
+    @property
+    def growth(self) -> int:
+        return self.peak - self.before
+
+    def _watch(self) -> None:
+        while not self._done.wait(_SAMPLE_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        self.peak = max(self.peak, self._process.memory_info().rss)
+
+    def __enter__(self) -> Self:
+        self.before = self.peak = self._process.memory_info().rss
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._sample()

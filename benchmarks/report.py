@@ -1,0 +1,71 @@
+"""Results as a table, and as JSON that says on what they were measured."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("grpcio", "pyarrow", "numpy", "duckdb", "msgspec", "msgpack", "protobuf")
+
+
+@dataclass(frozen=True)
+class Result:
+    """`value` is what `target` speaks about; `numbers` are what it was made from."""
+
+    name: str
+    value: float
+    unit: str
+    target: float
+    at_least: bool
+    numbers: dict[str, float]
+
+    @property
+    def passed(self) -> bool:
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+    def row(self) -> tuple[str, ...]:
+        bound = "≥" if self.at_least else "≤"
+        return (
+            self.name,
+            f"{self.value:.2f} {self.unit}".strip(),
+            f"{bound} {self.target:.2f}",
+            "pass" if self.passed else "MISS",
+            ", ".join(f"{key} {number:.4g}" for key, number in self.numbers.items()),
+        )
+
+
+def table(results: Iterable[Result]) -> str:
+    rows = [("measurement", "result", "target", "", "from"), *(r.row() for r in results)]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def write(path: Path, results: Sequence[Result], settings: dict[str, Any]) -> None:
+    document = {
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--", "src")),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        **settings,
+        "results": [{**_rounded(asdict(r)), "passed": r.passed} for r in results],
+    }
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip()

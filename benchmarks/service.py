@@ -1,0 +1,253 @@
+"""The speed targets of the service, each as a ratio to a pyarrow.flight server in the same run."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from benchmarks import data
+from benchmarks.airport import ROWID_INDEX, Session, Table, comparison
+from benchmarks.measure import ROUNDS, WARM_UPS, medians, repeated
+from benchmarks.processes import PeakMemory, Running, started
+from benchmarks.report import Result, table, write
+
+_RESULTS = Path(__file__).parent / "results" / "service.json"
+_MILLION = 1_000_000
+_MANY = 10_000_000
+_CHANGED = 10_000
+_SENT_ROWS = 2048
+_PEER_SIZES = (16_384, 65_536, 131_072)
+_CALLS = 100
+_MIB = 1024 * 1024
+
+
+class PeerClient:
+    def __init__(self, location: str) -> None:
+        self._client = flight.FlightClient(location)
+
+    def put(self, name: str, table: pa.Table, size: int) -> None:
+        writer, _ = self._client.do_put(flight.FlightDescriptor.for_path(name), table.schema)
+        with writer:
+            writer.write_table(table, max_chunksize=size)
+
+    def read_all(self, name: str) -> pa.Table:
+        return self._client.do_get(flight.Ticket(name)).read_all()
+
+    def insert(self, batches: list[pa.RecordBatch], how: str) -> None:
+        descriptor = flight.FlightDescriptor.for_path("inserted", how)
+        writer, reader = self._client.do_exchange(descriptor)
+        with writer:
+            writer.begin(batches[0].schema)
+            assert reader.schema is not None
+            for batch in batches:
+                writer.write_batch(batch)
+                if how == "echo":
+                    assert reader.read_chunk().data.num_rows == batch.num_rows
+            writer.done_writing()
+            reader.read_chunk()
+
+    def empty_action(self) -> None:
+        list(self._client.do_action(flight.Action("nothing", b"")))
+
+
+class Bench:
+    def __init__(self, subject: Running, peer: Running) -> None:
+        self.session, self.peer = Session(subject.location), PeerClient(peer.location)
+        self.session.create_schema()
+        self.rows = data.rows(_MILLION)
+        self.small = data.batches(self.rows, _SENT_ROWS)
+        self._tables = 0
+
+    def new_table(self) -> Table:
+        self._tables += 1
+        return self.session.create_table(f"t{self._tables}", data.SCHEMA)
+
+    def filled_table(self) -> Table:
+        filled = self.new_table()
+        assert filled.insert(self.small, data.SCHEMA) == _MILLION
+        return filled
+
+
+def scans(bench: Bench) -> Iterator[Result]:
+    """One DoGet over everything; the peer is taken at its better batch size."""
+    own = bench.filled_table()
+    rows = own.read_all()
+    assert rows.num_rows == _MILLION
+    for size in _PEER_SIZES:
+        bench.peer.put(str(size), rows, size)
+    works: dict[str, Callable[[], object]] = {"jetbridge": own.read_all}
+    for size in _PEER_SIZES:
+        works[f"peer {size}"] = lambda size=size: bench.peer.read_all(str(size))  # type: ignore[misc]
+    seconds = medians(works)
+    best = min(seconds[f"peer {size}"] for size in _PEER_SIZES)
+    yield _ratio("DoGet of 1M rows, rows/s", best, seconds["jetbridge"], 0.9, seconds)
+
+
+def inserts(bench: Bench) -> Iterator[Result]:
+    seconds = medians(
+        {
+            "jetbridge": lambda: bench.new_table().insert(bench.small, data.SCHEMA),
+            "peer": lambda: bench.peer.insert(bench.small, "keep"),
+            "jetbridge returning": lambda: bench.new_table().insert_returning(
+                bench.small, data.SCHEMA
+            ),
+            "peer returning": lambda: bench.peer.insert(bench.small, "echo"),
+        }
+    )
+    plain = {name: seconds[name] for name in ("jetbridge", "peer")}
+    yield _ratio("INSERT of 1M rows, rows/s", *reversed(plain.values()), 0.5, plain)
+    echoed = {name: seconds[f"{name} returning"] for name in ("jetbridge", "peer")}
+    name = "INSERT of 1M rows RETURNING, rows/s"
+    yield _ratio(name, *reversed(echoed.values()), 0.25, echoed)
+
+
+def single_row(bench: Bench) -> Iterator[Result]:
+    own, row = bench.new_table(), bench.small[:1]
+    row = [row[0].slice(0, 1)]
+    seconds = medians(
+        {
+            "insert": repeated(lambda: own.insert(row, data.SCHEMA), _CALLS),
+            "action": repeated(bench.peer.empty_action, _CALLS),
+        }
+    )
+    insert, action = (1000 * taken / _CALLS for taken in seconds.values())
+    numbers = {"insert ms": insert, "empty action ms": action}
+    over = insert - 3 * action
+    yield Result("INSERT of one row, over 3 empty actions", over, "ms", 5, False, numbers)
+
+
+def filters(bench: Bench) -> Iterator[Result]:
+    own = bench.filled_table()
+    columns = [0, 1, 2, 3]
+    by_id = comparison("COMPARE_EQUAL", 0, "BIGINT", 654_321)
+    by_text = comparison("COMPARE_EQUAL", 2, "VARCHAR", "item-654321")
+    assert own.select(columns) == _MILLION
+    assert own.select(columns, by_id) == 1
+    assert own.select(columns, by_text) == 1
+    seconds = medians(
+        {
+            "full scan": lambda: own.select(columns),
+            "id = k": lambda: own.select(columns, by_id),
+            "s = k": lambda: own.select(columns, by_text),
+        }
+    )
+    for name, what in (("id = k", "ascending bigint"), ("s = k", "shuffled string")):
+        numbers = {"full scan": seconds["full scan"], "point": seconds[name]}
+        yield _ratio(f"point filter on {what}, times", *numbers.values(), 3, numbers)
+
+
+def changes(bench: Bench) -> Iterator[Result]:
+    """The statement finds its rows by `x`, which is scattered over the table."""
+    own = bench.filled_table()
+    columns = [1, ROWID_INDEX]
+    new = pa.table([bench.rows.column("ts").slice(0, _CHANGED)], names=["ts"])
+    low = comparison("COMPARE_LESSTHAN", 0, "DOUBLE", _CHANGED / _MILLION)
+    slices = iter(range(100))
+
+    def delete() -> None:
+        at = next(slices) * _CHANGED
+        start = comparison("COMPARE_GREATERTHANOREQUALTO", 0, "DOUBLE", at / _MILLION)
+        end = comparison("COMPARE_LESSTHAN", 0, "DOUBLE", (at + _CHANGED) / _MILLION)
+        assert abs(own.delete(columns, start, end) - _CHANGED) <= 1
+
+    def update() -> None:
+        assert own.update(columns, new, low) == _CHANGED
+
+    # UPDATE first: DELETE takes its rows away.
+    for name, work in (("UPDATE", update), ("DELETE", delete)):
+        seconds = medians({name: work, "full scan": lambda: own.select([0, 1, 2, 3])})
+        taken, scan = seconds.values()
+        title = f"{name} of 10,000 of 1M rows, full scans"
+        yield Result(title, taken / scan, "", 1, False, {name: taken, "full scan": scan})
+
+
+def ddl(bench: Bench) -> Iterator[Result]:
+    session = bench.session
+    bench.new_table()
+    table = f"t{bench._tables}"
+    column = pa.schema([("added", pa.int32())]).serialize().to_pybytes()
+
+    def schemas() -> None:
+        session.create_schema("other")
+        session.drop_schema("other")
+
+    def tables() -> None:
+        session.create_table("other", data.SCHEMA)
+        session.drop_table("other")
+
+    def columns() -> None:
+        session.alter("add_column", table, if_column_not_exists=False, column_schema=column)
+        session.alter(
+            "remove_column", table, removed_column="added", if_column_exists=False, cascade=False
+        )
+
+    works = {"schema": schemas, "table": tables, "column": columns}
+    repeats = {name: repeated(work, _CALLS // 2) for name, work in works.items()}
+    seconds = medians({"action": repeated(bench.peer.empty_action, _CALLS), **repeats})
+    action = 1000 * seconds["action"] / _CALLS
+    for name in works:
+        taken = 1000 * seconds[name] / _CALLS
+        title = f"create + drop {name}, each, empty actions"
+        numbers = {"ms": taken, "empty action ms": action}
+        yield Result(title, taken / action, "", 2, False, numbers)
+
+
+def memory() -> Iterator[Result]:
+    """In a process of its own, which has not grown for something else before."""
+    with started("benchmarks.subject") as running:
+        session = Session(running.location)
+        session.create_schema()
+        own = session.create_table("large", data.SCHEMA)
+        with PeakMemory(running.pid) as inserting:
+            own.insert(data.many(_MANY, _SENT_ROWS), data.SCHEMA)
+        kept = rows = 0
+        with PeakMemory(running.pid) as reading:
+            for part in own.stream():
+                kept += part.data.slice().select(data.SCHEMA.names).nbytes
+                rows += part.data.num_rows
+    assert rows == _MANY
+    over = (inserting.growth - kept) / _MIB
+    numbers = {"growth MiB": inserting.growth / _MIB, "data kept MiB": kept / _MIB}
+    yield Result("INSERT of 10M rows, memory over the data", over, "MiB", 200, False, numbers)
+    numbers = {"growth MiB": reading.growth / _MIB}
+    growth = numbers["growth MiB"]
+    yield Result("DoGet of 10M rows, memory", growth, "MiB", 200, False, numbers)
+
+
+def _ratio(
+    name: str, reference: float, own: float, target: float, seconds: dict[str, float]
+) -> Result:
+    numbers = {f"{key} s": taken for key, taken in seconds.items()}
+    return Result(name, reference / own, "", target, True, numbers)
+
+
+SUITES: dict[str, Callable[[Bench], Iterator[Result]]] = {
+    "scans": scans,
+    "inserts": inserts,
+    "single_row": single_row,
+    "filters": filters,
+    "changes": changes,
+    "ddl": ddl,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "suites", nargs="*", choices=[*SUITES, "memory", []], help="default: all, and write results"
+    )
+    chosen = parser.parse_args().suites
+    results: list[Result] = []
+    with started("benchmarks.subject") as subject, started("benchmarks.peer") as peer:
+        bench = Bench(subject, peer)
+        for name, suite in SUITES.items():
+            if not chosen or name in chosen:
+                results += suite(bench)
+    if not chosen or "memory" in chosen:
+        results += memory()
+    print(table(results))
+    if not chosen:
+        write(_RESULTS, results, {"rounds": ROUNDS, "warm_ups": WARM_UPS, "rows": _MILLION})
+    return 0

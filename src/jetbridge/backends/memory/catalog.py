@@ -1,0 +1,96 @@
+"""The catalog, and what it looked like at one moment."""
+
+from collections.abc import Mapping, Sequence
+
+from jetbridge.backends.memory.schema import MemorySchema, SnapshotSchema
+from jetbridge.backends.memory.state import Clock, Options, SchemaCell, Store, utc_now
+from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+
+MIB = 1024 * 1024
+
+
+class MemoryCatalog:
+    """Tables in the memory of this process; they are gone when it ends.
+
+    `keep_versions` and `history_bytes` bound the past each table keeps for AT, `spill_bytes` is
+    what one statement may stage in memory before its rows go to a temporary file.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep_versions: int = 1000,
+        history_bytes: int = 1024 * MIB,
+        spill_bytes: int = 256 * MIB,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._store = Store(Options(keep_versions, history_bytes, spill_bytes, clock))
+
+    def list_schemas(self) -> Sequence[MemorySchema]:
+        return [MemorySchema(self._store, cell) for _, cell in sorted(self._store.schemas.items())]
+
+    def load_schema(self, name: str) -> MemorySchema:
+        cell = self._store.schemas.get(name.lower())
+        if cell is None:
+            raise NotFound("schema", name)
+        return MemorySchema(self._store, cell)
+
+    def version(self) -> CatalogVersion:
+        return CatalogVersion(self._store.version)
+
+    def snapshot(self) -> "MemorySnapshot":
+        with self._store.lock:
+            schemas = {
+                name: SnapshotSchema(
+                    self._store,
+                    cell.info,
+                    {key: (table, table.state) for key, table in cell.tables.items()},
+                )
+                for name, cell in self._store.schemas.items()
+            }
+            return MemorySnapshot(schemas, CatalogVersion(self._store.version))
+
+    def create_schema(self, info: SchemaInfo) -> MemorySchema:
+        if not info.name:
+            raise BadRequest("a schema needs a name")
+        cell = SchemaCell(info)
+        with self._store.lock:
+            if info.name.lower() in self._store.schemas:
+                raise AlreadyExists("schema", info.name)
+            self._store.schemas = {**self._store.schemas, info.name.lower(): cell}
+            self._store.version += 1
+        return MemorySchema(self._store, cell)
+
+    def drop_schema(self, name: str) -> None:
+        with self._store.lock:
+            schemas = dict(self._store.schemas)
+            cell = schemas.pop(name.lower(), None)
+            if cell is None:
+                raise NotFound("schema", name)
+            if cell.tables:
+                raise FailedPrecondition(
+                    f"schema {cell.info.name!r} has {len(cell.tables)} tables; drop them first"
+                )
+            cell.dropped = True
+            self._store.schemas = schemas
+            self._store.version += 1
+
+
+class MemorySnapshot:
+    """All tables as of one moment."""
+
+    def __init__(self, schemas: Mapping[str, SnapshotSchema], version: CatalogVersion) -> None:
+        self._schemas, self._version = schemas, version
+
+    def list_schemas(self) -> Sequence[SnapshotSchema]:
+        return [self._schemas[name] for name in sorted(self._schemas)]
+
+    def load_schema(self, name: str) -> SnapshotSchema:
+        found = self._schemas.get(name.lower())
+        if found is None:
+            raise NotFound("schema", name)
+        return found
+
+    def version(self) -> CatalogVersion:
+        return self._version

@@ -1,0 +1,98 @@
+"""Batches as they are sent to the columns as they are stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.catalog import ROWID
+from jetbridge.embedded import cast, default_values
+from jetbridge.errors import BadRequest, ConstraintViolation
+
+_NO_ROWID = -1
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Where each column of a batch goes.
+
+    `sources[i]` is the position in the batch of column `targets[i]`, or None for a column that
+    was not sent.
+    """
+
+    sent: pa.Schema
+    table: str
+    targets: tuple[pa.Field, ...]
+    sources: tuple[int | None, ...]
+    rowid: int
+    same: bool
+    required: tuple[int, ...]
+
+    def columns(self, batch: pa.RecordBatch, first_row: int) -> list[pa.Array]:
+        """The values with the types of the targets; NOT NULL is checked."""
+        columns = [self._column(batch, i, first_row) for i in range(len(self.targets))]
+        self.refuse_nulls(columns, first_row)
+        return columns
+
+    def _column(self, batch: pa.RecordBatch, index: int, first_row: int) -> pa.Array:
+        source, field = self.sources[index], self.targets[index]
+        if source is not None:
+            return cast(batch.column(source), field, first_row)
+        default = (field.metadata or {}).get(b"default")
+        if default is None:
+            return pa.nulls(batch.num_rows, field.type)
+        return default_values(default.decode(), field, batch.num_rows)
+
+    def refuse_nulls(self, columns: Sequence[pa.Array], first_row: int) -> None:
+        for index in self.required:
+            refuse_null(columns[index], self.targets[index], self.table, first_row)
+
+
+def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -> None:
+    if column.null_count and not field.nullable:
+        row = first_row + column.is_null().index(True).as_py()
+        raise ConstraintViolation(f"NOT NULL constraint failed: {table}.{field.name} (row {row})")
+
+
+def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
+    positions = _positions(sent, schema, table)
+    sources = tuple(positions.get(name.lower()) for name in schema.names)
+    same = sources == tuple(range(len(schema))) and sent.types == schema.types
+    return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
+
+
+def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
+    """The targets are the columns that are sent, in the order of the batch."""
+    positions = _positions(sent, schema, table)
+    rowid = positions.pop(ROWID, None)
+    if rowid is None:
+        raise BadRequest(f"UPDATE of {table!r} needs a column 'rowid'")
+    fields = {field.name.lower(): field for field in schema}
+    names = sorted(positions, key=positions.__getitem__)
+    targets = tuple(fields[name] for name in names)
+    return _mapping(sent, table, targets, tuple(positions[n] for n in names), rowid, False)
+
+
+def _mapping(
+    sent: pa.Schema,
+    table: str,
+    targets: tuple[pa.Field, ...],
+    sources: tuple[int | None, ...],
+    rowid: int,
+    same: bool,
+) -> Mapping:
+    required = tuple(i for i, field in enumerate(targets) if not field.nullable)
+    return Mapping(sent, table, targets, sources, rowid, same, required)
+
+
+def _positions(sent: pa.Schema, schema: pa.Schema, table: str) -> dict[str, int]:
+    known = {name.lower() for name in schema.names} | {ROWID}
+    positions: dict[str, int] = {}
+    for index, name in enumerate(sent.names):
+        lower = name.lower()
+        if lower not in known:
+            raise BadRequest(f"table {table!r} has no column {name!r}")
+        if lower in positions:
+            raise BadRequest(f"column {name!r} was sent twice")
+        positions[lower] = index
+    return positions

@@ -1,0 +1,70 @@
+"""Rows of a statement that is not published yet: in memory, and above a limit on disk."""
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.ipc
+
+
+class Staging:
+    """Batches with the same types, in order; first all `add`, then `batches`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._batches: list[pa.RecordBatch] = []
+        self._exact = 0  # bytes of the batches before `_measured`
+        self._rough = 0  # upper bound for the others
+        self._measured = 0
+        self._file: IO[bytes] | None = None
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+        self._schema: pa.Schema | None = None
+        self.rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        # Quick, but for a slice it counts the whole it was cut from.
+        self._rough += batch.get_total_buffer_size()
+        if self._exact + self._rough > self._limit:
+            self._measure()
+            if self._exact > self._limit:
+                self._spill()
+
+    def _measure(self) -> None:
+        self._exact += sum(batch.nbytes for batch in self._batches[self._measured :])
+        self._rough = 0
+        self._measured = len(self._batches)
+
+    def spilled(self) -> bool:
+        return self._file is not None
+
+    def _spill(self) -> None:
+        if self._writer is None:
+            # A file without a name: it is gone with the process, however that ends.
+            self._file = tempfile.TemporaryFile(prefix="jetbridge-")  # noqa: SIM115
+            self._schema = self._batches[0].schema
+            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), self._schema)
+        for batch in self._batches:
+            self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+        self._batches = []
+        self._exact = self._measured = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Everything that was added; may be called again."""
+        if self._file is not None:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+                self._file.flush()
+            self._file.seek(0)
+            yield from pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
+        yield from self._batches
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._writer = None
+        self._batches = []

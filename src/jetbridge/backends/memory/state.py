@@ -1,0 +1,174 @@
+"""Versions of a table, and the one lock under which they are replaced.
+
+    Store ── SchemaCell ── TableCell ── TableState (current), TableState (history) ...
+
+Cells change, under the lock of the store; states never do. Whoever holds a state may read it for
+as long as he likes without a lock.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from jetbridge.backends.memory.chunks import Chunk, Segment
+from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey
+from jetbridge.errors import AlreadyExists, Conflict, NotFound
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Options:
+    keep_versions: int
+    history_bytes: int
+    spill_bytes: int
+    clock: Clock
+
+
+@dataclass(frozen=True, eq=False)
+class TableState:
+    """A table at one version.
+
+    `cost` estimates the bytes that only the version before still needs.
+    """
+
+    name: str
+    schema: pa.Schema
+    comment: str = ""
+    checks: tuple[str, ...] = ()
+    keys: tuple[UniqueKey, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    version: int = 1
+    time: datetime = field(default_factory=utc_now)
+    cost: int = 0
+
+    def info(self) -> TableInfo:
+        return TableInfo(
+            name=self.name,
+            schema=self.schema,
+            comment=self.comment,
+            row_id=pa.int64(),
+            version=self.version,
+            checks=self.checks,
+            keys=self.keys,
+        )
+
+    def chunks(self) -> list[Chunk]:
+        return [chunk for segment in self.segments for chunk in segment.chunks()]
+
+    def count(self) -> int:
+        return sum(segment.live for segment in self.segments)
+
+    def position(self, name: str) -> int | None:
+        """Index of a column, by its name in any case."""
+        wanted = name.lower()
+        return next((i for i, n in enumerate(self.schema.names) if n.lower() == wanted), None)
+
+
+class TableCell:
+    """One table from CREATE to DROP, whatever it is called and looks like meanwhile."""
+
+    def __init__(self, schema_name: str, state: TableState) -> None:
+        self.schema_name = schema_name
+        self.state = state
+        self.history: list[TableState] = [state]
+        self.dropped = False
+        self._next_rowid = 0
+        self._rowid_lock = threading.Lock()
+
+    def allocate(self, rows: int) -> int:
+        """The first of `rows` new row ids; they are never given again, used or not."""
+        with self._rowid_lock:
+            first = self._next_rowid
+            self._next_rowid += rows
+        return first
+
+    def next_rowid(self) -> int:
+        return self._next_rowid
+
+    def name(self) -> str:
+        return f"{self.schema_name}.{self.state.name}"
+
+    def remember(self, state: TableState, options: Options) -> None:
+        self.state = state
+        self.history.append(state)
+        # The cost of a version is freed when the version before it is forgotten.
+        held = sum(s.cost for s in self.history[1:]) if state.cost else 0
+        drop = max(0, len(self.history) - max(1, options.keep_versions))
+        while held > options.history_bytes and drop < len(self.history) - 1:
+            drop += 1
+            held -= self.history[drop].cost
+        del self.history[:drop]
+
+
+class SchemaCell:
+    def __init__(self, info: SchemaInfo) -> None:
+        self.info = info
+        self.tables: dict[str, TableCell] = {}
+        self.dropped = False
+
+
+class Store:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.lock = threading.RLock()
+        self.schemas: dict[str, SchemaCell] = {}
+        self.version = 1
+
+    def tables(self) -> Iterator[tuple[SchemaCell, TableCell]]:
+        for schema in self.schemas.values():
+            for table in schema.tables.values():
+                yield schema, table
+
+    def publish(
+        self, cell: TableCell, change: Callable[[TableState], TableState], *, ddl: bool = False
+    ) -> TableState:
+        """Replaces the state of a table by `change(state)`; if that raises, nothing happened.
+
+        The change is worked out without the lock, and again if someone else was faster; a
+        statement that keeps losing works with the lock held.
+        """
+        for _ in range(3):
+            before = cell.state
+            after = change(before)
+            with self.lock:
+                if cell.state is before:
+                    return self._replace(cell, before, after, ddl)
+        with self.lock:
+            before = cell.state
+            return self._replace(cell, before, change(before), ddl)
+
+    def _replace(
+        self, cell: TableCell, before: TableState, after: TableState, ddl: bool
+    ) -> TableState:
+        if cell.dropped:
+            raise Conflict(f"table {cell.name()!r} was dropped while the statement ran")
+        if after is before:
+            return before
+        if after.name != before.name:
+            self._move(cell, before, after)
+        cell.remember(after, self.options)
+        self.version += ddl
+        return after
+
+    def _move(self, cell: TableCell, before: TableState, after: TableState) -> None:
+        schema = self.schemas.get(cell.schema_name.lower())
+        if schema is None:
+            raise NotFound("schema", cell.schema_name)
+        tables = dict(schema.tables)
+        if tables.get(after.name.lower(), cell) is not cell:
+            raise AlreadyExists("table", f"{cell.schema_name}.{after.name}")
+        del tables[before.name.lower()]
+        tables[after.name.lower()] = cell
+        schema.tables = tables
+
+    def now(self, before: TableState) -> datetime:
+        """The time of the next version; never earlier than the version before."""
+        return max(self.options.clock(), before.time)

@@ -1,0 +1,66 @@
+"""Handles on tables: a frozen state to read, and the cell behind it to write to."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+
+import pyarrow as pa
+
+from jetbridge.backends.memory import change, insert, scan
+from jetbridge.backends.memory.alter import altered
+from jetbridge.backends.memory.state import Store, TableCell, TableState
+from jetbridge.backends.memory.travel import state_at
+from jetbridge.catalog import (
+    Alteration,
+    AsOf,
+    DMLOptions,
+    Scan,
+    TableInfo,
+    Write,
+)
+from jetbridge.errors import NotFound
+
+
+class PastTable:
+    """A table as it was; it can be read and split, but not written."""
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+
+    def info(self) -> TableInfo:
+        return self._state.info()
+
+    def scan(self, request: Scan) -> Iterable[pa.RecordBatch]:
+        return scan.scan(self._state, request)
+
+    def split(self, request: Scan) -> Sequence[str]:
+        return scan.split(self._state)
+
+    def count_rows(self) -> int:
+        return self._state.count()
+
+
+class MemoryTable(PastTable):
+    def __init__(self, store: Store, cell: TableCell, state: TableState) -> None:
+        super().__init__(state)
+        self._store, self._cell = store, cell
+
+    def inserting(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        return insert.inserting(self._store, self._cell, options)
+
+    def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        return change.updating(self._store, self._cell, self._state, options)
+
+    def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
+        return change.deleting(self._store, self._cell, self._state, options)
+
+    def alter(self, change: Alteration) -> "MemoryTable":
+        """Applies to the table as it is now, not as this handle saw it."""
+        if self._cell.dropped:
+            raise NotFound("table", self._cell.name())
+        state = altered(self._store, self._cell, change)
+        return MemoryTable(self._store, self._cell, state)
+
+    def at(self, point: AsOf) -> PastTable:
+        with self._store.lock:
+            history = list(self._cell.history)
+        return PastTable(state_at(self._cell.name(), history, point))

@@ -1,0 +1,64 @@
+"""`jetbridge serve`: run until told to stop."""
+
+import logging
+import signal
+import threading
+from argparse import Namespace
+from types import FrameType
+
+from jetbridge.app import build_server
+from jetbridge.cli.output import complain, say
+from jetbridge.config import Config, ConfigError, load_config
+from jetbridge.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+
+FLAGS = ("host", "port")
+USAGE_ERROR = 2
+
+
+def run(options: Namespace) -> int:
+    given = {name: getattr(options, name) for name in FLAGS}
+    try:
+        flags = {name: value for name, value in given.items() if value is not None}
+        config = load_config(options.config, flags)
+    except ConfigError as error:
+        complain(str(error))
+        return USAGE_ERROR
+    if options.warehouse:
+        log.warning("--warehouse %s is not used: no catalog here is a lake", options.warehouse)
+    return serve_until_signal(config)
+
+
+def serve_until_signal(config: Config) -> int:
+    stop = _stop_on_signals()
+    server = build_server(config)
+    try:
+        server.start()
+    except Unavailable as error:
+        log.debug("could not start", exc_info=error)
+        address = f"{config.server.host}:{config.server.port}"
+        complain(
+            f"cannot listen on {address}: the port is in use, or the address is not one of this "
+            "machine; choose another with --port (0: a free one)"
+        )
+        return 1
+    say(f"listening on {server.location}")
+    stop.wait()
+    log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
+    server.stop(config.server.drain_seconds)
+    return 0
+
+
+def _stop_on_signals() -> threading.Event:
+    """Set by the first SIGTERM or SIGINT; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    return stop

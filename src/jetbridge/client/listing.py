@@ -1,0 +1,208 @@
+"""What the server says about its schemas and tables, decoded and checked as the client does."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgpack
+import msgspec
+import pyarrow as pa
+
+from jetbridge.catalog import ROWID
+from jetbridge.client.errors import reading_answer
+from jetbridge.errors import NotSupported, ServerError
+from jetbridge.wire.codec import Blob, decode
+from jetbridge.wire.flight_pb2 import FlightInfo
+from jetbridge.wire.schemas import read_schema
+
+_ROWID_MARK = b"is_rowid"
+_CHECKS = b"check_constraints"
+_SERVED_AS_TABLE = "table"
+
+
+@dataclass(frozen=True)
+class TableListing:
+    """A table as announced; `announced` is the order of columns that scans deliver.
+
+    `descriptor` is what every later call names the table by. `total_records` is -1 if unknown.
+    """
+
+    schema_name: str
+    name: str
+    comment: str
+    announced: pa.Schema
+    descriptor: bytes
+    checks: tuple[str, ...] = ()
+    total_records: int = -1
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The visible columns."""
+        return pa.schema([f for f in self.announced if not is_rowid(f)])
+
+    @property
+    def row_id(self) -> pa.DataType | None:
+        return next((f.type for f in self.announced if is_rowid(f)), None)
+
+    def position(self, column: str) -> int | None:
+        """Where the announced schema holds a column, found without regard to case."""
+        wanted = column.casefold()
+        if wanted == ROWID and self.row_id is not None:
+            return next(i for i, f in enumerate(self.announced) if is_rowid(f))
+        names = [f.name.casefold() for f in self.announced]
+        return names.index(wanted) if wanted in names else None
+
+
+@dataclass(frozen=True)
+class SchemaListing:
+    name: str
+    comment: str
+    tags: Mapping[str, str]
+    tables: tuple[TableListing, ...]
+
+
+class VersionInfo(msgspec.Struct, frozen=True):
+    catalog_version: int
+    is_fixed: bool
+
+
+class Contents(msgspec.Struct, frozen=True):
+    sha256: str = ""
+    url: str | None = None
+    serialized: Blob | None = None
+
+
+class SchemaEntry(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    tags: dict[str, str]
+    contents: Contents
+    is_default: bool | None = None
+
+
+class CatalogListing(msgspec.Struct, frozen=True):
+    contents: Contents
+    schemas: list[SchemaEntry]
+    version_info: VersionInfo
+
+
+class _Item(msgspec.Struct, frozen=True):
+    type: str
+    catalog: str
+    schema: str
+    name: str
+    comment: str | None = None
+
+
+class _Checks(msgspec.Struct, frozen=True):
+    constraints: list[str]
+
+
+def is_rowid(field: pa.Field) -> bool:
+    return bool((field.metadata or {}).get(_ROWID_MARK))
+
+
+def read_listing(body: bytes) -> CatalogListing:
+    with reading_answer("list_schemas"):
+        return decode(CatalogListing, _decompress(body), "list_schemas")
+
+
+def read_schemas(
+    listing: CatalogListing, catalog: str, list_flights: Callable[[str], Iterable[FlightInfo]]
+) -> list[SchemaListing]:
+    """`list_flights` is asked for each schema whose contents are not in the listing."""
+    known = _whole_catalog(listing.contents)
+    schemas = []
+    for entry in listing.schemas:
+        packed = _schema_bytes(entry, known)
+        flights = list_flights(entry.name) if packed is None else _unpack_flights(entry, packed)
+        tables = read_tables(flights, catalog, entry.name)
+        schemas.append(SchemaListing(entry.name, entry.description, entry.tags, tuple(tables)))
+    return schemas
+
+
+def read_tables(flights: Iterable[FlightInfo], catalog: str, schema: str) -> Iterable[TableListing]:
+    for flight in flights:
+        if not flight.app_metadata:
+            continue
+        item = _read_item(flight)
+        if item.catalog != catalog or item.schema != schema:
+            raise ServerError(
+                f"the contents of schema {schema!r} hold {item.catalog}.{item.schema}.{item.name}"
+            )
+        if item.type == _SERVED_AS_TABLE:
+            yield _table(flight, item)
+
+
+def read_table(flight: FlightInfo) -> TableListing:
+    return _table(flight, _read_item(flight))
+
+
+def _read_item(flight: FlightInfo) -> _Item:
+    with reading_answer("a FlightInfo"):
+        return decode(_Item, flight.app_metadata, "app_metadata")
+
+
+def _table(flight: FlightInfo, item: _Item) -> TableListing:
+    with reading_answer("a FlightInfo"):
+        announced = read_schema(flight.schema, "the schema of the table")
+        checks = (announced.metadata or {}).get(_CHECKS)
+        return TableListing(
+            item.schema,
+            item.name,
+            item.comment or "",
+            announced,
+            flight.flight_descriptor.SerializeToString(),
+            tuple(decode(_Checks, checks, "check_constraints").constraints) if checks else (),
+            flight.total_records,
+        )
+
+
+def _whole_catalog(contents: Contents) -> Mapping[str, bytes]:
+    """The schemas' contents by their hash; none if the catalog is not sent whole."""
+    if not contents.sha256 or contents.serialized is None:
+        return {}
+    _check_hash("the catalog", contents.serialized, contents.sha256)
+    with reading_answer("list_schemas"):
+        pairs = msgpack.unpackb(contents.serialized, raw=True)
+        found = {sha256.decode(): packed for sha256, packed in pairs}
+    for sha256, packed in found.items():
+        _check_hash("a schema in the catalog", packed, sha256)
+    return found
+
+
+def _schema_bytes(entry: SchemaEntry, known: Mapping[str, bytes]) -> bytes | None:
+    contents = entry.contents
+    if contents.serialized is not None:
+        if contents.sha256:
+            _check_hash(f"schema {entry.name!r}", contents.serialized, contents.sha256)
+        return contents.serialized
+    if contents.sha256 in known:
+        return known[contents.sha256]
+    if contents.url:
+        raise NotSupported(f"schema {entry.name!r} is to be read from {contents.url}, a web page")
+    if contents.sha256:
+        raise ServerError(f"the contents of schema {entry.name!r} are not in the listing")
+    return None
+
+
+def _unpack_flights(entry: SchemaEntry, packed: bytes) -> Sequence[FlightInfo]:
+    with reading_answer(f"list_schemas for schema {entry.name!r}"):
+        return [
+            FlightInfo.FromString(flight)
+            for flight in msgpack.unpackb(_decompress(packed), raw=True)
+        ]
+
+
+def _decompress(packed: bytes) -> bytes:
+    length, data = msgpack.unpackb(packed, raw=True)
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        plain: bytes = stream.read(length + 1)
+    if len(plain) != length:
+        raise ValueError(f"{length} bytes were announced, the zstd frame holds other")
+    return plain
+
+
+def _check_hash(what: str, data: bytes, sha256: str) -> None:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ServerError(f"the contents of {what} do not match their SHA-256")

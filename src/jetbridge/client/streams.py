@@ -1,0 +1,121 @@
+"""Record batches out of the endpoints of a scan, read at the same time when there are several."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+
+import pyarrow as pa
+
+from jetbridge.client.buffer import Buffer
+from jetbridge.client.connection import Answers
+from jetbridge.client.errors import reading_answer
+from jetbridge.errors import FailedPrecondition
+from jetbridge.wire.flight_data import BatchDecoder, split
+
+MAX_WORKERS = 8
+_BATCHES_PER_WORKER = 2
+
+Batches = Generator[pa.RecordBatch, None, None]
+
+
+class Part:
+    """One endpoint; the call begins with the first batch asked for."""
+
+    def __init__(self, open_call: Callable[[], Answers], announced: pa.Schema) -> None:
+        self._open_call = open_call
+        self._announced = announced
+        self._answers: Answers | None = None
+        self._cancelled = False
+
+    def batches(self) -> Batches:
+        with self._open_call() as answers:
+            self._answers = answers
+            if self._cancelled:
+                return
+            decoder: BatchDecoder | None = None
+            for message in answers:
+                with reading_answer("DoGet"):
+                    data = split(message)
+                    if data.header is None:
+                        continue
+                    if decoder is None:
+                        decoder = BatchDecoder(data.header)
+                        found: list[pa.RecordBatch] = []
+                    else:
+                        decoder.feed(data)
+                        found = list(decoder.flush())
+                self._check(decoder.schema)
+                yield from (batch for batch in found if batch.num_rows)
+
+    def cancel(self) -> None:
+        """From any thread; also a part that has not begun yields nothing afterwards."""
+        self._cancelled = True
+        if self._answers is not None:
+            self._answers.call.cancel()
+
+    def _check(self, schema: pa.Schema) -> None:
+        if schema.types != self._announced.types or schema.names != self._announced.names:
+            raise FailedPrecondition(
+                "the scan delivers other columns than the table had a moment ago: "
+                "it was altered meanwhile; scan again"
+            )
+
+
+def read_parts(parts: Sequence[Part]) -> Batches:
+    """All batches, in order within a part. Closing it early cancels the calls."""
+    if len(parts) == 1:
+        return parts[0].batches()
+    return _Parallel(parts).batches()
+
+
+class _Parallel:
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+        self._todo = deque(parts)
+        self._workers = min(len(parts), MAX_WORKERS)
+        self._running = self._workers
+        self._lock = threading.Lock()
+        self._buffer: Buffer[pa.RecordBatch | Exception] = Buffer(
+            max(1, _BATCHES_PER_WORKER * self._workers)
+        )
+
+    def batches(self) -> Batches:
+        threads = [
+            threading.Thread(target=self._work, name="jetbridge-scan", daemon=True)
+            for _ in range(self._workers)
+        ]
+        if not threads:
+            return
+        try:
+            for thread in threads:
+                thread.start()
+            for item in self._buffer:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            self._buffer.close()
+            for part in self._parts:
+                part.cancel()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+
+    def _work(self) -> None:
+        try:
+            while self._todo:
+                try:
+                    part = self._todo.popleft()
+                except IndexError:
+                    break  # another worker was quicker
+                for batch in part.batches():
+                    if not self._buffer.put(batch):
+                        return
+        except Exception as error:  # it is raised where the batches are read
+            self._buffer.put(error)
+        finally:
+            with self._lock:
+                self._running -= 1
+                last = not self._running
+            if last:
+                self._buffer.finish()

@@ -1,0 +1,235 @@
+"""Arrow arrays to another Arrow type by value.
+
+What a DuckDB client sends for one of its types depends on its `arrow_lossless_conversion`, so the
+same value arrives as `bool` or `arrow.bool8`, `string` or `arrow.uuid`, and so on. Three ways are
+tried: the bytes as they are, a safe cast of pyarrow, and a cast of DuckDB.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.embedded.sandbox import DATA, first_line, query
+from jetbridge.embedded.types import duckdb_type
+from jetbridge.errors import BadRequest
+
+_HUGE = pa.decimal128(38, 0)
+_LONGEST_VALUE = 80
+
+
+def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
+    """The same values with the type of the field; raises BadRequest with column and row."""
+    if array.type == target.type:
+        return array
+    try:
+        return _cast(array, target)
+    except (pa.ArrowException, duckdb.Error) as error:
+        row = first_row + _first_failure(array, target)
+        raise BadRequest(
+            f"column {target.name!r}, row {row}: {_what(array, row - first_row)} "
+            f"does not fit {target.type}: {first_line(error)}"[:450]
+        ) from None
+
+
+def explicit_cast(array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
+    """What DuckDB's CAST makes of it, as in ALTER COLUMN ... TYPE; raises BadRequest."""
+    if duckdb_type(source) == duckdb_type(target):
+        return cast(array, target)
+    data = pa.Table.from_arrays([array], schema=pa.schema([source.with_name("c")]))
+    try:
+        return _by_duckdb(data, target)
+    except (pa.ArrowException, duckdb.Error) as error:
+        raise BadRequest(f"column {target.name!r}: {first_line(error)}") from None
+
+
+def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
+    try:
+        return conform(array, target.type)
+    except pa.ArrowNotImplementedError:
+        pass
+    except pa.ArrowInvalid:
+        # pyarrow refuses 2**60 as a double and reads fewer spellings of a text than DuckDB;
+        # but DuckDB would round 1.5 to an integer, which is not the same value.
+        if not (_is_text(array.type) or _widens(array.type, target.type)):
+            raise
+    return _by_duckdb(pa.table({"c": array}), target)
+
+
+def _by_duckdb(data: pa.Table, target: pa.Field) -> pa.Array:
+    answer = query(f"SELECT CAST(c AS {duckdb_type(target)}) AS c FROM {DATA}", data)
+    return conform(answer.column(0).combine_chunks(), target.type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(source) and pa.types.is_floating(target))
+
+
+def _first_failure(array: pa.Array, target: pa.Field) -> int:
+    low, high = 0, len(array) - 1  # some row of low..high fails, none before low
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            _cast(array.slice(low, middle - low + 1), target)
+            low = middle + 1
+        except (pa.ArrowException, duckdb.Error):
+            high = middle
+    return low
+
+
+def _what(array: pa.Array, row: int) -> str:
+    try:
+        text = repr(array[row].as_py())
+    except (ValueError, OverflowError, ImportError, NotImplementedError, IndexError):
+        return f"a value of type {array.type}"
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values as `wanted`, without DuckDB; raises `pa.ArrowException`."""
+    if array.type == wanted:
+        return array
+    if isinstance(array, pa.ChunkedArray):
+        return conform(array.combine_chunks(), wanted)
+    same_bytes = _reinterpreted(array, wanted)
+    if same_bytes is not None:
+        return same_bytes
+    return _converter(array.type, wanted)(array, wanted)
+
+
+def _converter(source: pa.DataType, wanted: pa.DataType) -> Callable[[Any, Any], pa.Array]:
+    nested = _NESTED.get((_shape(source), _shape(wanted)))
+    if nested is not None:
+        return nested
+    if isinstance(wanted, pa.BaseExtensionType):
+        return _extended
+    if isinstance(source, pa.BaseExtensionType):
+        return _plain
+    return _flat
+
+
+def _flat(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return array.cast(wanted)
+
+
+def _reinterpreted(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """DuckDB writes HUGEINT and BIT with the same bytes, lossless or not."""
+    source, target = _opaque_name(array.type), _opaque_name(wanted)
+    if source in {"hugeint", "uhugeint"} and wanted == _HUGE:
+        return _with_bytes(array.storage, wanted)
+    if target in {"hugeint", "uhugeint"} and array.type == _HUGE:
+        return wanted.wrap_array(_with_bytes(array, wanted.storage_type))
+    if source == "bit" and wanted == pa.binary():
+        return array.storage
+    if target == "bit" and array.type == pa.binary():
+        return wanted.wrap_array(array)
+    return None
+
+
+def _opaque_name(kind: pa.DataType) -> str:
+    return kind.type_name if isinstance(kind, pa.OpaqueType) else ""
+
+
+def _with_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
+
+
+def _extended(array: pa.Array, wanted: Any) -> pa.Array:
+    if array.type == pa.null():
+        return pa.nulls(len(array), wanted)
+    if wanted.extension_name == "arrow.bool8" and pa.types.is_boolean(array.type):
+        return wanted.wrap_array(array.cast(pa.int8()))
+    if isinstance(array.type, pa.JsonType) and isinstance(wanted, pa.JsonType):
+        return wanted.wrap_array(array.storage.cast(wanted.storage_type))
+    # A text must be proved to be JSON or a UUID, and a TIME gets its offset: that is DuckDB's.
+    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+
+
+def _plain(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if isinstance(array.type, pa.JsonType):
+        return array.storage.cast(wanted)
+    if isinstance(array.type, pa.Bool8Type):
+        return pc.not_equal(array.storage, pa.scalar(0, pa.int8())).cast(wanted)
+    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+
+
+_SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_list, "list"),
+    (pa.types.is_large_list, "list"),
+    (pa.types.is_fixed_size_list, "array"),
+    (pa.types.is_struct, "struct"),
+    (pa.types.is_map, "map"),
+    (pa.types.is_union, "union"),
+)
+
+
+def _shape(kind: pa.DataType) -> str:
+    return next((name for test, name in _SHAPES if test(kind)), "flat")
+
+
+def _list(array: Any, wanted: Any) -> pa.Array:
+    large = pa.types.is_large_list(wanted)
+    if pa.types.is_large_list(array.type) != large:
+        cast_type = (pa.large_list if large else pa.list_)(array.type.value_field)
+        array = array.cast(cast_type)
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
+    kind = pa.LargeListArray if large else pa.ListArray
+    values = conform(array.values, wanted.value_type)
+    return kind.from_arrays(array.offsets, values, type=wanted, mask=_nulls(array))
+
+
+def _array(array: Any, wanted: Any) -> pa.Array:
+    size = wanted.list_size
+    if array.type.list_size != size:
+        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+    values = array.values.slice(array.offset * size, len(array) * size)
+    inner = conform(values, wanted.value_type)
+    return pa.FixedSizeListArray.from_arrays(inner, type=wanted, mask=_nulls(array))
+
+
+def _struct(array: Any, wanted: Any) -> pa.Array:
+    # pyarrow's own cast fills a field of another name with NULL, silently.
+    names = {field.name.lower(): index for index, field in enumerate(array.type)}
+    if sorted(names) != sorted(field.name.lower() for field in wanted):
+        raise pa.ArrowInvalid(f"the fields of {array.type} are not those of {wanted}")
+    children = [conform(array.field(names[f.name.lower()]), f.type) for f in wanted]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_nulls(array))
+
+
+def _map(array: Any, wanted: Any) -> pa.Array:
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
+    keys = conform(array.keys, wanted.key_type)
+    items = conform(array.items, wanted.item_type)
+    return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=_nulls(array))
+
+
+def _union(array: Any, wanted: Any) -> pa.Array:
+    fields = [array.type.field(i) for i in range(array.type.num_fields)]
+    names = [wanted.field(i).name for i in range(wanted.num_fields)]
+    if [f.name for f in fields] != names or {array.type.mode, wanted.mode} != {"sparse"}:
+        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+    children = [conform(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
+    return pa.UnionArray.from_sparse(array.type_codes, children, names, wanted.type_codes)
+
+
+_NESTED: dict[tuple[str, str], Callable[[Any, Any], pa.Array]] = {
+    ("list", "list"): _list,
+    ("array", "array"): _array,
+    ("struct", "struct"): _struct,
+    ("map", "map"): _map,
+    ("union", "union"): _union,
+}
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

@@ -1,0 +1,82 @@
+"""Expressions over Arrow data: values, masks, and the first row a CHECK refuses."""
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from jetbridge.embedded.casts import conform
+from jetbridge.embedded.expressions import parse
+from jetbridge.embedded.sandbox import DATA, first_line, query
+from jetbridge.embedded.types import duckdb_type
+from jetbridge.errors import BadRequest
+
+Mask = npt.NDArray[np.bool_]
+
+
+def evaluate(text: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
+    """One value of the wanted type for every row; raises BadRequest."""
+    expression = parse(text)
+    sql = f"SELECT CAST(({expression.sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
+    try:
+        answer = query(sql, _readable(data))
+    except duckdb.Error as error:
+        raise BadRequest(f"column {wanted.name!r}: {first_line(error)}") from None
+    return conform(_one(answer.column(0)), wanted.type)
+
+
+def default_values(text: str, field: pa.Field, count: int) -> pa.Array:
+    """`count` values of a default; each row is asked anew, so that random() differs."""
+    rows = pa.table({"i": pa.nulls(count, pa.int8())})
+    return evaluate(text, rows, field)
+
+
+def first_violation(text: str, data: pa.Table) -> int | None:
+    """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest."""
+    expression = parse(text)
+    sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
+    try:
+        verdicts = _booleans(query(sql, _readable(data)).column(0), missing=True)
+    except duckdb.Error as error:
+        raise BadRequest(f"CHECK ({text}): {first_line(error)}"[:450]) from None
+    wrong = np.flatnonzero(~verdicts)
+    return int(wrong[0]) if len(wrong) else None
+
+
+def mask(sql: str, data: pa.Table) -> Mask | None:
+    """The rows for which a filter is TRUE, or None if DuckDB cannot tell: then keep them all."""
+    try:
+        answer = query(f"SELECT CAST(({sql}) AS BOOLEAN) AS c FROM {DATA}", _readable(data))
+    except duckdb.Error:
+        return None
+    return _booleans(answer.column(0), missing=False)
+
+
+def microseconds(timestamp: str) -> int | None:
+    """A timestamp as DuckDB writes it, since 1970 in UTC; None if it is none."""
+    try:
+        answer = query("SELECT epoch_us(CAST(? AS TIMESTAMPTZ))", parameters=[timestamp])
+    except duckdb.Error:
+        return None
+    value = answer.column(0)[0].as_py()
+    return None if value is None else int(value)
+
+
+def _readable(data: pa.Table) -> pa.Table:
+    # A table without columns loses its rows on the way, and `SELECT true` still wants them.
+    if data.num_columns == 0:
+        return pa.table({"jetbridge_row": pa.nulls(data.num_rows, pa.int8())})
+    return data
+
+
+def _booleans(column: pa.ChunkedArray, *, missing: bool) -> Mask:
+    array = _one(column)
+    storage = array.storage if isinstance(array, pa.ExtensionArray) else array.cast(pa.int8())
+    if storage.null_count:
+        storage = storage.fill_null(int(missing))
+    return np.asarray(storage).astype(np.bool_)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array

@@ -1,0 +1,300 @@
+"""SQL expressions of users: parsed by DuckDB, judged by their parse tree, never by their text.
+
+A text is parsed as `SELECT (text)`. Only if the tree is one expression and nothing else, it is
+turned back into text by DuckDB, and that text is what runs: brackets or comments in the text of
+the user cannot reach the statement around it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from jetbridge.embedded.sandbox import first_line, query, quoted, session
+from jetbridge.embedded.types import duckdb_types
+from jetbridge.errors import BadRequest
+
+Tree = dict[str, Any]
+
+_REFUSED_CLASSES = {
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window function",
+    "PARAMETER": "a parameter",
+    "STAR": "a star",
+    "DEFAULT": "DEFAULT",
+}
+# Read or change the state of the server's own DuckDB, or stop it.
+_ENVIRONMENT = frozenset(
+    [
+        "current_setting",
+        "getvariable",
+        "nextval",
+        "currval",
+        "setseed",
+        "sleep_ms",
+        "pg_sleep",
+        "write_log",
+        "stats",
+        "error",
+        "current_query",
+        "current_query_id",
+        "current_connection_id",
+        "current_transaction_id",
+        "txid_current",
+        "current_catalog",
+        "current_database",
+        "current_schema",
+        "current_schemas",
+        "in_search_path",
+        "current_role",
+        "current_user",
+        "session_user",
+        "user",
+        "version",
+        "get_block_size",
+        "pg_conf_load_time",
+        "pg_postmaster_start_time",
+    ]
+)
+# Fine as a default, but a CHECK must give the same answer whenever it is asked.
+_CHANGING = frozenset(
+    [
+        "random",
+        "uuid",
+        "uuidv4",
+        "uuidv7",
+        "gen_random_uuid",
+        "now",
+        "today",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "current_localtime",
+        "current_localtimestamp",
+        "localtime",
+        "localtimestamp",
+        "get_current_time",
+        "get_current_timestamp",
+        "transaction_timestamp",
+        "ago",
+    ]
+)
+_LAMBDA_FUNCTIONS = frozenset(
+    f"{prefix}{name}"
+    for prefix in ("", "list_", "array_")
+    for name in ("transform", "apply", "filter", "reduce")
+)
+# Deeper trees would overflow the stack of the recursive walk, here or in DuckDB.
+_MAX_LENGTH = 100_000
+_LONGEST_QUOTE = 120
+
+
+@dataclass(frozen=True)
+class Expression:
+    """`sql` is DuckDB's own spelling of the tree."""
+
+    text: str
+    sql: str
+    tree: Tree
+
+    def references(self) -> Iterator[tuple[str, ...]]:
+        """The names of every column reference that is no lambda parameter."""
+        for node in _references(self.tree):
+            yield tuple(node["column_names"])
+
+    def columns(self) -> frozenset[str]:
+        """First names of the references, in lower case."""
+        return frozenset(parts[0].lower() for parts in self.references())
+
+    def functions(self) -> frozenset[str]:
+        return frozenset(
+            node["function_name"].lower() for node in _nodes(self.tree) if "function_name" in node
+        )
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Expression:
+    """Raises BadRequest for anything but one expression."""
+    if len(text) > _MAX_LENGTH:
+        raise BadRequest(f"expression of {len(text)} characters is too long")
+    answer = _serialized(text)
+    tree = _single(answer, text)
+    return Expression(text, _printed(tree, text), tree)
+
+
+def _serialized(text: str) -> Tree:
+    sql = "SELECT json_serialize_sql(?::VARCHAR)"
+    answer: Tree = json.loads(_scalar(sql, f"SELECT ({text}\n)", text))
+    if answer["error"]:
+        message = first_line(ValueError(answer["error_message"]))
+        raise BadRequest(f"expression {_short(text)}: {message}"[:450])
+    return answer
+
+
+@lru_cache(maxsize=1)
+def _bare() -> Tree:
+    """What the tree of a SELECT holds around its one expression, when nothing else was said."""
+    answer = _serialized("1")
+    answer["statements"][0]["node"]["select_list"] = None
+    return answer
+
+
+def _single(answer: Tree, text: str) -> Tree:
+    node = answer["statements"][0]["node"]
+    items = node.get("select_list") or []
+    node["select_list"] = None
+    if len(items) != 1 or items[0].get("alias") or not _is_bare(answer):
+        raise BadRequest(f"{_short(text)} is not one expression")
+    tree: Tree = items[0]
+    return tree
+
+
+def _is_bare(answer: Tree) -> bool:
+    # Parameters are counted beside the tree; they are refused by name later on.
+    answer["statements"][0]["named_param_map"] = _bare()["statements"][0]["named_param_map"]
+    return bool(answer == _bare())
+
+
+def _printed(tree: Tree, text: str) -> str:
+    document = json.loads(json.dumps(_bare()))
+    document["statements"][0]["node"]["select_list"] = [tree]
+    sql = _scalar("SELECT json_deserialize_sql(?::JSON)", json.dumps(document), text)
+    return sql.removeprefix("SELECT ")
+
+
+def _scalar(sql: str, parameter: str, text: str) -> str:
+    try:
+        return str(query(sql, parameters=[parameter]).column(0)[0].as_py())
+    except duckdb.Error as error:
+        raise BadRequest(f"expression {_short(text)}: {first_line(error)}"[:450]) from None
+
+
+def check_expression(text: str, schema: pa.Schema) -> Expression:
+    """A CHECK over one row of the schema; raises BadRequest that names what is wrong."""
+    expression = parse(text)
+    what = f"CHECK {_short(text)}"
+    _refuse(expression, what, _ENVIRONMENT | _CHANGING, schema)
+    definitions = [
+        f"{quoted(field.name)} {sql}"
+        for field, sql in zip(schema, duckdb_types(schema), strict=True)
+    ]
+    definitions.append(f"CHECK ({expression.sql})")
+    _bind(
+        f"CREATE TEMP TABLE jetbridge_check ({', '.join(definitions)});"
+        f"SELECT CAST(({expression.sql}) AS BOOLEAN) FROM jetbridge_check",
+        what,
+    )
+    return expression
+
+
+def row_expression(text: str, schema: pa.Schema) -> Expression:
+    """An expression over one row, as in ALTER COLUMN ... USING; raises BadRequest."""
+    expression = parse(text)
+    what = f"expression {_short(text)}"
+    _refuse(expression, what, _ENVIRONMENT, schema)
+    columns = [
+        f"CAST(NULL AS {sql}) AS {quoted(field.name)}"
+        for field, sql in zip(schema, duckdb_types(schema), strict=True)
+    ]
+    # The aggregates are refused because they are not allowed in WHERE.
+    _bind(
+        f"EXPLAIN SELECT 1 FROM (SELECT {', '.join(columns)}) WHERE ({expression.sql}) IS NULL",
+        what,
+    )
+    return expression
+
+
+def default_expression(text: str, field: pa.Field) -> Expression:
+    """A default for the field: no columns, and a value that can be cast; raises BadRequest."""
+    expression = parse(text)
+    what = f"default {_short(text)} of column {field.name!r}"
+    _refuse(expression, what, _ENVIRONMENT, pa.schema([]))
+    kind = duckdb_types(pa.schema([field]))[0]
+    _bind(
+        f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true", what
+    )
+    return expression
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """The expression with column `old` called `new`."""
+    expression = parse(text)
+    if old.lower() not in expression.columns():
+        return text
+    tree = json.loads(json.dumps(expression.tree))
+    for node in _references(tree):
+        if node["column_names"][0].lower() == old.lower():
+            node["column_names"][0] = new
+    return _printed(tree, text)
+
+
+def _refuse(
+    expression: Expression, what: str, functions: frozenset[str], schema: pa.Schema
+) -> None:
+    for node in _nodes(expression.tree):
+        refused = _REFUSED_CLASSES.get(node.get("class", ""))
+        if refused:
+            raise BadRequest(f"{what} must not contain {refused}")
+    for name in sorted(expression.functions() & functions):
+        raise BadRequest(f"{what} must not call {name}()")
+    known = {name.lower() for name in schema.names}
+    for name in sorted(expression.columns() - known):
+        # A bare name such as current_date is parsed as a column and bound as a function.
+        if name in functions:
+            raise BadRequest(f"{what} must not call {name}")
+        if name not in _CHANGING:
+            raise BadRequest(f"{what} names the unknown column {name!r}")
+
+
+def _bind(statement: str, what: str) -> None:
+    try:
+        with session() as cursor:
+            cursor.execute(statement)
+    except duckdb.Error as error:
+        raise BadRequest(f"{what}: {first_line(error)}"[:450]) from None
+
+
+def _nodes(tree: Any) -> Iterator[Tree]:
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _nodes(item)
+
+
+def _references(tree: Any, hidden: frozenset[str] = frozenset()) -> Iterator[Tree]:
+    """The column references below, but for the parameters of lambdas."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _references(item, hidden)
+    elif isinstance(tree, dict):
+        yield from _references_of_node(tree, hidden)
+
+
+def _references_of_node(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
+    if tree.get("class") == "COLUMN_REF":
+        if tree["column_names"][0].lower() not in hidden:
+            yield tree
+        return
+    takes_lambda = tree.get("function_name") in _LAMBDA_FUNCTIONS
+    visit = _argument if takes_lambda else _references
+    for item in tree["children"] if takes_lambda else tree.values():
+        yield from visit(item, hidden)
+
+
+def _argument(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
+    # Elsewhere the same node is the JSON operator `->`, whose left side is a column.
+    if tree.get("class") == "LAMBDA":
+        names = {node["column_names"][0].lower() for node in _references(tree["lhs"])}
+        hidden, tree = hidden | names, tree["expr"]
+    yield from _references(tree, hidden)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return f"({text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + '...'})"

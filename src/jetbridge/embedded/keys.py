@@ -1,0 +1,115 @@
+"""Duplicate keys, found without looking at rows one by one. A NULL in a key never clashes."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.embedded.sandbox import DATA, query, quoted
+
+Integers = npt.NDArray[np.int64]
+
+
+def first_duplicate(keys: pa.Table) -> int | None:
+    """The first row whose key an earlier row has too."""
+    if keys.num_rows < 2:  # noqa: PLR2004
+        return None
+    numbers = _numbers(keys)
+    if numbers is not None:
+        return _duplicate_number(numbers)
+    names = [f"k{i}" for i in range(keys.num_columns)]
+    listed = ", ".join(names)
+    sql = (
+        f"SELECT min(i) FROM (SELECT i, row_number() OVER (PARTITION BY {listed} ORDER BY i) AS n "
+        f"FROM {DATA} WHERE {_all_set(names)}) WHERE n > 1"
+    )
+    return _answer(query(sql, _numbered(keys, names)))
+
+
+def first_clash(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
+    """A row of `keys` that is in `existing`, the first one within the first table that has any."""
+    if keys.num_rows == 0:
+        return None
+    sets = [_value_set(keys.column(i)) for i in range(keys.num_columns)]
+    for table in existing:
+        candidates = _candidates(table, sets)
+        if candidates.num_rows:
+            found = _joined(keys, candidates)
+            if found is not None:
+                return found
+    return None
+
+
+def _numbers(keys: pa.Table) -> Integers | None:
+    """The key as int64, if it is one integer, date or timestamp column without NULLs."""
+    column = keys.column(0)
+    if keys.num_columns != 1 or column.null_count or not _is_number(column.type):
+        return None
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    numbers: Integers = column.cast(pa.int64(), safe=False).to_numpy()
+    return numbers
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    )
+
+
+def _duplicate_number(numbers: Integers) -> int | None:
+    if bool(np.all(numbers[1:] > numbers[:-1])):
+        return None
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    repeated = order[1:][ordered[1:] == ordered[:-1]]
+    return int(repeated.min()) if len(repeated) else None
+
+
+def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
+    """The values to look for, or None where `is_in` cannot compare as DuckDB does."""
+    array = _storage(column)
+    kind = array.type
+    # Floats: DuckDB holds NaN equal to NaN and 0.0 equal to -0.0.
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_interval(kind):
+        return None
+    return pc.unique(array.drop_null())
+
+
+def _storage(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0)
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _candidates(table: pa.Table, sets: list[pa.Array | None]) -> pa.Table:
+    for index, values in enumerate(sets):
+        if values is not None and table.num_rows:
+            column = _storage(table.column(index))
+            table = table.filter(pc.is_in(column, value_set=values))
+    return table
+
+
+def _joined(keys: pa.Table, existing: pa.Table) -> int | None:
+    names = [f"k{i}" for i in range(keys.num_columns)]
+    equal = " AND ".join(f"d.{n} = e.{n}" for n in names)
+    sql = f"SELECT min(d.i) FROM {DATA} d JOIN {quoted('existing')} e ON {equal}"
+    other = existing.rename_columns(names)
+    return _answer(query(sql, _numbered(keys, names), existing=other))
+
+
+def _numbered(keys: pa.Table, names: list[str]) -> pa.Table:
+    positions = pa.array(np.arange(keys.num_rows, dtype=np.int64))
+    return keys.rename_columns(names).append_column("i", positions)
+
+
+def _all_set(names: list[str]) -> str:
+    return " AND ".join(f"{name} IS NOT NULL" for name in names)
+
+
+def _answer(table: pa.Table) -> int | None:
+    value = table.column(0)[0].as_py()
+    return None if value is None else int(value)

@@ -1,0 +1,40 @@
+"""What DuckDB calls an Arrow field."""
+
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+from jetbridge.embedded.sandbox import first_line, session
+from jetbridge.errors import BadRequest
+
+
+def duckdb_types(schema: pa.Schema) -> list[str]:
+    """The DuckDB type of every field, as SQL text; raises BadRequest for one DuckDB cannot read."""
+    return [_named(field) for field in schema]
+
+
+def duckdb_type(field: pa.Field) -> str:
+    return _named(field)
+
+
+def _named(field: pa.Field) -> str:
+    # GEOMETRY is plain binary whose extension name stands in the metadata of the field.
+    metadata = tuple(sorted((field.metadata or {}).items()))
+    extension = tuple(item for item in metadata if item[0].startswith(b"ARROW:"))
+    try:
+        return _described(field.type, extension)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise BadRequest(
+            f"column {field.name!r}: DuckDB has no type for Arrow {field.type}: {first_line(error)}"
+        ) from None
+
+
+@lru_cache(maxsize=4096)
+def _described(kind: pa.DataType, extension: tuple[tuple[bytes, bytes], ...]) -> str:
+    schema = pa.schema([pa.field("c", kind, metadata=dict(extension) or None)])
+    # A reader without batches, because pyarrow cannot make an empty array of every type.
+    with session(pa.RecordBatchReader.from_batches(schema, [])) as cursor:
+        row = cursor.execute("DESCRIBE jetbridge_data").fetchone()
+    assert row is not None  # noqa: S101 - DESCRIBE of one column
+    return str(row[1])

@@ -1,0 +1,27 @@
+"""What several suites share: a running server, and clients for it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.client import Client, connect
+from jetbridge.service import Server
+
+
+@pytest.fixture
+def catalog() -> MemoryCatalog:
+    return MemoryCatalog()
+
+
+@pytest.fixture
+def server(catalog: MemoryCatalog) -> Iterator[Server]:
+    with Server({"memory": catalog}, port=0) as running:
+        running.start()
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    with connect(server.location, "memory") as connected:
+        yield connected

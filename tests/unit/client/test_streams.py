@@ -1,0 +1,154 @@
+import threading
+import time
+from types import SimpleNamespace
+
+import grpc
+import pyarrow as pa
+import pytest
+
+from jetbridge.client.buffer import Buffer
+from jetbridge.client.connection import Answers
+from jetbridge.client.streams import MAX_WORKERS, Part, read_parts
+from jetbridge.errors import FailedPrecondition, NotFound, ServerError
+from jetbridge.wire.flight_data import encode_batch, encode_metadata, encode_schema
+
+SCHEMA = pa.schema([("a", pa.int64())])
+
+
+def rows(*values):
+    return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+
+class FakeAnswers(Answers):
+    """Messages, then an error or the end; remembers whether it was cancelled."""
+
+    def __init__(self, messages, error=None):
+        self._messages, self._error = iter(messages), error
+        self.cancelled = threading.Event()
+        self.call = SimpleNamespace(cancel=self.cancelled.set)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cancelled.set()
+
+    def __iter__(self):
+        for message in self._messages:
+            if self.cancelled.is_set():
+                raise ServerError("cancelled")
+            yield message
+        if self._error:
+            raise self._error
+
+
+def endless(values):
+    yield encode_schema(SCHEMA)
+    while True:
+        yield encode_batch(rows(*values))
+
+
+def parts_of(answers):
+    return [Part(lambda each=each: each, SCHEMA) for each in answers]  # type: ignore[misc]
+
+
+def part_of(*batches, error=None, schema=SCHEMA):
+    messages = [encode_schema(schema), *(encode_batch(batch) for batch in batches)]
+    return Part(lambda: FakeAnswers(messages, error), SCHEMA)
+
+
+def values(batches):
+    return [value for batch in batches for value in batch.column(0).to_pylist()]
+
+
+def scan_threads():
+    return [t for t in threading.enumerate() if t.name == "jetbridge-scan"]
+
+
+def test_one_part_is_read_in_order_without_a_thread():
+    batches = read_parts([part_of(rows(1, 2), rows(), rows(3))])
+    assert next(batches).num_rows == 2
+    assert scan_threads() == []
+    assert values(batches) == [3]
+
+
+def test_no_part_gives_no_rows():
+    assert values(read_parts([])) == []
+
+
+def test_metadata_between_batches_is_skipped():
+    messages = [encode_schema(SCHEMA), encode_metadata(b"x"), encode_batch(rows(1))]
+    assert values(read_parts([Part(lambda: FakeAnswers(messages), SCHEMA)])) == [1]
+
+
+def test_more_parts_than_workers_are_all_read():
+    count = 3 * MAX_WORKERS
+    parts = [part_of(rows(n), rows(n + 1000)) for n in range(count)]
+    assert sorted(values(read_parts(parts))) == [*range(count), *range(1000, 1000 + count)]
+    assert scan_threads() == []
+
+
+def test_error_in_one_part_ends_all():
+    others = [FakeAnswers(endless([1])) for _ in range(3)]
+    parts = parts_of(others)
+    failing = part_of(rows(5), error=NotFound("table", "t"))
+    with pytest.raises(NotFound, match="'t'"):
+        values(read_parts([*parts, failing]))
+    assert all(answers.cancelled.is_set() for answers in others)
+    assert scan_threads() == []
+
+
+def test_closing_early_cancels_the_calls_and_ends_the_threads():
+    answers = [FakeAnswers(endless([1])) for _ in range(3)]
+    batches = read_parts(parts_of(answers))
+    next(batches)
+    batches.close()
+    assert scan_threads() == []
+    assert all(a.cancelled.is_set() for a in answers)
+
+
+def test_part_cancelled_before_it_began_yields_nothing():
+    part = part_of(rows(1))
+    part.cancel()
+    assert values(part.batches()) == []
+
+
+@pytest.mark.parametrize(
+    "schema", [pa.schema([("b", pa.int64())]), pa.schema([("a", pa.int32())]), pa.schema([])]
+)
+def test_other_columns_than_announced_are_refused(schema):
+    with pytest.raises(FailedPrecondition, match="altered"):
+        values(read_parts([part_of(schema=schema)]))
+
+
+@pytest.mark.parametrize("message", [b"\xff", encode_batch(rows(1))[:-3]])
+def test_malformed_message_is_the_servers_error(message):
+    part = Part(lambda: FakeAnswers([encode_schema(SCHEMA), message]), SCHEMA)
+    with pytest.raises(ServerError, match="the server's answer to DoGet") as caught:
+        values(part.batches())
+    assert caught.value.status is grpc.StatusCode.INTERNAL
+
+
+def test_full_buffer_waits_for_room():
+    buffer: Buffer[int] = Buffer(1)
+    buffer.put(1)
+    writer = threading.Thread(target=buffer.put, args=(2,))
+    writer.start()
+    time.sleep(0.02)
+    assert writer.is_alive()
+    assert next(buffer) == 1
+    writer.join(5)
+    buffer.finish()
+    assert list(buffer) == [2]
+
+
+def test_closed_buffer_frees_both_sides():
+    buffer: Buffer[int] = Buffer(1)
+    buffer.put(1)
+    took = []
+    writer = threading.Thread(target=lambda: took.append(buffer.put(2)))
+    writer.start()
+    buffer.close()
+    writer.join(5)
+    assert took == [False]
+    assert list(buffer) == []

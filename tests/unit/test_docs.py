@@ -1,0 +1,55 @@
+"""The documents agree with the code, and their links lead somewhere."""
+
+import re
+import tomllib
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from jetbridge.config import RULES, TABLES, CatalogConfig, ServerConfig
+from jetbridge.service.settings import Limits
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGURATION = ROOT / "docs/reference/configuration.md"
+SECTIONS = {"server": ServerConfig, "limits": Limits, "catalogs.NAME": CatalogConfig}
+ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| .+ \|$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def section(name: str) -> str:
+    return CONFIGURATION.read_text().split(f"## `[{name}]`")[1].split("\n## ")[0]
+
+
+def default_text(value: object) -> str:
+    if value is None or value is MISSING:
+        return "none"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_reference_lists_every_key_with_its_default(name):
+    expected = [(field.name, default_text(field.default)) for field in fields(SECTIONS[name])]
+    assert ROW.findall(section(name)) == expected
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_key_has_a_rule(name):
+    assert list(RULES[name]) == [field.name for field in fields(SECTIONS[name])]
+
+
+def test_every_table_of_the_file_has_a_section():
+    headings = re.findall(r"^## `\[([a-z]+)", CONFIGURATION.read_text(), re.MULTILINE)
+    assert sorted(headings) == sorted(TABLES)
+
+
+def test_examples_of_the_reference_are_toml():
+    blocks = re.findall(r"```toml\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL)
+    assert [set(tomllib.loads(block)) <= set(TABLES) for block in blocks] == [True]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    targets = LINK.findall(document.read_text())
+    assert [each for each in targets if not (document.parent / each).exists()] == []

@@ -1,0 +1,71 @@
+"""Sizes that ruff cannot count, and what an `__init__.py` may hold."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = ("src", "tests", "tools", "examples", "benchmarks")
+FUNCTION_LINES = 40
+MODULE_LINES = 400
+CONFTEST_LINES = 300
+# A lazy attribute (PEP 562) is a re-export too.
+RE_EXPORTS = (ast.Import, ast.ImportFrom)
+
+
+def modules() -> list[Path]:
+    found = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
+    return [path for path in found if not path.name.endswith("_pb2.py")]
+
+
+def parameters(paths: list[Path]) -> list:
+    return [pytest.param(path, id=str(path.relative_to(ROOT))) for path in paths]
+
+
+def long_functions(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES:
+                yield f"{node.name}: {lines} lines"
+
+
+@pytest.mark.parametrize("path", parameters(modules()))
+def test_module_and_its_functions_are_short(path):
+    text = path.read_text()
+    limit = CONFTEST_LINES if path.name == "conftest.py" else MODULE_LINES
+    assert len(text.splitlines()) <= limit
+    assert list(long_functions(ast.parse(text))) == []
+
+
+def is_re_export(node: ast.stmt) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case ast.FunctionDef(name="__getattr__"):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]):
+            return all(isinstance(each, RE_EXPORTS) for each in body)
+    return False
+
+
+@pytest.mark.parametrize(
+    "path", parameters([path for path in modules() if path.name == "__init__.py"])
+)
+def test_init_only_re_exports(path):
+    body = ast.parse(path.read_text()).body
+    assert [ast.unparse(node) for node in body if not is_re_export(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"), [(FUNCTION_LINES, []), (FUNCTION_LINES + 1, ["f: 41 lines"])]
+)
+def test_function_of_forty_lines_is_the_longest_allowed(lines, found):
+    source = "def f():\n" + "    pass\n" * (lines - 1)
+    assert list(long_functions(ast.parse(source))) == found
