@@ -11,14 +11,16 @@ from jetbridge.service.settings import Limits, Token
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8815
 
-BACKENDS: Mapping[str, Callable[[CatalogConfig], Catalog]] = {
-    "memory": lambda _: MemoryCatalog(),
+BACKENDS: Mapping[str, Callable[[CatalogConfig, Limits], Catalog]] = {
+    "memory": lambda _, limits: MemoryCatalog(spill_bytes=limits.spill_bytes),
 }
 
 
 def build_server(config: Config) -> Server:
     """The server of a checked configuration, not started yet."""
-    catalogs = {name: BACKENDS[each.type](each) for name, each in config.catalogs.items()}
+    catalogs = {
+        name: BACKENDS[each.type](each, config.limits) for name, each in config.catalogs.items()
+    }
     return Server(
         catalogs,
         host=config.server.host,

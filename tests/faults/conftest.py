@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
@@ -10,23 +9,7 @@ from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits
 from tests.faults.proxy import Proxy
-
-COLUMNS = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("v", pa.float64()),
-        pa.field("s", pa.string()),
-    ]
-)
-ROWS = 64
-
-
-def some_rows(first: int, count: int) -> pa.RecordBatch:
-    ids = range(first, first + count)
-    return pa.record_batch(
-        [list(ids), [i / 4 for i in ids], [f"row {i}" for i in ids]], schema=COLUMNS
-    )
-
+from tests.faults.sample import COLUMNS, PATH, ROWS, some_rows
 
 @pytest.fixture
 def catalog() -> MemoryCatalog:
@@ -47,8 +30,8 @@ def witness(narrow: Server) -> Iterator[Client]:
     """A client of the narrow server that is not cut, and its table."""
     with connect(narrow.location, "memory") as connected:
         connected.create_schema("s")
-        connected.create_table("s", "t", COLUMNS, checks=["v >= 0"])
-        connected.insert("s", "t", some_rows(0, ROWS))
+        connected.create_table(*PATH, COLUMNS, checks=["v >= 0"])
+        connected.insert(*PATH, some_rows(0, ROWS))
         yield connected
 
 

@@ -148,7 +148,7 @@ class Proxy:
                     break
                 if key.fileobj is self._listener:
                     self._accept()
-                elif key.fileobj in self._selector.get_map():
+                elif key.data.source.fileno() >= 0:  # an earlier one may have closed it
                     self._move(key.data)
 
     def _obey(self) -> None:

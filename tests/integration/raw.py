@@ -8,8 +8,14 @@ import msgpack
 import pyarrow as pa
 
 from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
-from jetbridge.wire.flight_pb2 import Action, FlightData, FlightDescriptor, FlightEndpoint
-from jetbridge.wire.flight_pb2 import Result, Ticket
+from jetbridge.wire.flight_pb2 import (
+    Action,
+    FlightData,
+    FlightDescriptor,
+    FlightEndpoint,
+    Result,
+    Ticket,
+)
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 AIRPORT = (("airport-user-agent", "airport/20250723"),)
@@ -116,9 +122,7 @@ class Raw:
         )
         return list(call(request, metadata=self.headers + headers, timeout=30))
 
-    def both_ways(
-        self, method: str, requests: Iterable[bytes], *headers: tuple[str, str]
-    ) -> Any:
+    def both_ways(self, method: str, requests: Iterable[bytes], *headers: tuple[str, str]) -> Any:
         """The running call: iterate it for the answers, as bytes."""
         call: Any = self.channel.stream_stream(SERVICE + method, None, None)
         return call(iter(requests), metadata=self.headers + headers, timeout=30)

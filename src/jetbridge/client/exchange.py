@@ -1,5 +1,7 @@
 """One DoExchange: a DML statement, batch by batch."""
 
+from typing import NoReturn
+
 import msgspec
 import pyarrow as pa
 
@@ -124,7 +126,7 @@ class Exchange:
             return bytes(message)
         raise ServerError("the server ended the statement too early")
 
-    def _raise_early_end(self) -> None:
+    def _raise_early_end(self) -> NoReturn:
         for _ in self._answers:
             pass  # up to the error
         raise ServerError("the server ended the statement too early")

@@ -15,6 +15,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.calls import Served
+from jetbridge.service.scans import conform, nulls
 from jetbridge.wire.codec import decode, encode
 from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
 from jetbridge.wire.flight_pb2 import FlightInfo
@@ -101,9 +102,10 @@ def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[by
     for batch in batches:
         if held is not None:
             yield encode_batch(held, CHUNK_CONTINUES)
-        held = batch
-    last = held if held is not None else schema.empty_table().to_batches()[0]
-    yield encode_batch(last, CHUNK_FINISHED)
+        held = conform(batch, schema)
+    if held is None:
+        held = pa.RecordBatch.from_arrays([nulls(f.type, 0) for f in schema], schema=schema)
+    yield encode_batch(held, CHUNK_FINISHED)
 
 
 def _batches(decoder: BatchDecoder, requests: Iterable[bytes]) -> Iterator[pa.RecordBatch]:

@@ -88,7 +88,7 @@ tz + INTERVAL 1 DAY > TIMESTAMPTZ '2020-01-01 00:00:00+00' | g / i > 1 | g / 0 >
 TRY(s::INT) = 1 | hash(i) > 5 | list_filter(l, lambda x: x > 1) = [2] | random() < 2
 i IN (SELECT 1) | i = (SELECT 1) | (n > 3 OR year(tz) = 2020) AND b
 NOT (n > 3 AND year(tz) = 2020) | now() > ts | n > 3 AND tz::DATE > dt
-'a'::ENUM('b', 'a') > s::ENUM('b', 'a') OR s = 'a'
+TRY_CAST(s AS ENUM('b', 'a')) > 'b'::ENUM('b', 'a')
 """
 
 

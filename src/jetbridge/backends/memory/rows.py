@@ -123,7 +123,7 @@ def replaced(column: pa.Array, places: Integers, values: pa.Array) -> pa.Array:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return kind.wrap_array(replaced(column.storage, places, values.storage))
-    if pa.types.is_primitive(kind):
+    if pa.types.is_primitive(kind) and not pa.types.is_interval(kind):
         mask = np.zeros(len(column), dtype=np.bool_)
         mask[places] = True
         return pc.replace_with_mask(column, pa.array(mask), values)

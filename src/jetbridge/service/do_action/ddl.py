@@ -19,7 +19,7 @@ from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.wire.codec import encode
-from jetbridge.wire.constraints import parse_constraint
+from jetbridge.wire.constraints import parse_check, parse_constraint
 from jetbridge.wire.messages import ddl as messages
 from jetbridge.wire.schemas import read_schema, wire_type
 
@@ -121,7 +121,7 @@ def read_table(request: messages.CreateTable) -> CreateTable:
 def _constraints(
     request: messages.CreateTable, names: list[str]
 ) -> tuple[tuple[str, ...], tuple[UniqueKey, ...]]:
-    checks = list(request.check_constraints or ())
+    checks = [parse_check(text).expression for text in request.check_constraints or ()]
     keys = [
         UniqueKey((name,))
         for name in _named(names, request.unique_constraints, "unique_constraints")

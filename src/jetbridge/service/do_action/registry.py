@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,6 +38,10 @@ class Registered:
 
 
 _ACTIONS: dict[str, Registered] = {}
+
+
+def registered_actions() -> Mapping[str, Registered]:
+    return MappingProxyType(_ACTIONS)
 
 
 def action(

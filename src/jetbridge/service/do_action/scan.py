@@ -54,7 +54,7 @@ def _function_endpoint(request: messages.Endpoints, call: Call, services: Servic
         name.name,
         kind="table_function",
         filters=asked.json_filters,
-        parameters=asked.table_function_parameters,
+        parameters=bytes(asked.table_function_parameters),  # msgspec refuses a subclass
     )
     return services.flights.endpoint(ticket).SerializeToString()
 

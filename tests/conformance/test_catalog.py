@@ -1,0 +1,203 @@
+import pyarrow as pa
+import pytest
+
+from jetbridge.catalog import (
+    CanCreateSchemas,
+    CanCreateTables,
+    CanSnapshot,
+    CreateTable,
+    OnConflict,
+    SchemaInfo,
+    UniqueKey,
+)
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from tests.conformance.harness import delete, insert, rowids, rows, update
+
+
+def test_schemas_are_listed_by_name_and_keep_their_spelling(needs, catalog):
+    needs(CanCreateSchemas)
+    for name in ("Zoo", "alpha", "Beta"):
+        catalog.create_schema(SchemaInfo(name, comment=f"c {name}", tags={"k": name}))
+    infos = [schema.info() for schema in catalog.list_schemas()]
+    assert [info.name for info in infos] == ["alpha", "Beta", "Zoo"]
+    assert catalog.load_schema("ZOO").info() == SchemaInfo("Zoo", "c Zoo", {"k": "Zoo"})
+
+
+def test_creating_a_schema_twice_is_refused_in_any_case(needs, catalog, schema):
+    needs(CanCreateSchemas)
+    with pytest.raises(AlreadyExists, match="SALES"):
+        catalog.create_schema(SchemaInfo("SALES"))
+
+
+def test_missing_schema_is_not_found(needs, catalog):
+    needs(CanCreateSchemas)
+    with pytest.raises(NotFound, match="nope"):
+        catalog.load_schema("nope")
+    with pytest.raises(NotFound, match="nope"):
+        catalog.drop_schema("nope")
+
+
+def test_schema_with_tables_cannot_be_dropped_until_they_are_gone(needs, catalog, schema, create):
+    needs(CanCreateSchemas, CanCreateTables)
+    create()
+    with pytest.raises(FailedPrecondition, match="sales"):
+        catalog.drop_schema("sales")
+    schema.drop_table("Orders")
+    catalog.drop_schema("SALES")
+    assert catalog.list_schemas() == []
+
+
+def test_a_handle_on_a_dropped_schema_creates_no_table(needs, catalog, schema, create):
+    needs(CanCreateSchemas, CanCreateTables)
+    catalog.drop_schema("sales")
+    with pytest.raises(NotFound, match="sales"):
+        create()
+
+
+def test_version_rises_with_every_ddl_and_with_nothing_else(needs, catalog, schema, create):
+    needs(CanCreateSchemas, CanCreateTables)
+    seen = [catalog.version().number]
+    table = create()
+    seen.append(catalog.version().number)
+    insert(table, {"id": [1], "name": ["x"]})
+    assert catalog.version().number == seen[-1]
+    schema.drop_table("orders")
+    seen.append(catalog.version().number)
+    catalog.drop_schema("sales")
+    seen.append(catalog.version().number)
+    assert seen == sorted(set(seen))
+    assert not catalog.version().fixed
+
+
+def test_tables_are_listed_by_name(needs, schema, create):
+    needs(CanCreateTables)
+    for name in ("Zeta", "alpha", "Beta"):
+        create(name)
+    assert [t.info().name for t in schema.list_tables()] == ["alpha", "Beta", "Zeta"]
+
+
+def test_new_table_keeps_columns_comments_defaults_and_constraints(needs, schema, create):
+    needs(CanCreateTables)
+    columns = [
+        pa.field("Id", pa.int64(), nullable=False),
+        pa.field("qty", pa.int32(), metadata={"default": "7", "comment": "how many"}),
+    ]
+    create(
+        "Items",
+        columns,
+        checks=("qty > 0",),
+        keys=(UniqueKey(("ID",), primary=True), UniqueKey(("qty", "Id"))),
+        comment="things",
+    )
+    info = schema.load_table("items").info()
+    assert info.name == "Items"
+    assert info.comment == "things"
+    assert info.schema.equals(pa.schema(columns), check_metadata=True)
+    assert info.checks == ("qty > 0",)
+    assert info.keys == (UniqueKey(("Id",), True), UniqueKey(("qty", "Id")))
+
+
+def test_creating_a_table_twice_is_refused(needs, create):
+    needs(CanCreateTables)
+    create()
+    with pytest.raises(AlreadyExists, match="ORDERS"):
+        create("ORDERS")
+
+
+def test_create_if_not_exists_answers_the_table_that_is_there(needs, schema, orders):
+    needs(CanCreateTables)
+    request = CreateTable("ORDERS", pa.schema([("z", pa.int8())]), OnConflict.IGNORE)
+    there = schema.create_table(request)
+    assert there.info().name == "orders"
+    assert rows(there) == [(1, "a"), (2, "b"), (3, None)]
+
+
+def test_create_or_replace_swaps_the_table(needs, schema, orders):
+    needs(CanCreateTables)
+    request = CreateTable("Orders", pa.schema([("z", pa.int8())]), OnConflict.REPLACE)
+    assert rows(schema.create_table(request)) == []
+    assert schema.load_table("orders").info().schema.names == ["z"]
+    assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
+
+
+def test_missing_table_is_not_found(needs, schema):
+    needs(CanCreateTables)
+    with pytest.raises(NotFound, match=r"sales\.nope"):
+        schema.load_table("nope")
+    with pytest.raises(NotFound, match=r"sales\.nope"):
+        schema.drop_table("nope")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "named"),
+    [
+        ([], {}, "column"),
+        ([("a", pa.int8()), ("A", pa.int8())], {}, "A"),
+        ([("RowId", pa.int64())], {}, "RowId"),
+        ([("", pa.int64())], {}, "name"),
+        ([("a", pa.int8())], {"checks": ("b > 1",)}, "b"),
+        ([("a", pa.int8())], {"checks": ("a > ",)}, "a >"),
+        ([("a", pa.int8())], {"checks": ("(SELECT 1) = a",)}, "subquery"),
+        ([("a", pa.int8())], {"checks": ("sum(a) > 1",)}, "sum"),
+        ([("a", pa.int8())], {"checks": ("random() > a",)}, "random"),
+        ([("a", pa.int8())], {"keys": (UniqueKey(("b",)),)}, "b"),
+        ([("a", pa.int8())], {"keys": (UniqueKey(()),)}, "key"),
+        ([("a", pa.int8())], {"keys": (UniqueKey(("a", "A")),)}, "twice"),
+        (
+            [("a", pa.int8()), ("b", pa.int8())],
+            {"keys": (UniqueKey(("a",), True), UniqueKey(("b",), True))},
+            "primary",
+        ),
+        ([pa.field("a", pa.int8(), metadata={"default": "'x'"})], {}, "'x'"),
+        ([pa.field("a", pa.int8(), metadata={"default": "b + 1"})], {}, "b"),
+        ([("a", pa.decimal256(60, 2))], {}, "decimal256"),
+    ],
+)
+def test_impossible_tables_are_refused_by_name(needs, schema, create, columns, options, named):
+    needs(CanCreateTables)
+    with pytest.raises(BadRequest) as error:
+        create("t", columns, **options)
+    assert named in str(error.value)
+    assert schema.list_tables() == []
+
+
+def test_primary_key_columns_are_not_null(needs, create):
+    needs(CanCreateTables)
+    info = create("t", [("a", pa.int8()), ("b", pa.int8())], keys=(UniqueKey(("A",), True),)).info()
+    assert [field.nullable for field in info.schema] == [False, True]
+
+
+def test_enum_columns_are_stored_as_their_values(needs, create):
+    needs(CanCreateTables)
+    table = create("t", [("e", pa.dictionary(pa.uint8(), pa.string()))])
+    assert table.info().schema.field("e").type == pa.string()
+
+
+def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):
+    needs(CanSnapshot, CanCreateTables)
+    insert(create("one"), {"id": [1], "name": ["a"]})
+    insert(create("two"), {"id": [2], "name": ["b"]})
+    snapshot = catalog.snapshot()
+    before = snapshot.version()
+    update(schema.load_table("one"), {"name": ["X"], "rowid": [0]})
+    delete(schema.load_table("two"), rowids(schema.load_table("two"), "id", 2))
+    schema.drop_table("one")
+    create("three")
+    frozen = snapshot.load_schema("SALES")
+    assert [t.info().name for t in frozen.list_tables()] == ["one", "two"]
+    assert rows(frozen.load_table("ONE")) == [(1, "a")]
+    assert rows(frozen.load_table("two")) == [(2, "b")]
+    assert snapshot.version() == before != catalog.version()
+    assert [s.info().name for s in snapshot.list_schemas()] == ["sales"]
+    with pytest.raises(NotFound):
+        frozen.load_table("three")
+    with pytest.raises(NotFound):
+        snapshot.load_schema("other")
+
+
+def test_writes_through_a_snapshot_go_to_the_live_table(needs, catalog, schema, orders):
+    needs(CanSnapshot)
+    table = catalog.snapshot().load_schema("sales").load_table("orders")
+    insert(table, {"id": [4], "name": ["d"]})
+    assert rows(table) == [(1, "a"), (2, "b"), (3, None)]
+    assert (4, "d") in rows(schema.load_table("orders"))
