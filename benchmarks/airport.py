@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 import pyarrow as pa
-import pyarrow.flight as flight
+from pyarrow import flight
 
 CATALOG, SCHEMA = "bench", "s"
 ROWID_INDEX = 2**64 - 1

@@ -23,9 +23,7 @@ class Running:
 @contextmanager
 def started(module: str) -> Iterator[Running]:
     """A server in a new process; `module` prints `listening on LOCATION` once it is ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", module], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", module], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         for line in process.stdout:

@@ -2,14 +2,15 @@
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.flight as flight
+from pyarrow import flight
 
 from benchmarks import data
 from benchmarks.airport import ROWID_INDEX, Session, Table, comparison
-from benchmarks.measure import ROUNDS, WARM_UPS, medians, repeated
+from benchmarks.measure import ROUNDS, WARM_UPS, medians, repeated, touch_memory
 from benchmarks.processes import PeakMemory, Running, started
 from benchmarks.report import Result, table, write
 
@@ -18,7 +19,7 @@ _MILLION = 1_000_000
 _MANY = 10_000_000
 _CHANGED = 10_000
 _SENT_ROWS = 2048
-_PEER_SIZES = (16_384, 65_536, 131_072)
+_PEER_SIZES = (16_384, 32_768, 65_536)
 _CALLS = 100
 _MIB = 1024 * 1024
 
@@ -58,43 +59,49 @@ class Bench:
         self.session.create_schema()
         self.rows = data.rows(_MILLION)
         self.small = data.batches(self.rows, _SENT_ROWS)
-        self._tables = 0
 
-    def new_table(self) -> Table:
-        self._tables += 1
-        return self.session.create_table(f"t{self._tables}", data.SCHEMA)
+    def new_table(self, name: str) -> Table:
+        return self.session.create_table(name, data.SCHEMA)
 
-    def filled_table(self) -> Table:
-        filled = self.new_table()
+    def filled_table(self, name: str) -> Table:
+        filled = self.new_table(name)
         assert filled.insert(self.small, data.SCHEMA) == _MILLION
         return filled
 
 
 def scans(bench: Bench) -> Iterator[Result]:
     """One DoGet over everything; the peer is taken at its better batch size."""
-    own = bench.filled_table()
+    own = bench.filled_table("scanned")
     rows = own.read_all()
     assert rows.num_rows == _MILLION
     for size in _PEER_SIZES:
         bench.peer.put(str(size), rows, size)
-    works: dict[str, Callable[[], object]] = {"jetbridge": own.read_all}
-    for size in _PEER_SIZES:
-        works[f"peer {size}"] = lambda size=size: bench.peer.read_all(str(size))  # type: ignore[misc]
-    seconds = medians(works)
-    best = min(seconds[f"peer {size}"] for size in _PEER_SIZES)
-    yield _ratio("DoGet of 1M rows, rows/s", best, seconds["jetbridge"], 0.9, seconds)
+    names = [str(size) for size in _PEER_SIZES]
+    tried = medians({name: partial(bench.peer.read_all, name) for name in names})
+    best = min(names, key=tried.__getitem__)
+    seconds = medians({"jetbridge": own.read_all, "peer": partial(bench.peer.read_all, best)})
+    numbers = {**seconds, "peer's batch rows": float(best)}
+    own_seconds, peer_seconds = seconds.values()
+    yield _ratio("DoGet of 1M rows, rows/s", peer_seconds, own_seconds, 0.9, numbers)
 
 
 def inserts(bench: Bench) -> Iterator[Result]:
+    """Into an empty table each time: neither server is to hold more and more rows."""
+    own = bench.new_table("inserted")
+
+    def empty() -> None:
+        nonlocal own
+        bench.session.drop_table("inserted")
+        own = bench.new_table("inserted")
+
     seconds = medians(
         {
-            "jetbridge": lambda: bench.new_table().insert(bench.small, data.SCHEMA),
+            "jetbridge": lambda: own.insert(bench.small, data.SCHEMA),
             "peer": lambda: bench.peer.insert(bench.small, "keep"),
-            "jetbridge returning": lambda: bench.new_table().insert_returning(
-                bench.small, data.SCHEMA
-            ),
+            "jetbridge returning": lambda: own.insert_returning(bench.small, data.SCHEMA),
             "peer returning": lambda: bench.peer.insert(bench.small, "echo"),
-        }
+        },
+        before=empty,
     )
     plain = {name: seconds[name] for name in ("jetbridge", "peer")}
     yield _ratio("INSERT of 1M rows, rows/s", *reversed(plain.values()), 0.5, plain)
@@ -104,8 +111,7 @@ def inserts(bench: Bench) -> Iterator[Result]:
 
 
 def single_row(bench: Bench) -> Iterator[Result]:
-    own, row = bench.new_table(), bench.small[:1]
-    row = [row[0].slice(0, 1)]
+    own, row = bench.new_table("single"), [bench.small[0].slice(0, 1)]
     seconds = medians(
         {
             "insert": repeated(lambda: own.insert(row, data.SCHEMA), _CALLS),
@@ -119,7 +125,7 @@ def single_row(bench: Bench) -> Iterator[Result]:
 
 
 def filters(bench: Bench) -> Iterator[Result]:
-    own = bench.filled_table()
+    own = bench.filled_table("filtered")
     columns = [0, 1, 2, 3]
     by_id = comparison("COMPARE_EQUAL", 0, "BIGINT", 654_321)
     by_text = comparison("COMPARE_EQUAL", 2, "VARCHAR", "item-654321")
@@ -140,7 +146,7 @@ def filters(bench: Bench) -> Iterator[Result]:
 
 def changes(bench: Bench) -> Iterator[Result]:
     """The statement finds its rows by `x`, which is scattered over the table."""
-    own = bench.filled_table()
+    own = bench.filled_table("changed")
     columns = [1, ROWID_INDEX]
     new = pa.table([bench.rows.column("ts").slice(0, _CHANGED)], names=["ts"])
     low = comparison("COMPARE_LESSTHAN", 0, "DOUBLE", _CHANGED / _MILLION)
@@ -165,8 +171,7 @@ def changes(bench: Bench) -> Iterator[Result]:
 
 def ddl(bench: Bench) -> Iterator[Result]:
     session = bench.session
-    bench.new_table()
-    table = f"t{bench._tables}"
+    bench.new_table("altered")
     column = pa.schema([("added", pa.int32())]).serialize().to_pybytes()
 
     def schemas() -> None:
@@ -178,9 +183,13 @@ def ddl(bench: Bench) -> Iterator[Result]:
         session.drop_table("other")
 
     def columns() -> None:
-        session.alter("add_column", table, if_column_not_exists=False, column_schema=column)
+        session.alter("add_column", "altered", if_column_not_exists=False, column_schema=column)
         session.alter(
-            "remove_column", table, removed_column="added", if_column_exists=False, cascade=False
+            "remove_column",
+            "altered",
+            removed_column="added",
+            if_column_exists=False,
+            cascade=False,
         )
 
     works = {"schema": schemas, "table": tables, "column": columns}
@@ -219,8 +228,7 @@ def memory() -> Iterator[Result]:
 def _ratio(
     name: str, reference: float, own: float, target: float, seconds: dict[str, float]
 ) -> Result:
-    numbers = {f"{key} s": taken for key, taken in seconds.items()}
-    return Result(name, reference / own, "", target, True, numbers)
+    return Result(name, reference / own, "", target, True, seconds)
 
 
 SUITES: dict[str, Callable[[Bench], Iterator[Result]]] = {
@@ -240,6 +248,7 @@ def main() -> int:
     )
     chosen = parser.parse_args().suites
     results: list[Result] = []
+    touch_memory()
     with started("benchmarks.subject") as subject, started("benchmarks.peer") as peer:
         bench = Bench(subject, peer)
         for name, suite in SUITES.items():

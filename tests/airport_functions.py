@@ -25,7 +25,7 @@ from jetbridge.catalog import (
 from jetbridge.errors import BadRequest, NotFound
 
 WIDE = 20
-LONG = 100
+LONG = 10
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Producer:
 
 
 @dataclass(frozen=True)
-class InOut:
+class Transformer:
     """`columns` gets arguments and input columns; `work` makes the transform of one use."""
 
     signature: FunctionInfo
@@ -87,9 +87,7 @@ class InOut:
     def bind_table(self, arguments: pa.RecordBatch, table: pa.Schema) -> pa.Schema:
         wanted = [p.name for p in self.signature.parameters if not p.table]
         if arguments.schema.names != wanted:
-            raise BadRequest(
-                f"{self.signature.name} takes {wanted}, not {arguments.schema.names}"
-            )
+            raise BadRequest(f"{self.signature.name} takes {wanted}, not {arguments.schema.names}")
         return self.columns(arguments, table)
 
     def transforming(self, arguments: pa.RecordBatch, table: pa.Schema) -> Transform:
@@ -128,7 +126,9 @@ def _prefixing(arguments: pa.RecordBatch, table: pa.Schema) -> Transform:
 
     def transform(batch: pa.RecordBatch | None) -> Iterable[pa.RecordBatch]:
         if batch is None:
-            return [pa.RecordBatch.from_arrays([pa.array(["last"]), pa.array(["row"])], schema=schema)]
+            return [
+                pa.RecordBatch.from_arrays([pa.array(["last"]), pa.array(["row"])], schema=schema)
+            ]
         first = pa.array([_one_of(arguments, "input")] * batch.num_rows, schema.field(0).type)
         return [pa.RecordBatch.from_arrays([first, batch.column(0)], schema=schema)]
 
@@ -144,9 +144,7 @@ TABLE = Parameter("table_input", table=True)
 
 FUNCTIONS: tuple[Function, ...] = (
     Scalar(info("test_uppercase", Parameter("a", pa.string())), pa.string(), pc.utf8_upper),
-    Scalar(
-        info("test_any_type", Parameter("a")), pa.string(), lambda a: a.cast(pa.string())
-    ),
+    Scalar(info("test_any_type", Parameter("a")), pa.string(), lambda a: a.cast(pa.string())),
     Scalar(
         info("test_add", Parameter("a", pa.int64()), Parameter("b", pa.int64())),
         pa.int64(),
@@ -157,7 +155,9 @@ FUNCTIONS: tuple[Function, ...] = (
         lambda _: pa.schema([("result", pa.string())]),
         lambda row: [row.rename_columns(["result"])],
     ),
-    Producer(info("test_repeat", TEXT, COUNT), lambda _: pa.schema([("result", pa.string())]), _repeat),
+    Producer(
+        info("test_repeat", TEXT, COUNT), lambda _: pa.schema([("result", pa.string())]), _repeat
+    ),
     Producer(info("test_wide", COUNT), _wide_schema, _wide),
     Producer(
         info("test_dynamic_schema", Parameter("input")), lambda row: row.schema, lambda row: [row]
@@ -173,8 +173,8 @@ FUNCTIONS: tuple[Function, ...] = (
         lambda row: row.schema,
         lambda row: [row],
     ),
-    InOut(info("test_table_in_out", TEXT, TABLE), _with_input, _prefixing),
-    InOut(info("test_table_in_out_long", TABLE), lambda _, table: table, _repeating),
+    Transformer(info("test_table_in_out", TEXT, TABLE), _with_input, _prefixing),
+    Transformer(info("test_table_in_out_long", TABLE), lambda _, table: table, _repeating),
 )
 
 

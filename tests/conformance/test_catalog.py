@@ -167,10 +167,19 @@ def test_primary_key_columns_are_not_null(needs, create):
     assert [field.nullable for field in info.schema] == [False, True]
 
 
-def test_enum_columns_are_stored_as_their_values(needs, create):
+@pytest.mark.parametrize(
+    ("declared", "stored"),
+    [
+        (pa.dictionary(pa.uint8(), pa.string()), pa.string()),
+        (pa.list_(pa.dictionary(pa.uint8(), pa.string())), pa.list_(pa.string())),
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.null(), pa.int32()),
+    ],
+)
+def test_encodings_are_stored_as_their_values(needs, create, declared, stored):
     needs(CanCreateTables)
-    table = create("t", [("e", pa.dictionary(pa.uint8(), pa.string()))])
-    assert table.info().schema.field("e").type == pa.string()
+    assert create("t", [("e", declared)]).info().schema.field("e").type == stored
 
 
 def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):

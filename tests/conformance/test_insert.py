@@ -156,6 +156,7 @@ def test_error_messages_stay_short(create):
     ("data", "named"),
     [
         ({"id": [1], "nope": [1]}, "nope"),
+        ({"id": [1], "rowid": [1]}, "rowid"),
         ({"id": [1, 2], "name": [b"\xff", b"ok"]}, "row 0"),
         ({"id": ["1", "x"]}, "row 1"),
         ({"id": [1.0, 2.5]}, "row 1"),

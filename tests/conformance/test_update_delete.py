@@ -131,7 +131,7 @@ def test_the_second_change_of_a_row_conflicts_and_applies_nothing(schema, orders
     mine, other = rowids(orders, "id", 1)[0], rowids(orders, "id", 2)[0]
     work = {
         "update": lambda table, ids: update(table, {"name": ["!"] * len(ids), "rowid": ids}),
-        "delete": lambda table, ids: delete(table, ids),
+        "delete": delete,
     }
     work[first](orders, [mine])
     after = rows(schema.load_table("orders"))

@@ -11,6 +11,7 @@ from jetbridge.service.settings import Limits
 from tests.faults.proxy import Proxy
 from tests.faults.sample import COLUMNS, PATH, ROWS, some_rows
 
+
 @pytest.fixture
 def catalog() -> MemoryCatalog:
     return MemoryCatalog(spill_bytes=0)

@@ -24,7 +24,6 @@ OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
 _END = b""
@@ -70,6 +69,7 @@ class RawExchange:
         self.sent_bytes = 0
         self.call: Any = channel.stream_stream(SERVICE + "DoExchange", None, None)(
             iter(self._outbox.get, _END),
+            timeout=2 * PATIENCE,
             metadata=(
                 ("airport-user-agent", "airport/20250723"),
                 ("airport-catalog", "memory"),

@@ -114,7 +114,7 @@ class Proxy:
 
     @property
     def location(self) -> str:
-        return "grpc://127.0.0.1:{}".format(self._listener.getsockname()[1])
+        return f"grpc://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self, how: Cut) -> None:
         """Breaks all connections now; later ones are served again."""

@@ -100,9 +100,11 @@ def test_cut_before_the_servers_schema_came_leaves_the_table_as_it_was(
 ):
     for pause in (0, 0.001, 0.003):
         with unchanged(witness), channel_to(proxy.location) as channel:
+            grpc.channel_ready_future(channel).result(10)
             exchange = RawExchange(channel, operation, PATH, columns_of(operation))
             time.sleep(pause)
             BREAKERS[breaker](channel, exchange, proxy)
+            exchange.call.cancel()  # gRPC repeats by itself what it has not sent yet
             assert exchange.ended() is not grpc.StatusCode.OK
 
 
@@ -253,10 +255,13 @@ def test_error_in_batch_400_of_500_leaves_nothing(witness, good, bad, error, ret
 def test_error_in_the_last_batch_of_a_change_leaves_nothing(witness, operation, bad):
     """A row id that never was."""
     batches = [*statement(operation, BATCHES), bad]
-    with unchanged(witness), pytest.raises(ServerError):
-        with witness.exchange(operation, *PATH, bad.schema) as exchange:
-            for batch in batches:
-                exchange.write(batch)
+    with (
+        unchanged(witness),
+        pytest.raises(ServerError),
+        witness.exchange(operation, *PATH, bad.schema) as exchange,
+    ):
+        for batch in batches:
+            exchange.write(batch)
 
 
 CLIENT = """
@@ -283,8 +288,11 @@ def test_client_killed_in_the_middle_of_an_insert_leaves_nothing(witness, narrow
 
 
 def test_client_that_raises_in_the_middle_of_an_insert_leaves_nothing(witness, narrow):
-    with unchanged(witness), connect(narrow.location, "memory") as other:
-        with pytest.raises(ZeroDivisionError):
-            with other.exchange("insert", *PATH, COLUMNS) as exchange:
-                exchange.write(some_rows(1000, 8))
-                raise ZeroDivisionError
+    with (
+        unchanged(witness),
+        connect(narrow.location, "memory") as other,
+        pytest.raises(ZeroDivisionError),
+        other.exchange("insert", *PATH, COLUMNS) as exchange,
+    ):
+        exchange.write(some_rows(1000, 8))
+        raise ZeroDivisionError

@@ -224,6 +224,7 @@ def absent_inside() -> Iterator[Row]:
 
 def unable() -> Iterator[Row]:
     """Read-only, broken and torn catalogs."""
+    words: tuple[str, ...]
     for action in VALID.keys() - {"create_transaction"}:  # it asks nothing of the catalog
         key = catalog_key(action)
         trace = ("internal error", "log")
@@ -256,7 +257,8 @@ PARTICULAR: list[tuple[str, str, Any, StatusCode, tuple[str, ...]]] = [
     ("create_table", "it exists", {"table_name": "orders"}, EXISTS, ("table", "orders")),
     ("create_table", "on_conflict", {"on_conflict": "x"}, INVALID, ("error, ignore, replace",)),
     ("create_table", "a name twice", {"arrow_schema": TWO_A}, INVALID, ("'A'", "twice")),
-    ("create_table", "no columns", {"arrow_schema": ipc()}, INVALID, ("column",)),
+    ("create_table", "no columns", {"arrow_schema": ipc(), "not_null_constraints": []},
+     INVALID, ("at least one column",)),
     ("create_table", "NOT NULL 2", {"not_null_constraints": [2]}, INVALID, ("column 2",)),
     ("create_table", "NOT NULL -1", {"not_null_constraints": [-1]}, INVALID, ("column -1",)),
     ("create_table", "UNIQUE 9", {"unique_constraints": [9]}, INVALID, ("column 9",)),

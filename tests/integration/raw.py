@@ -29,6 +29,11 @@ def pack(request: Any) -> bytes:
     return packed
 
 
+def said(refused: Any) -> str:
+    """The message of what `pytest.raises(grpc.RpcError)` caught."""
+    return str(refused.value.details())
+
+
 def descriptor(*path: str) -> FlightDescriptor:
     return FlightDescriptor(type=FlightDescriptor.PATH, path=path)
 

@@ -1,4 +1,4 @@
-"""Flight calls as raw bytes, and the recorded traffic of the real client sent again.
+"""The recorded traffic of the real client, sent again.
 
 What the client would have echoed from the answers of this server takes the place of what it
 echoed from those recorded: descriptors, tickets and transaction ids. All else is sent as it was.
@@ -6,206 +6,30 @@ echoed from those recorded: descriptors, tickets and transaction ids. All else i
 
 import base64
 import json
-import queue
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import grpc
 import msgpack
 import pyarrow as pa
 
 from jetbridge.wire import flight_pb2 as pb
+from tests.integration.wire_calls import (
+    Answer,
+    Exchange,
+    Wire,
+    as_bytes,
+    flights_of,
+    pack,
+    read_schema,
+    tickets_in,
+    unpack,
+    unpack_listing,
+)
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "airport"
-FLIGHT = "/arrow.flight.protocol.FlightService/"
 NOT_SENT = "NOT SENT"
 OMITTED = None
-Headers = Sequence[tuple[str, str]]
-
-
-@dataclass
-class Answer:
-    """`messages` as they came; those of the streams of a scan one after the other."""
-
-    status: str = "OK"
-    message: str = ""
-    messages: list[bytes] = field(default_factory=list)
-    streams: list[list[bytes]] = field(default_factory=list)
-    trailers: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def body(self) -> bytes:
-        """Of the first result of an action: the only one the client reads."""
-        return pb.Result.FromString(self.messages[0]).body
-
-    def failed(self, error: grpc.RpcError) -> None:
-        self.status, self.message = error.code().name, error.details()
-        self.trailers = dict(error.trailing_metadata() or ())
-
-
-class Wire:
-    """A channel for raw messages."""
-
-    def __init__(self, location: str) -> None:
-        options = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-        self._channel = grpc.insecure_channel(location.removeprefix("grpc://"), options=options)
-
-    def __enter__(self) -> "Wire":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._channel.close()
-
-    def call(self, method: str, request: bytes, headers: Headers = ()) -> Answer:
-        """GetFlightInfo and GetSchema answer one message, all others a stream."""
-        answer = Answer()
-        try:
-            if method in ("GetFlightInfo", "GetSchema"):
-                single = self._channel.unary_unary(FLIGHT + method)
-                answer.messages.append(single(request, metadata=tuple(headers), timeout=30))
-            else:
-                stream = self._channel.unary_stream(FLIGHT + method)
-                answer.messages.extend(stream(request, metadata=tuple(headers), timeout=30))
-        except grpc.RpcError as error:
-            answer.failed(error)
-        return answer
-
-    def action(self, kind: str, body: Any, headers: Headers = ()) -> Answer:
-        """`body`: bytes as they are, or a map packed as the client packs it."""
-        packed = body if isinstance(body, bytes) else pack(body)
-        request = pb.Action(type=kind, body=packed).SerializeToString()
-        return self.call("DoAction", request, headers)
-
-    def get(self, tickets: Iterable[bytes], headers: Headers = ()) -> Answer:
-        """All parts of a scan."""
-        whole = Answer()
-        for ticket in tickets:
-            part = self.call("DoGet", pb.Ticket(ticket=ticket).SerializeToString(), headers)
-            whole.streams.append(part.messages)
-            whole.messages.extend(part.messages)
-            if part.status != "OK":
-                whole.status, whole.message = part.status, part.message
-                break
-        return whole
-
-    def exchange(self, headers: Headers = ()) -> "Exchange":
-        return Exchange(self._channel, headers)
-
-
-class Exchange:
-    """One DoExchange, message by message."""
-
-    def __init__(self, channel: grpc.Channel, headers: Headers) -> None:
-        self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        start = channel.stream_stream(FLIGHT + "DoExchange")
-        self._call = start(iter(self._to_send.get, None), metadata=tuple(headers), timeout=30)
-        self.answer = Answer()
-
-    def send(self, message: bytes) -> None:
-        self._to_send.put(message)
-
-    def half_close(self) -> None:
-        self._to_send.put(None)
-
-    def read(self) -> bytes | None:
-        """The next message of the server; None when it sends no more."""
-        try:
-            message = next(self._call, None)
-        except grpc.RpcError as error:
-            self.answer.failed(error)
-            return None
-        if message is not None:
-            self.answer.messages.append(message)
-        return message
-
-    def rest(self) -> Answer:
-        while self.read() is not None:
-            pass
-        return self.answer
-
-
-def pack(value: Any) -> bytes:
-    """As msgpack-c does: every string, binary or not, is a msgpack str."""
-    packed: bytes = msgpack.packb(value, use_bin_type=False, unicode_errors="surrogateescape")
-    return packed
-
-
-def unpack(data: bytes) -> Any:
-    return _text(msgpack.unpackb(data, raw=True, strict_map_key=False))
-
-
-def _text(value: Any) -> Any:
-    """Text where it is text: str and bin are the same to the client."""
-    match value:
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError:
-                return value
-        case list():
-            return [_text(item) for item in value]
-        case dict():
-            return {_text(key): _text(item) for key, item in value.items()}
-    return value
-
-
-def as_bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
-
-
-def read_schema(data: bytes) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(data))
-
-
-def _encapsulated(header: bytes, body: bytes) -> bytes:
-    padded = header + b"\0" * (-len(header) % 8)
-    return b"\xff\xff\xff\xff" + len(padded).to_bytes(4, "little") + padded + body
-
-
-def read_stream(messages: Iterable[bytes]) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    """FlightData messages as Arrow's own reader understands them; metadata alone is left out."""
-    parts = [pb.FlightData.FromString(message) for message in messages]
-    ipc = b"".join(_encapsulated(p.data_header, p.data_body) for p in parts if p.data_header)
-    reader = pa.ipc.open_stream(ipc)
-    batches = list(reader)
-    for batch in batches:
-        batch.validate(full=True)
-    return reader.schema, batches
-
-
-def read_rows(answer: Answer) -> pa.Table:
-    """The rows of a scan, all parts together."""
-    assert answer.status == "OK", answer.message
-    schema, batches = read_stream(answer.streams[0])
-    for stream in answer.streams[1:]:
-        batches.extend(read_stream(stream)[1])
-    return pa.Table.from_batches(batches, schema=schema)
-
-
-def schema_message(schema: pa.Schema, descriptor: bytes = b"") -> bytes:
-    header = schema.serialize().to_pybytes()[8:]
-    message = pb.FlightData(data_header=header)
-    if descriptor:
-        message.flight_descriptor.ParseFromString(descriptor)
-    return message.SerializeToString()
-
-
-def batch_messages(batch: pa.RecordBatch) -> list[bytes]:
-    """The batch, before it the dictionaries it needs, each as one FlightData."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
-    next(reader)  # the schema
-    return [
-        pb.FlightData(
-            data_header=message.metadata.to_pybytes(),
-            data_body=message.body.to_pybytes() if message.body else b"",
-        ).SerializeToString()
-        for message in reader
-    ]
 
 
 class Name(NamedTuple):
@@ -297,31 +121,13 @@ def flights_in(rpc: Rpc, messages: Sequence[bytes]) -> Iterator[pb.FlightInfo]:
 
 # The actions that answer one FlightInfo.
 FLIGHT_ANSWERS = frozenset(
-    "create_table add_column remove_column rename_column rename_table set_default set_not_null "
-    "drop_not_null change_column_type add_constraint add_field remove_field rename_field "
-    "flight_info table_function_flight_info".split()
+    (
+        *("create_table", "rename_table", "add_column", "remove_column", "rename_column"),
+        *("set_default", "set_not_null", "drop_not_null", "change_column_type", "add_constraint"),
+        *("add_field", "remove_field", "rename_field"),
+        *("flight_info", "table_function_flight_info"),
+    )
 )
-
-
-def decompressed(body: bytes) -> bytes:
-    length, frame = msgpack.unpackb(body, raw=True)
-    data: bytes = pa.decompress(frame, decompressed_size=length, codec="zstd", asbytes=True)
-    assert len(data) == length
-    return data
-
-
-def unpack_listing(body: bytes) -> dict[str, Any]:
-    """The answer to list_schemas; `serialized` contents stay bytes."""
-    listing: dict[str, Any] = unpack(decompressed(body))
-    return listing
-
-
-def flights_of(contents: dict[str, Any]) -> list[pb.FlightInfo]:
-    serialized = contents["serialized"]
-    if serialized is None:
-        return []
-    flights = msgpack.unpackb(decompressed(as_bytes(serialized)), raw=True)
-    return [pb.FlightInfo.FromString(flight) for flight in flights]
 
 
 class Replayer:
@@ -441,8 +247,7 @@ class Replayer:
         point = (asked["parameters"]["at_unit"], asked["parameters"]["at_value"])
         self._scan = (named(recorded), self.announced.get((named(recorded), *point)))
         if answer.status == "OK":
-            endpoints = msgpack.unpackb(answer.body, raw=True)
-            self._tickets = [pb.FlightEndpoint.FromString(e).ticket.ticket for e in endpoints]
+            self._tickets = tickets_in(answer)
 
     def _learn_flight(self, rpc: Rpc, flight: pb.FlightInfo) -> None:
         about = unpack(flight.app_metadata)

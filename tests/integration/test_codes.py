@@ -1,11 +1,11 @@
 """Every action with every error it can meet: the code, the words, and that nothing happened."""
 
 import hashlib
-import importlib.util
 import logging
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.catalog import CatalogVersion, Scan, TableInfo
 from jetbridge.client import Client, connect
 from jetbridge.errors import Conflict
 from jetbridge.service import Server
@@ -31,7 +32,8 @@ from tests.integration.code_rows import (
     Row,
     ipc,
 )
-from tests.integration.raw import Raw, descriptor
+from tests.integration.example import parquet_folder
+from tests.integration.raw import Raw, descriptor, said
 
 DETAIL = pa.struct([("x", pa.int32()), ("y", pa.string())])
 COLUMNS = pa.schema(
@@ -73,16 +75,6 @@ def fill(client: Client) -> None:
     client.create_table("sales", "One", pa.schema([("a", pa.int32())]))
 
 
-def load_example() -> Any:
-    path = Path(__file__).parents[2] / "examples" / "parquet_folder.py"
-    spec = importlib.util.spec_from_file_location("parquet_folder", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("files")
@@ -90,7 +82,7 @@ def catalogs(tmp_path_factory) -> dict[str, Any]:
     pq.write_table(pa.Table.from_pylist(ORDERS, COLUMNS), folder / "sales" / "Orders.parquet")
     return {
         "memory": MemoryCatalog(),
-        "files": load_example().ParquetFolder(folder),
+        "files": parquet_folder().ParquetFolder(folder),
         "broken": Raising(RuntimeError("secret detail")),
         "torn": Raising(Conflict("table 'sales.Orders' was changed meanwhile; try again")),
     }
@@ -147,7 +139,7 @@ def test_refusal_has_its_code_and_names_what_to_do(raw, catalogs, row):
     before = state(catalogs["memory"])
     with pytest.raises(grpc.RpcError) as refused:
         send(raw, row)
-    message = refused.value.details()
+    message = said(refused)
     assert (refused.value.code(), message) == (row.code, message)
     assert [word for word in row.words if word not in message] == [], message
     assert len(message.encode()) < 2048
@@ -180,7 +172,7 @@ def test_valid_request_succeeds_and_ddl_raises_the_catalog_version(own, catalog,
 def test_log_has_the_detail_under_the_trace_id_that_the_caller_is_told(raw, row, caplog):
     with caplog.at_level(logging.ERROR, "jetbridge"), pytest.raises(grpc.RpcError) as refused:
         send(raw, row)
-    trace_id = re.search(r"[0-9a-f]{16,}", refused.value.details())
+    trace_id = re.search(r"[0-9a-f]{16,}", said(refused))
     assert trace_id
     logged = [r for r in caplog.records if trace_id[0] in r.getMessage()]
     assert [str(r.exc_info[1]) for r in logged if r.exc_info] == ["secret detail"]
@@ -322,3 +314,60 @@ def test_replaced_table_is_empty_and_an_ignored_one_keeps_its_rows(own):
         own.action("create_table", request)
         (answer,) = own.scan(("sales", "Orders"), header)
         assert [{k: v for k, v in row.items() if k != "rowid"} for row in answer.rows] == rows
+
+
+def test_of_many_that_create_one_table_at_once_one_succeeds(own):
+    def create(_: int) -> str:
+        try:
+            return table_of(own.action("create_table", VALID["create_table"]))[0]
+        except grpc.RpcError as error:
+            return error.code().name
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = sorted(pool.map(create, range(8)))
+    assert outcomes == ["ALREADY_EXISTS"] * 7 + ["New"]
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A catalog, its schema and its table in one; the scan fails after the first batch."""
+
+    error: Exception
+
+    def list_schemas(self) -> list["Failing"]:
+        return [self]
+
+    def load_schema(self, name: str) -> "Failing":
+        return self
+
+    def version(self) -> CatalogVersion:
+        return CatalogVersion(1)
+
+    def list_tables(self) -> list["Failing"]:
+        return [self]
+
+    def load_table(self, name: str) -> "Failing":
+        return self
+
+    def info(self) -> Any:  # of the schema too: it needs no more than the name
+        return TableInfo("t", pa.schema([("n", pa.int64())]))
+
+    def scan(self, request: Scan) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"n": [1]})
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (RuntimeError("secret detail"), INTERNAL, "internal error"),
+        (Conflict("table 't' was compacted; try again"), grpc.StatusCode.ABORTED, "try again"),
+    ],
+)
+def test_error_in_the_middle_of_a_scan_has_its_code(error, code, word):
+    with Server({"memory": Failing(error)}, port=0) as server:
+        server.start()
+        with Raw(server.location) as caller, pytest.raises(grpc.RpcError) as refused:
+            caller.scan(("s", "t"))
+    assert (refused.value.code(), word in said(refused)) == (code, True)
+    assert "secret detail" not in said(refused)

@@ -7,24 +7,34 @@ requests in DIFFERENT, and hold the rows that a local DuckDB gets from the same 
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import duckdb
 import msgpack
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.catalog import Scan, SchemaInfo
-from jetbridge.service import Server
+from jetbridge.catalog import Scan
 from jetbridge.wire import flight_pb2 as pb
-from tests.airport_functions import Databases
 from tests.integration import replay
-from tests.integration.replay import NOT_SENT, Replayer, Rpc, Statement, Wire, unpack
-
-MAIN = "duckdb-1.5.0-airport-f52b27c.jsonl"
-FUNCTIONS = "functions.jsonl"
+from tests.integration.meanings import meaning
+from tests.integration.replay import NOT_SENT, Rpc
+from tests.integration.replayed import (
+    FUNCTIONS,
+    MAIN,
+    Played,
+    assert_same_rows,
+    functions_played,
+    main_played,
+)
+from tests.integration.wire_calls import (
+    Answer,
+    as_bytes,
+    read_rows,
+    read_schema,
+    read_stream,
+    unpack,
+    unpack_listing,
+)
 
 
 class Different(NamedTuple):
@@ -32,7 +42,9 @@ class Different(NamedTuple):
     why: str
 
 
-# Every recorded request that gets another answer than recorded.
+# Every recorded request that gets another answer than recorded. Scans are not among them: filters
+# and AT (VERSION => 3) leave rows out here and not there, and the recorded bodies are missing;
+# a local DuckDB says below what their rows must be.
 DIFFERENT: dict[str, dict[int, Different]] = {
     MAIN: {
         9: Different("ALREADY_EXISTS", "CREATE SCHEMA of a schema that is there"),
@@ -47,6 +59,7 @@ DIFFERENT: dict[str, dict[int, Different]] = {
     },
     FUNCTIONS: {
         12: Different("OK", "the reference server also has schemas of sample data"),
+        87: Different("OK", "the reference server ignores AT; version 1 is the table when created"),
         90: Different("OK", "the reference server also has sample data and more functions"),
     },
 }
@@ -61,88 +74,21 @@ WITHOUT_ANSWER = {
     FUNCTIONS: {35},
 }
 
-# What the local DuckDB runs instead of the recorded statement; None: nothing. The client knows
-# ATTACH and secrets, has no rollback on the wire, and refuses CREATE OR REPLACE itself.
-LOCALLY: dict[str, str | None] = {
-    "BEGIN": None,
-    "ROLLBACK": None,
-    "CREATE OR REPLACE TABLE a.sales.ctas1 AS SELECT 2 AS id": None,
-    "DROP TABLE a.sales.keys2": "DROP TABLE a.sales.keys",  # ALTER TABLE is not run locally
-    "DROP TABLE a.sales.nope": None,
-    "DROP SCHEMA a.sales": None,
-    "DROP SCHEMA a.nope": None,
-    "INSERT INTO a.sales.orders VALUES (5, 'dee', 1, now()::TIMESTAMP) RETURNING *": (
-        "INSERT INTO a.sales.orders VALUES (5, 'dee', 1, TIMESTAMP '2026-11-15 09:01:57.679454') "
-        "RETURNING *"
-    ),
-}
-NOT_LOCAL = re.compile(r"ATTACH|CREATE SECRET|ALTER TABLE|SELECT .* AT \(")
-RETURNING = re.compile(r" RETURNING .*")
 TABLE_NAME = re.compile(r"a\.(sales|lossless)\.(\w+)")
-
-
-@dataclass
-class Played:
-    statements: list[Statement]
-    player: Replayer
-    catalog: Any
-    local: duckdb.DuckDBPyConnection
-    versions: dict[int, str] = field(default_factory=dict)  # of orders: the local table kept
-    selected: dict[int, pa.Table] = field(default_factory=dict)  # statement: the local answer
-    returned: dict[int, pa.Table] = field(default_factory=dict)
-
-    def rpcs(self) -> Iterator[Rpc]:
-        for statement in self.statements:
-            yield from statement.rpcs
 
 
 @pytest.fixture(scope="module", params=["sealed names", "names as recorded"])
 def played(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """All statements of the first recording, also run by a local DuckDB."""
-    catalog = MemoryCatalog()
-    catalog.create_schema(SchemaInfo("s"))  # the reference server has it from the start
-    with Server({"cat": catalog}, port=0) as server, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("copy"))  # for COPY ... TO 'rec.csv'
-        server.start()
-        with Wire(server.location) as wire, duckdb.connect() as local:
-            local.execute("ATTACH ':memory:' AS a; SET TimeZone = 'UTC'")
-            player = Replayer(wire, exact_names=request.param == "names as recorded")
-            run = Played(replay.read_statements(MAIN), player, catalog, local)
-            for statement in run.statements:
-                player.play(statement.rpcs)
-                run_locally(run, statement)
+        with main_played(exact_names=request.param == "names as recorded") as run:
             yield run
-
-
-def run_locally(run: Played, statement: Statement) -> None:
-    sql = LOCALLY.get(statement.sql, statement.sql)
-    if sql is None or NOT_LOCAL.match(sql):
-        return
-    if sql.startswith("SELECT"):
-        run.selected[statement.n] = run.local.execute(sql).to_arrow_table()
-    elif RETURNING.search(sql):
-        everything = RETURNING.sub(" RETURNING *", sql)
-        run.returned[statement.n] = run.local.execute(everything).to_arrow_table()
-    else:
-        run.local.execute(sql)
-    if "a.sales.orders" in sql:
-        version = run.catalog.load_schema("sales").load_table("orders").info().version
-        if version not in run.versions:
-            run.versions[version] = f"orders_{version}"
-            run.local.execute(f"CREATE TABLE orders_{version} AS FROM a.sales.orders")
 
 
 @pytest.fixture(scope="module")
 def functions() -> Iterator[Played]:
-    """The second recording; its databases are made by the server's own actions."""
-    databases = Databases()
-    with Server(databases, port=0, actions=databases.actions()) as server:
-        server.start()
-        with Wire(server.location) as wire, duckdb.connect() as local:
-            run = Played(replay.read_statements(FUNCTIONS), Replayer(wire), databases, local)
-            for statement in run.statements:
-                run.player.play(statement.rpcs)
-            yield run
+    with functions_played() as run:
+        yield run
 
 
 # ---- the form of the answers ----------------------------------------------------------------
@@ -154,8 +100,9 @@ def check_flight(rpc: Rpc, flight: pb.FlightInfo, catalog: str) -> None:
     assert about["type"] in ("table", "scalar_function", "table_function")
     assert isinstance(about["schema"], str)
     assert isinstance(about["name"], str)
-    assert about["type"] == "table" or about["input_schema"] or rpc.action
-    schema = replay.read_schema(flight.schema)
+    if rpc.method == "ListFlights" and about["type"] != "table":
+        assert about["input_schema"]
+    schema = read_schema(flight.schema)
     rowids = [f.name for f in schema if (f.metadata or {}).get(b"is_rowid")]
     assert rowids in ([], ["rowid"])
     assert rowids == schema.names[len(schema) - len(rowids) :], "rowid must stand last"
@@ -167,8 +114,15 @@ def check_flight(rpc: Rpc, flight: pb.FlightInfo, catalog: str) -> None:
 def check_contents(contents: dict[str, Any]) -> None:
     assert set(contents) == {"sha256", "url", "serialized"}
     assert contents["url"] is None
-    serialized = replay.as_bytes(contents["serialized"])
+    serialized = as_bytes(contents["serialized"])
     assert contents["sha256"] == hashlib.sha256(serialized).hexdigest()
+
+
+def check_transaction(body: bytes) -> None:
+    identifier = unpack(body)["identifier"]
+    assert identifier
+    assert identifier.isascii()
+    assert identifier.isprintable()
 
 
 def check_version(version: dict[str, Any]) -> None:
@@ -177,7 +131,7 @@ def check_version(version: dict[str, Any]) -> None:
 
 
 def check_listing(body: bytes) -> None:
-    listing = replay.unpack_listing(body)
+    listing = unpack_listing(body)
     assert listing["contents"] == {"sha256": "", "url": None, "serialized": None}
     check_version(listing["version_info"])
     for schema in listing["schemas"]:
@@ -197,7 +151,7 @@ def check_endpoints(body: bytes) -> None:
 
 
 CHECKS = {
-    "create_transaction": lambda body: unpack(body)["identifier"].isascii(),
+    "create_transaction": check_transaction,
     "catalog_version": lambda body: check_version(unpack(body)),
     "list_schemas": check_listing,
     "create_schema": lambda body: check_contents(unpack(body)),
@@ -250,7 +204,7 @@ def test_a_scan_delivers_every_announced_column_with_its_type(
                 continue
             _, announced = run.player.scanned[rpc.n]
             for stream in answer.streams:
-                schema, _ = replay.read_stream(stream)
+                schema, _ = read_stream(stream)
                 assert schema.equals(announced, check_metadata=True)
                 check_progress(stream)
 
@@ -288,8 +242,8 @@ def test_returning_of_an_update_mirrors_the_columns_as_they_were_sent(played: Pl
     seen = 0
     for rpc, _ in exchanges(played, "update"):
         if rpc.header("return-chunks") == "1":
-            sent, _ = replay.read_stream(played.player.sent[rpc.n])
-            answered, _ = replay.read_stream(played.player.answers[rpc.n].messages)
+            sent, _ = read_stream(played.player.sent[rpc.n])
+            answered, _ = read_stream(played.player.answers[rpc.n].messages)
             assert [(f.name, f.type) for f in answered] == [(f.name, f.type) for f in sent]
             seen += 1
     assert seen == 2
@@ -301,55 +255,13 @@ def test_the_rows_changed_are_those_the_scan_delivered(played: Played) -> None:
         scans = [rpc for rpc in statement.rpcs if rpc.method == "DoGet"]
         for rpc in statement.rpcs:
             if rpc.header("airport-operation") in ("update", "delete"):
-                delivered = replay.read_rows(played.player.answers[scans[0].n])
-                _, sent = replay.read_stream(played.player.sent[rpc.n])
+                delivered = read_rows(played.player.answers[scans[0].n])
+                _, sent = read_stream(played.player.sent[rpc.n])
                 changed = {i for batch in sent for i in batch.column("rowid").to_pylist()}
                 assert changed <= set(delivered.column("rowid").to_pylist())
 
 
 # ---- what the answers mean, compared with the recorded ones ---------------------------------
-
-
-def meaning(rpc: Rpc, messages: list[bytes]) -> Any:
-    """What of an answer both servers must agree on."""
-    if rpc.action == "list_schemas":
-        listing = replay.unpack_listing(pb.Result.FromString(messages[0]).body)
-        return sorted(schema["name"] for schema in listing["schemas"])
-    if rpc.method == "ListFlights" or rpc.action in replay.FLIGHT_ANSWERS:
-        bound = rpc.action == "table_function_flight_info"
-        return sorted(flight_meaning(f, bound) for f in replay.flights_in(rpc, messages))
-    if rpc.method == "DoGet":
-        return columns(replay.read_stream(messages[:1])[0])
-    if rpc.method == "DoExchange":
-        return exchange_meaning(rpc, messages)
-    if rpc.action == "catalog_version":
-        return unpack(pb.Result.FromString(messages[0]).body)["is_fixed"]
-    return None
-
-
-def columns(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Without NOT NULL and defaults, which the reference servers do not report."""
-    return [(f.name, str(f.type)) for f in schema]
-
-
-def flight_meaning(flight: pb.FlightInfo, bound: bool) -> tuple[Any, ...]:
-    about = unpack(flight.app_metadata)
-    key = (about["catalog"], about["schema"], about["type"], about["name"])
-    if about["type"] == "table" or bound:
-        return (*key, columns(replay.read_schema(flight.schema)))
-    parameters = replay.read_schema(replay.as_bytes(about["input_schema"]))
-    return (*key, [(f.name, tuple(f.metadata or ())) for f in parameters])
-
-
-def exchange_meaning(rpc: Rpc, messages: list[bytes]) -> Any:
-    """The returned rows and the number of changed ones; the order of columns is free but once."""
-    data = [pb.FlightData.FromString(message) for message in messages]
-    if rpc.header("return-chunks") == "0":
-        return [unpack(d.app_metadata) for d in data[-1:]]
-    schema, batches = replay.read_stream(messages)
-    rows = [batch.to_pylist() for batch in batches]
-    marks = [d.app_metadata for d in data]
-    return sorted(schema.names), rows, marks
 
 
 def test_only_the_listed_requests_are_answered_otherwise(played: Played) -> None:
@@ -372,12 +284,10 @@ def differing(run: Played, name: str) -> dict[int, str]:
     return found
 
 
-def same_meaning(rpc: Rpc, answer: replay.Answer, name: str) -> bool:
+def same_meaning(rpc: Rpc, answer: Answer, name: str) -> bool:
     if answer.status != "OK" or not has_recorded_answer(rpc, name):
         return True
-    messages = answer.messages
-    recorded = recorded_messages(rpc)
-    return bool(meaning(rpc, messages) == meaning(rpc, recorded))
+    return bool(meaning(rpc, answer.messages) == meaning(rpc, recorded_messages(rpc)))
 
 
 def recorded_messages(rpc: Rpc) -> list[bytes]:
@@ -394,51 +304,25 @@ def has_recorded_answer(rpc: Rpc, name: str) -> bool:
 def test_the_answers_recorded_without_a_body_are_those_listed() -> None:
     for name, expected in WITHOUT_ANSWER.items():
         rpcs = [rpc for statement in replay.read_statements(name) for rpc in statement.rpcs]
-        answers = {r.n: [*r.response, *(m for who, m in r.messages if who == "server")] for r in rpcs}
+        answers = {
+            r.n: [*r.response, *(m for who, m in r.messages if who == "server")] for r in rpcs
+        }
         assert {n for n, messages in answers.items() if None in messages} == expected
         assert all(m is not None for r in rpcs for who, m in r.messages if who == "client")
         assert all(r.request or r.method in ("DoExchange", "ListFlights") for r in rpcs)
-
-
-def test_functions_answer_the_recorded_rows(functions: Played) -> None:
-    compared = set()
-    for rpc in functions.rpcs():
-        if rpc.method == "DoGet" and None not in rpc.response:
-            expected = pa.Table.from_batches(replay.read_stream(recorded_messages(rpc))[1])
-            rows = replay.read_rows(functions.player.answers[rpc.n])
-            wanted = functions.player.scanned[rpc.n][0]
-            if wanted.kind == "table" and rpc.n != 87:
-                continue  # unneeded columns come as nulls
-            if wanted.kind != "table":
-                assert rows.to_pylist() == expected.to_pylist(), rpc.n
-            compared.add(wanted.name)
-    assert compared == {
-        *("test_echo", "test_repeat", "test_dynamic_schema", "workers", "test_wide"),
-        "test_dynamic_schema_named_parameters",
-    }
 
 
 def test_a_scalar_function_answers_batches_whose_recorded_answer_is_missing(
     functions: Played,
 ) -> None:
     """SELECT test_add(t.j, 10) FROM (SELECT unnest(range(5000)) j) t"""
-    _, batches = replay.read_stream(functions.player.answers[35].messages)
+    _, batches = read_stream(functions.player.answers[35].messages)
     assert [batch.num_rows for batch in batches] == [2048, 2048, 904]
     results = [value for batch in batches for value in batch.column(0).to_pylist()]
     assert results == [i + 10 for i in range(5000)]
 
 
 # ---- the rows, compared with those of a local DuckDB ----------------------------------------
-
-
-def assert_same_rows(local: duckdb.DuckDBPyConnection, got: pa.Table, expected: str) -> None:
-    """`expected` is a relation of the local DuckDB with the columns of `got`."""
-    with local.cursor() as cursor:
-        cursor.register("got", got)
-        both = [("got", expected), (expected, "got")]
-        for one, other in both:
-            rest = cursor.execute(f"FROM {one} EXCEPT ALL FROM {other} LIMIT 5").fetchall()
-            assert rest == [], f"in {one} but not in {other}"
 
 
 def test_select_gives_the_rows_of_a_local_duckdb(played: Played) -> None:
@@ -450,18 +334,13 @@ def test_select_gives_the_rows_of_a_local_duckdb(played: Played) -> None:
         sql = TABLE_NAME.sub(r"got_\2", statement.sql)
         with played.local.cursor() as cursor:
             for name, n in scans.items():
-                got = replay.read_rows(played.player.answers[n])
+                got = read_rows(played.player.answers[n])
                 visible = got if "rowid" in sql else got.drop_columns("rowid")
                 cursor.register(f"got_{name.name}", visible)
             rows = cursor.execute(sql).to_arrow_table()
-        with played.local.cursor() as cursor:
-            cursor.register("expected", played.selected[statement.n])
-            cursor.register("got", rows)
-            for one, other in (("got", "expected"), ("expected", "got")):
-                difference = f"FROM {one} EXCEPT ALL FROM {other} LIMIT 5"
-                assert cursor.execute(difference).fetchall() == [], statement.sql
+        assert_same_rows(played.local, rows, played.selected[statement.n], statement.sql)
         compared += 1
-    assert compared == 20
+    assert compared == 19
 
 
 def test_returning_gives_the_rows_of_a_local_duckdb(played: Played) -> None:
@@ -469,30 +348,27 @@ def test_returning_gives_the_rows_of_a_local_duckdb(played: Played) -> None:
         if statement.n not in played.returned:
             continue
         (rpc,) = (rpc for rpc in statement.rpcs if rpc.method == "DoExchange")
-        _, batches = replay.read_stream(played.player.answers[rpc.n].messages)
+        _, batches = read_stream(played.player.answers[rpc.n].messages)
         rows = pa.Table.from_batches(batches)
         if rpc.header("airport-operation") == "update":  # read by position
-            rows = rows.rename_columns(replay.read_stream(played.player.sent[rpc.n])[0].names)
+            rows = rows.rename_columns(read_stream(played.player.sent[rpc.n])[0].names)
         expected = played.returned[statement.n]
-        with played.local.cursor() as cursor:
-            cursor.register("returned", expected)
-            cursor.register("got", rows.select(expected.column_names))
-            for one, other in (("got", "returned"), ("returned", "got")):
-                difference = f"FROM {one} EXCEPT ALL FROM {other} LIMIT 5"
-                assert cursor.execute(difference).fetchall() == [], statement.sql
+        rows = rows.select(expected.column_names)
+        assert_same_rows(played.local, rows, expected, statement.sql)
     assert len(played.returned) == 6
 
 
 def test_select_as_of_a_version_gives_the_rows_of_that_time(played: Played) -> None:
     """SELECT * FROM a.sales.orders AT (VERSION => 3)"""
-    rows = replay.read_rows(played.player.answers[128])
+    rows = read_rows(played.player.answers[128])
     assert_same_rows(played.local, rows.drop_columns("rowid"), played.versions[3])
     assert rows.num_rows == 4
 
 
 @pytest.mark.parametrize(
-    "name", ["sales.orders", "sales.pairs", "sales.ctas1", "sales.ctas_empty", "sales.types0"]
-    + ["sales.ctas_series", "ns.t"]
+    "name",
+    ["sales.orders", "sales.pairs", "sales.ctas1", "sales.ctas_empty", "sales.types0"]
+    + ["sales.ctas_series", "ns.t"],
 )
 def test_tables_end_with_the_rows_of_a_local_duckdb(played: Played, name: str) -> None:
     schema, table = name.split(".")

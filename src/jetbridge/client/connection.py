@@ -23,7 +23,8 @@ _OPTIONS = (
     # Own connections, and a quick second try: another client's backoff is none of ours.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Despite its name how long one attempt to connect may take, not the pause before the next.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
 _PLAIN = frozenset({"grpc", "grpc+tcp"})

@@ -22,7 +22,7 @@ def evaluate(text: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
         answer = query(sql, _readable(data))
     except duckdb.Error as error:
         raise BadRequest(f"column {wanted.name!r}: {first_line(error)}") from None
-    return conform(_one(answer.column(0)), wanted.type)
+    return conform(answer.column(0).combine_chunks(), wanted.type)
 
 
 def default_values(text: str, field: pa.Field, count: int) -> pa.Array:
@@ -70,13 +70,8 @@ def _readable(data: pa.Table) -> pa.Table:
 
 
 def _booleans(column: pa.ChunkedArray, *, missing: bool) -> Mask:
-    array = _one(column)
+    array = column.combine_chunks()
     storage = array.storage if isinstance(array, pa.ExtensionArray) else array.cast(pa.int8())
     if storage.null_count:
         storage = storage.fill_null(int(missing))
     return np.asarray(storage).astype(np.bool_)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array

@@ -88,42 +88,44 @@ _LAMBDA_FUNCTIONS = frozenset(
     for prefix in ("", "list_", "array_")
     for name in ("transform", "apply", "filter", "reduce")
 )
-# Deeper trees would overflow the stack of the recursive walk, here or in DuckDB.
-_MAX_LENGTH = 100_000
+# The tree of a text is about a hundred times as long.
+_MAX_LENGTH = 10_000
 _LONGEST_QUOTE = 120
 
 
 @dataclass(frozen=True)
 class Expression:
-    """`sql` is DuckDB's own spelling of the tree."""
+    """`sql` is DuckDB's own spelling of the tree; names are in lower case.
+
+    `columns` are the first parts of the column references that are no lambda parameters.
+    """
 
     text: str
     sql: str
     tree: Tree
-
-    def references(self) -> Iterator[tuple[str, ...]]:
-        """The names of every column reference that is no lambda parameter."""
-        for node in _references(self.tree):
-            yield tuple(node["column_names"])
-
-    def columns(self) -> frozenset[str]:
-        """First names of the references, in lower case."""
-        return frozenset(parts[0].lower() for parts in self.references())
-
-    def functions(self) -> frozenset[str]:
-        return frozenset(
-            node["function_name"].lower() for node in _nodes(self.tree) if "function_name" in node
-        )
+    columns: frozenset[str]
+    functions: frozenset[str]
+    classes: frozenset[str]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def parse(text: str) -> Expression:
     """Raises BadRequest for anything but one expression."""
     if len(text) > _MAX_LENGTH:
         raise BadRequest(f"expression of {len(text)} characters is too long")
-    answer = _serialized(text)
-    tree = _single(answer, text)
-    return Expression(text, _printed(tree, text), tree)
+    try:
+        tree = _single(_serialized(text), text)
+        nodes = list(_nodes(tree))
+        return Expression(
+            text,
+            sql=_printed(tree, text),
+            tree=tree,
+            columns=frozenset(n["column_names"][0].lower() for n in _references(tree)),
+            functions=frozenset(n.get("function_name", "").lower() for n in nodes),
+            classes=frozenset(n.get("class", "") for n in nodes),
+        )
+    except RecursionError:
+        raise BadRequest(f"expression {_short(text)} is nested too deeply") from None
 
 
 def _serialized(text: str) -> Tree:
@@ -223,7 +225,7 @@ def default_expression(text: str, field: pa.Field) -> Expression:
 def renamed(text: str, old: str, new: str) -> str:
     """The expression with column `old` called `new`."""
     expression = parse(text)
-    if old.lower() not in expression.columns():
+    if old.lower() not in expression.columns:
         return text
     tree = json.loads(json.dumps(expression.tree))
     for node in _references(tree):
@@ -235,14 +237,12 @@ def renamed(text: str, old: str, new: str) -> str:
 def _refuse(
     expression: Expression, what: str, functions: frozenset[str], schema: pa.Schema
 ) -> None:
-    for node in _nodes(expression.tree):
-        refused = _REFUSED_CLASSES.get(node.get("class", ""))
-        if refused:
-            raise BadRequest(f"{what} must not contain {refused}")
-    for name in sorted(expression.functions() & functions):
+    for name in sorted(expression.classes & _REFUSED_CLASSES.keys()):
+        raise BadRequest(f"{what} must not contain {_REFUSED_CLASSES[name]}")
+    for name in sorted(expression.functions & functions):
         raise BadRequest(f"{what} must not call {name}()")
     known = {name.lower() for name in schema.names}
-    for name in sorted(expression.columns() - known):
+    for name in sorted(expression.columns - known):
         # A bare name such as current_date is parsed as a column and bound as a function.
         if name in functions:
             raise BadRequest(f"{what} must not call {name}")

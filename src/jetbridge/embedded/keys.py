@@ -9,6 +9,9 @@ import pyarrow.compute as pc
 
 from jetbridge.embedded.sandbox import DATA, query, quoted
 
+# More does not fit into one array of strings.
+_MOST_BYTES = 2**31 - 1
+
 Integers = npt.NDArray[np.int64]
 
 
@@ -44,8 +47,10 @@ def first_clash(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
     """A row of `keys` that is in `existing`, the first one within the first table that has any."""
     if keys.num_rows == 0:
         return None
-    sets = [_value_set(keys.column(i)) for i in range(keys.num_columns)]
+    sets: list[pa.Array | None] | None = None
     for table in existing:
+        if sets is None:  # not before there is something to look through
+            sets = [_value_set(column) for column in keys.columns]
         candidates = _candidates(table, sets)
         if candidates.num_rows:
             found = _joined(keys, candidates)
@@ -82,6 +87,8 @@ def _duplicate_number(numbers: Integers) -> int | None:
 
 def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
     """The values to look for, or None where `is_in` cannot compare as DuckDB does."""
+    if column.nbytes >= _MOST_BYTES:
+        return None
     array = _storage(column)
     kind = array.type
     # Floats: DuckDB holds NaN equal to NaN and 0.0 equal to -0.0.
@@ -92,8 +99,6 @@ def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
 
 def _storage(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0)
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
@@ -101,8 +106,14 @@ def _candidates(table: pa.Table, sets: list[pa.Array | None]) -> pa.Table:
     for index, values in enumerate(sets):
         if values is not None and table.num_rows:
             column = _storage(table.column(index))
-            table = table.filter(pc.is_in(column, value_set=values))
+            table = table.filter(_is_in(column, values))
     return table
+
+
+def _is_in(column: pa.Array, values: pa.Array) -> pa.Array:
+    if len(values) == 1:  # several times as fast
+        return pc.equal(column, values[0])
+    return pc.is_in(column, value_set=values)
 
 
 def _joined(keys: pa.Table, existing: pa.Table) -> int | None:

@@ -50,12 +50,22 @@ def session(
     cursor = _root().cursor()
     try:
         if data is not None:
-            cursor.register(DATA, data)
+            cursor.register(DATA, _whole(data))
         for name, table in more.items():
-            cursor.register(name, table)
+            cursor.register(name, _whole(table))
         yield cursor
     finally:
         cursor.close()
+
+
+def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """The data without slices of nested arrays: DuckDB 1.5 reads wrong rows of their children."""
+    if isinstance(data, pa.Table):
+        for index, field in enumerate(data.schema):
+            if pa.types.is_nested(field.type):
+                chunks = [pa.concat_arrays([c, c.slice(0, 0)]) for c in data.column(index).chunks]
+                data = data.set_column(index, field, pa.chunked_array(chunks, field.type))
+    return data
 
 
 def query(

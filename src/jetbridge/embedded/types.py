@@ -30,7 +30,7 @@ def _named(field: pa.Field) -> str:
         ) from None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _described(kind: pa.DataType, extension: tuple[tuple[bytes, bytes], ...]) -> str:
     schema = pa.schema([pa.field("c", kind, metadata=dict(extension) or None)])
     # A reader without batches, because pyarrow cannot make an empty array of every type.

@@ -5,7 +5,7 @@ published before the client has half-closed; a stream that breaks leaves the tab
 """
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from jetbridge.catalog import (
     TableInOutFunction,
     Write,
 )
-from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, Unavailable
+from jetbridge.errors import BadRequest, LimitExceeded, NotFound, NotSupported, Unavailable
 from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
@@ -71,7 +71,7 @@ class DoExchange:
         operation = call.headers.get("airport-operation", "")
         if operation not in (*_STATEMENTS, *_FUNCTIONS):
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
-            raise BadRequest(f"airport-operation must be one of {known}, not {operation!r}")
+            raise BadRequest(f"airport-operation must be one of {known}, not {operation[:100]!r}")
         with self.gate.entered():
             opening = read_opening(requests)
             descriptor = read_descriptor(opening.descriptor)
@@ -79,7 +79,7 @@ class DoExchange:
                 served, name = self.locator.name(call, descriptor)
                 yield from _call(operation, served, name, opening, requests)
                 return
-            located = self.locator.to_write(call, descriptor)
+            located = self.locator.to_write(call, descriptor, operation)
             yield from self._statement(operation, located, opening.decoder, requests, call)
 
     def _statement(
@@ -99,62 +99,79 @@ class DoExchange:
         start = _starter(operation, located)
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
+        intake = Intake(self.limits, requests)
         with start(options) as write:
             if options.returning:
-                total = yield from self._write_and_answer(requests, decoder, write, reply)
+                total = yield from _write_and_answer(intake, decoder, write, reply)
             else:
-                total = self._write(requests, decoder, write)
+                total = _write(intake, decoder, write)
             confirm_half_close(requests, call)
         name = located.name
-        located.transaction.move_pin(located.served.catalog, name.schema, name.name)
+        with suppress(NotFound):  # dropped or renamed since: what was published stays so
+            located.transaction.move_pin(located.served.catalog, name.schema, name.name)
         yield encode_metadata(encode({"total_changed": total}))
 
-    def _write(self, requests: Iterator[bytes], decoder: BatchDecoder, write: Write) -> int:
-        total = 0
-        for data in self._messages(requests):
-            decoder.feed(data)
-            if decoder.pending_bytes >= _DECODE_BYTES:
-                total += self._write_pending(decoder, write)
-        return total + self._write_pending(decoder, write)
 
-    def _write_pending(self, decoder: BatchDecoder, write: Write) -> int:
-        return sum(write(self._checked(batch)).affected_rows for batch in decoder.flush())
+class Intake:
+    """What one statement sends, counted as sent and as unpacked: compressed batches grow."""
 
-    def _write_and_answer(
-        self, requests: Iterator[bytes], decoder: BatchDecoder, write: Write, reply: pa.Schema
-    ) -> Generator[bytes, None, int]:
-        total = 0
-        for data in self._messages(requests):
-            decoder.feed(data)
-            for batch in decoder.flush():
-                result = write(self._checked(batch))
-                total += result.affected_rows
-                rows = result.returning_data
-                if rows is None:
-                    raise TypeError("a write with RETURNING answered no rows")
-                yield encode_batch(conform(rows, reply))
-        return total
+    def __init__(self, limits: Limits, requests: Iterator[bytes]) -> None:
+        self._limits, self._requests = limits, requests
+        self._sent = self._unpacked = 0
 
-    def _messages(self, requests: Iterator[bytes]) -> Iterator[FlightData]:
-        staged = 0
-        for message in requests:
-            staged += len(message)
-            if staged > self.limits.staged_bytes:
-                raise LimitExceeded(
-                    f"the statement sent more than {self.limits.staged_bytes} bytes, the most "
-                    "this server stages; split it, or raise limits.staged_bytes"
-                )
+    def messages(self) -> Iterator[FlightData]:
+        for message in self._requests:
+            self._sent += len(message)
+            self._refuse_over(self._sent)
             data = split(message)
             if data.header is not None:
                 yield data
 
-    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if batch.num_rows > self.limits.batch_rows:
+    def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows > self._limits.batch_rows:
             raise LimitExceeded(
                 f"a batch of {batch.num_rows} rows is over limits.batch_rows "
-                f"({self.limits.batch_rows}); send smaller batches"
+                f"({self._limits.batch_rows}); send smaller batches"
             )
+        self._unpacked += batch.get_total_buffer_size()
+        self._refuse_over(self._unpacked)
         return batch
+
+    def _refuse_over(self, staged: int) -> None:
+        if staged > self._limits.staged_bytes:
+            raise LimitExceeded(
+                f"the statement sent more than {self._limits.staged_bytes} bytes, the most "
+                "this server stages; split it, or raise limits.staged_bytes"
+            )
+
+
+def _write(intake: Intake, decoder: BatchDecoder, write: Write) -> int:
+    total = 0
+    for data in intake.messages():
+        decoder.feed(data)
+        if decoder.pending_bytes >= _DECODE_BYTES:
+            total += _write_pending(intake, decoder, write)
+    return total + _write_pending(intake, decoder, write)
+
+
+def _write_pending(intake: Intake, decoder: BatchDecoder, write: Write) -> int:
+    return sum(write(intake.checked(batch)).affected_rows for batch in decoder.flush())
+
+
+def _write_and_answer(
+    intake: Intake, decoder: BatchDecoder, write: Write, reply: pa.Schema
+) -> Generator[bytes, None, int]:
+    total = 0
+    for data in intake.messages():
+        decoder.feed(data)
+        for batch in decoder.flush():
+            result = write(intake.checked(batch))
+            total += result.affected_rows
+            rows = result.returning_data
+            if rows is None:
+                raise TypeError("a write with RETURNING answered no rows")
+            yield encode_batch(conform(rows, reply))
+    return total
 
 
 def _call(

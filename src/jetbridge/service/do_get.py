@@ -3,17 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from jetbridge.catalog import AsOf, AtUnit, CanCount, CanTravel, Scan, Table, TableFunction
 from jetbridge.errors import Conflict
 from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import find_function
 from jetbridge.service.locate import read_point, travel
-from jetbridge.service.scans import full_batches, in_layout
+from jetbridge.service.scans import in_layout
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import encode
 from jetbridge.wire.filters import parse_filters
-from jetbridge.wire.flight_data import encode_batch, encode_schema
+from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.functions import read_arguments
 from jetbridge.wire.schemas import wire_schema
@@ -35,8 +37,9 @@ class DoGet:
                 yield from self._function_rows(served, ticket)
                 return
             table = self._table(call, served, ticket)
-            yield encode_schema(wire_schema(table.info()))
-            yield from self._rows(table, ticket)
+            schema = wire_schema(table.info())
+            yield encode_schema(schema)
+            yield from self._rows(table, schema, ticket)
 
     def _function_rows(self, served: Served, ticket: Ticket) -> Iterator[bytes]:
         name = ObjectName(ticket.schema, ticket.name)
@@ -48,15 +51,16 @@ class DoGet:
         for batch in in_layout(rows, schema, self.batch_rows):
             yield encode_batch(batch)
 
-    def _rows(self, table: Table, ticket: Ticket) -> Iterator[bytes]:
+    def _rows(self, table: Table, schema: pa.Schema, ticket: Ticket) -> Iterator[bytes]:
         columns = None if ticket.columns is None else tuple(ticket.columns)
         scan = Scan(columns, parse_filters(ticket.filters), ticket.part)
         expected = table.count_rows() / ticket.parts if isinstance(table, CanCount) else 0
+        encoder = BatchEncoder(schema)
         sent = 0
-        for batch in full_batches(table, scan, self.batch_rows):
+        for batch in in_layout(table.scan(scan), schema, self.batch_rows):
             sent += batch.num_rows
             progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
-            yield encode_batch(batch, progress)
+            yield encoder.encode(batch, progress)
 
     def _table(self, call: Call, served: Served, ticket: Ticket) -> Table:
         name = ObjectName(ticket.schema, ticket.name)

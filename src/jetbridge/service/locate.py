@@ -44,11 +44,20 @@ class Locator:
         live = served.catalog.load_schema(name.schema).load_table(name.name)
         return Located(served, name, travel(live, point, name), transaction)
 
-    def to_write(self, call: Call, descriptor: FlightDescriptor) -> Located:
-        """Columns are written by name, so one who knows fewer of them may still write."""
+    def to_write(self, call: Call, descriptor: FlightDescriptor, operation: str) -> Located:
+        """Columns are written by name, so one who knows fewer of them may still write.
+
+        An insert goes to the table as it is now: it never conflicts, and the transaction may have
+        altered the table, or dropped it and made it anew, since it first saw it.
+        """
         served, name = self.name(call, descriptor)
         transaction = self.transactions.of(call, served)
+        live = served.catalog.load_schema(name.schema).load_table(name.name)
+        if operation == "insert":
+            return Located(served, name, live, transaction)
         table = transaction.table(served.catalog, name.schema, name.name)
+        if not _has_known_columns(table, name) and _has_known_columns(live, name):
+            table = transaction.move_pin(served.catalog, name.schema, name.name)
         return Located(served, name, table, transaction)
 
     def _as_known(self, served: Served, name: ObjectName, transaction: Transaction) -> Table:

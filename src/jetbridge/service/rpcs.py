@@ -90,6 +90,5 @@ def _to_bytes(response: Any) -> bytes:
 
 
 def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
-    for _ in requests:
-        raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")
-    yield from ()
+    next(requests, None)
+    raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")

@@ -5,12 +5,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID, Scan, Table, TableInfo
+from jetbridge.catalog import ROWID, TableInfo
 from jetbridge.errors import BadRequest
-from jetbridge.wire.schemas import wire_schema
 
 _ROWID_INDEX = 2**64 - 1
-_MESSAGE_BYTES = 8 * 1024 * 1024
+# Larger messages fall out of the caches between the copies on their way to the socket.
+_MESSAGE_BYTES = 2 * 1024 * 1024
 
 
 def read_column_ids(info: TableInfo, column_ids: list[int] | None) -> list[str] | None:
@@ -29,14 +29,10 @@ def read_column_ids(info: TableInfo, column_ids: list[int] | None) -> list[str] 
     return list(wanted)
 
 
-def full_batches(table: Table, request: Scan, at_most_rows: int) -> Iterator[pa.RecordBatch]:
-    """All columns of the table in order, those not asked for null, in bounded batches."""
-    return in_layout(table.scan(request), wire_schema(table.info()), at_most_rows)
-
-
 def in_layout(
     rows: Iterable[pa.RecordBatch], schema: pa.Schema, at_most_rows: int
 ) -> Iterator[pa.RecordBatch]:
+    """All columns of the schema in order, those not asked for null, in bounded batches."""
     try:
         for batch in rows:
             full = conform(batch, schema)
@@ -77,6 +73,7 @@ def _bounded(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatc
     rows = batch.num_rows
     if not rows:
         return
-    per_message = max(1, min(at_most_rows, _MESSAGE_BYTES * rows // max(batch.nbytes, 1)))
+    messages = max(-(-rows // at_most_rows), -(-batch.nbytes // _MESSAGE_BYTES))
+    per_message = max(1, -(-rows // max(messages, 1)))
     for start in range(0, rows, per_message):
         yield batch.slice(start, per_message)

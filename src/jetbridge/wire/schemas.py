@@ -1,6 +1,6 @@
 """Arrow schemas as the client sees them: visible columns, then `rowid`; no dictionaries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -56,10 +56,19 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 def read_schema(data: bytes, what: str) -> pa.Schema:
     """An Arrow IPC schema sent by a client; raises BadRequest."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(data))
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        read_names(schema)
+        return schema
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else "no data"
         raise BadRequest(f"{what} is not an Arrow IPC schema: {reason}") from error
+
+
+def read_names(fields: Iterable[pa.Field]) -> None:
+    """Raises UnicodeDecodeError where later code would: Arrow keeps a name as it came."""
+    for field in fields:
+        _ = field.name
+        read_names(field.type.field(i) for i in range(field.type.num_fields))
 
 
 def read_single_field(data: bytes, what: str) -> pa.Field:

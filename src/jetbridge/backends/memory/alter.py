@@ -125,7 +125,7 @@ def _without(
 ) -> tuple[tuple[str, ...], tuple[UniqueKey, ...]]:
     """The constraints that do not use the column; without `cascade` those that do forbid it."""
     lower = name.lower()
-    checks = tuple(c for c in state.checks if lower not in embedded.parse(c).columns())
+    checks = tuple(c for c in state.checks if lower not in embedded.parse(c).columns)
     keys = tuple(k for k in state.keys if lower not in {n.lower() for n in k.columns})
     if not cascade and (len(checks), len(keys)) != (len(state.checks), len(state.keys)):
         raise FailedPrecondition(
@@ -277,6 +277,8 @@ def _verify(
 
 
 def _add_field(state: TableState, change: AddField, table: str) -> TableState:
+    if not change.field.name:
+        raise BadRequest("a field needs a name")
     edit = fields.adding(stored_field(change.field))
     try:
         return _edited(state, change.path, edit, table)

@@ -26,7 +26,7 @@ from jetbridge.backends.memory.staging import Staging
 from jetbridge.backends.memory.state import Store, TableCell, TableState
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.embedded import cast
-from jetbridge.errors import BadRequest, Conflict, NotFound
+from jetbridge.errors import BadRequest, Conflict, LimitExceeded, NotFound
 
 
 @contextmanager
@@ -231,7 +231,9 @@ def _cost(chunk: Chunk, columns: dict[int, pa.Array]) -> int:
 
 def _last_of_each(rows: pa.Table) -> tuple[Integers, list[pa.Array]]:
     """The row ids, ascending and each once, and the values that came last for each."""
-    batch = rows.to_batches()[0]
+    batch, *more = rows.to_batches()
+    if more:  # strings are addressed by 32 bits
+        raise LimitExceeded("one UPDATE can set at most 2 GiB of text in one column")
     rowids = batch.column(batch.num_columns - 1).to_numpy()
     backwards = rowids[::-1]
     distinct, first = np.unique(backwards, return_index=True)

@@ -122,17 +122,27 @@ class Segment:
             self._chunks = (*joined, *group, *small)
 
 
-def _next_group(small: deque[Chunk]) -> list[Chunk]:
+def _next_group(small: deque[Chunk], *, any_order: bool = False) -> list[Chunk]:
     """Takes the chunks that go into the next joined one off the front."""
     group = [small.popleft()]
     rows, size = group[0].rows, group[0].batch.nbytes
-    while small and small[0].first > group[-1].last():
+    while small and (any_order or small[0].first > group[-1].last()):
         rows += small[0].rows
         size += small[0].batch.nbytes
         if rows > CHUNK_ROWS or size > _CHUNK_BYTES:
             break
         group.append(small.popleft())
     return group
+
+
+def joined_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in batches as large as chunks, none of them a slice of something larger."""
+    small = deque(Chunk(batch, 0) for batch in batches)
+    joined: list[pa.RecordBatch] = []
+    while small:
+        group = _next_group(small, any_order=True)
+        joined.append(_concatenated_batch(group))
+    return joined
 
 
 def _cut(chunk: Chunk) -> list[Chunk]:
@@ -149,18 +159,21 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
     """One chunk of several whose row ids ascend."""
     if len(chunks) == 1:
         return chunks[0]
-    schema = chunks[0].batch.schema
-    columns = [
-        pa.concat_arrays([chunk.batch.column(i) for chunk in chunks]) for i in range(len(schema))
-    ]
-    batch = pa.RecordBatch.from_arrays(columns, names=schema.names)
     return Chunk(
-        batch,
+        _concatenated_batch(chunks),
         chunks[0].first,
         _joined_rowids(chunks),
         _concatenated(chunks, "deleted", np.bool_),
         _concatenated(chunks, "changed", np.int64),
     )
+
+
+def _concatenated_batch(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    schema = chunks[0].batch.schema
+    columns = [
+        pa.concat_arrays([chunk.batch.column(i) for chunk in chunks]) for i in range(len(schema))
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def _joined_rowids(chunks: Sequence[Chunk]) -> Integers | None:

@@ -4,6 +4,7 @@ Integers, dates (days) and timestamps (their unit) become int, decimals Decimal,
 that are ordered otherwise in DuckDB than in Python have no such form.
 """
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -96,9 +97,11 @@ def _timestamp(constant: Constant, kind: Any) -> int | None:
     return None if rest else number
 
 
-def _float(constant: Constant, _: pa.DataType) -> float | None:
-    good = constant.type.upper() in {"DOUBLE", "FLOAT"} and type(constant.value) is float
-    return constant.value if good and constant.value == constant.value else None
+def _float(constant: Constant, kind: pa.DataType) -> float | None:
+    if constant.type.upper() not in {"DOUBLE", "FLOAT"} or type(constant.value) is not float:
+        return None
+    value: float = pa.scalar(constant.value, kind).as_py()  # a FLOAT as the column holds it
+    return None if math.isnan(value) else value
 
 
 def _text(constant: Constant, _: pa.DataType) -> str | None:

@@ -45,7 +45,7 @@ def as_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     expression = embedded.parse(text)
-    read = [name for name in data.column_names if name.lower() in expression.columns()]
+    read = [name for name in data.column_names if name.lower() in expression.columns]
     row = embedded.first_violation(text, data.select(read))
     if row is None:
         return
@@ -104,9 +104,10 @@ def _index(state: TableState, name: str) -> int:
 def _existing(
     positions: list[int], new: pa.Table, others: Iterable[tuple[Chunk, Mask | None]]
 ) -> Iterator[pa.Table]:
-    limits = [_limits(new.column(i)) for i in range(len(positions))]
+    limits: list[Bounds] = []
     schema = new.schema
     for chunk, mask in others:
+        limits = limits or [_limits(column) for column in new.columns]
         if not all(
             _overlap(chunk.bounds(p), limit) for p, limit in zip(positions, limits, strict=True)
         ):

@@ -63,17 +63,23 @@ def stored_field(field: pa.Field) -> pa.Field:
     return field
 
 
+# What DuckDB makes of a column of NULLs, and views, for which Arrow lacks `take`.
+_STORED_AS = {
+    pa.null(): pa.int32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+
+
 def _stored_type(kind: pa.DataType) -> pa.DataType:
     # The client sends plain strings for an ENUM later on, and its dictionaries differ by batch.
-    if isinstance(kind, pa.DictionaryType):
+    if isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
         return _stored_type(kind.value_type)
-    if pa.types.is_null(kind):
-        return pa.int32()  # as DuckDB does for a column of NULLs
     if pa.types.is_struct(kind):
         return pa.struct([_stored_inner(kind.field(i)) for i in range(kind.num_fields)])
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_list_view(kind):
         return pa.list_(_stored_inner(kind.value_field))
-    return kind
+    return _STORED_AS.get(kind, kind)
 
 
 def _stored_inner(field: pa.Field) -> pa.Field:
@@ -82,7 +88,10 @@ def _stored_inner(field: pa.Field) -> pa.Field:
 
 def default_of(field: pa.Field) -> str | None:
     text = (field.metadata or {}).get(DEFAULT)
-    return text.decode() if text else None
+    try:
+        return text.decode() if text else None
+    except UnicodeDecodeError:
+        raise BadRequest(f"the default of column {field.name!r} is no UTF-8") from None
 
 
 def with_default(field: pa.Field, text: str) -> pa.Field:

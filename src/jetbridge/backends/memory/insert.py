@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, join
+from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Integers, Segment
 from jetbridge.backends.memory.constraints import check_rows, key_table, refuse_duplicates
 from jetbridge.backends.memory.mapping import Mapping, insert_mapping
 from jetbridge.backends.memory.scan import projected
@@ -39,7 +39,6 @@ class _Insert:
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
         self.staging = Staging(store.options.spill_bytes)
-        self.first_rowids: list[int] = []
         self._mapping: Mapping | None = None
         self._sent: pa.Schema | None = None
         everything = [*range(len(state.schema)), -1]
@@ -55,11 +54,11 @@ class _Insert:
         else:
             columns = mapping.columns(batch, self.staging.rows)
             stored = pa.RecordBatch.from_arrays(columns, schema=self.state.schema)
+        if self.options.returning:
+            stored = self._answer(stored)
         if rows:
             self.staging.add(stored)
-        if not self.options.returning:
-            return DMLResult(rows)
-        return DMLResult(rows, self._answer(stored))
+        return DMLResult(rows, stored if self.options.returning else None)
 
     def _mapping_of(self, sent: pa.Schema) -> Mapping:
         if self._mapping is None or not (sent is self._sent or sent.equals(self._sent)):
@@ -68,51 +67,56 @@ class _Insert:
         return self._mapping
 
     def _answer(self, stored: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with their row ids, which are staged with them."""
         rows = stored.num_rows
         first = self.cell.allocate(rows)
-        if rows:
-            self.first_rowids.append(first)
         rowids = pa.array(np.arange(first, first + rows, dtype=np.int64))
         return pa.RecordBatch.from_arrays([*stored.columns, rowids], schema=self._returned)
 
     def commit(self) -> None:
         if not self.staging.rows:
             return
-        batches = list(self.staging.batches())
-        firsts = self.first_rowids
-        if not self.options.returning:
-            first = self.cell.allocate(self.staging.rows)
-            ends = np.cumsum([batch.num_rows for batch in batches])
-            firsts = [first + int(end) - b.num_rows for end, b in zip(ends, batches, strict=True)]
-        check_rows(self.state, self.cell.name(), batches)
-        self.store.publish(self.cell, lambda now: self._published(now, batches, firsts))
+        chunks = list(self._chunks())
+        check_rows(self.state, self.cell.name(), [chunk.batch for chunk in chunks])
+        self.store.publish(self.cell, lambda now: self._published(now, chunks))
 
-    def _published(
-        self, now: TableState, batches: list[pa.RecordBatch], firsts: list[int]
-    ) -> TableState:
+    def _chunks(self) -> Iterator[Chunk]:
+        if self.options.returning:
+            for batch in self.staging.batches():
+                *columns, last = batch.columns
+                yield _chunk(pa.RecordBatch.from_arrays(columns, schema=self.state.schema), last)
+            return
+        first = self.cell.allocate(self.staging.rows)
+        for batch in self.staging.batches():
+            yield Chunk(batch, first)
+            first += batch.num_rows
+
+    def _published(self, now: TableState, chunks: list[Chunk]) -> TableState:
         # Columns, defaults and constraints change with the schema object only.
         if now.schema is not self.state.schema or now.checks != self.state.checks:
-            batches = self._remapped(now, batches)
+            chunks = self._remapped(now, chunks)
+        batches = [chunk.batch for chunk in chunks] if now.keys else []
         for key in now.keys:
             others = ((c, None if c.deleted is None else ~c.deleted) for c in now.chunks())
             refuse_duplicates(self.cell.name(), key, key_table(now, key, batches), others, now)
-        segment = Segment([Chunk(b, f) for b, f in zip(batches, firsts, strict=True)])
         return replace(
             now,
-            segments=_with_tail(now.segments, segment),
+            segments=_with_tail(now.segments, Segment(chunks)),
             version=now.version + 1,
             time=self.store.now(now),
             cost=0,
         )
 
-    def _remapped(self, now: TableState, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def _remapped(self, now: TableState, chunks: list[Chunk]) -> list[Chunk]:
         """The staged rows for a table that was altered meanwhile."""
         table = self.cell.name()
         try:
             mapping = insert_mapping(self.state.schema, now.schema, table)
             moved = [
-                pa.RecordBatch.from_arrays(mapping.columns(batch, 0), schema=now.schema)
-                for batch in batches
+                chunk.with_batch(
+                    pa.RecordBatch.from_arrays(mapping.columns(chunk.batch, 0), schema=now.schema)
+                )
+                for chunk in chunks
             ]
         except ConstraintViolation:
             raise
@@ -120,23 +124,27 @@ class _Insert:
             raise Conflict(
                 f"table {table!r} was altered while the statement ran: {error}"
             ) from None
-        check_rows(now, table, moved)
+        check_rows(now, table, [chunk.batch for chunk in moved])
         return moved
+
+
+def _chunk(batch: pa.RecordBatch, column: pa.Array) -> Chunk:
+    rowids: Integers = column.to_numpy()
+    first, last = int(rowids[0]), int(rowids[-1])
+    return Chunk(batch, first, None if last - first + 1 == len(rowids) else rowids)
 
 
 def _with_tail(segments: tuple[Segment, ...], new: Segment) -> tuple[Segment, ...]:
     """The segments with a new one; many small ones at the end become one."""
-    small = 0
-    rows = new.rows
+    small, rows = 0, new.rows
     for segment in reversed(segments):
-        if rows + segment.rows > CHUNK_ROWS:
+        if segment.rows >= CHUNK_ROWS // 2 or rows >= CHUNK_ROWS:
             break
         rows += segment.rows
         small += 1
-    if small < _MOST_SMALL:
+    if small == 0 or (small < _MOST_SMALL and rows < CHUNK_ROWS):
         return (*segments, new)
-    kept, tail = segments[:-small], (*segments[-small:], new)
-    chunks = [chunk for segment in tail for chunk in segment.chunks()]
-    if any(b.first <= a.last() for a, b in zip(chunks, chunks[1:], strict=False)):
-        return (*kept, Segment(chunks, tidy=True))
-    return (*kept, Segment([join(chunks)]))
+    tail = Segment([chunk for s in (*segments[-small:], new) for chunk in s.raw()])
+    if new.rows < CHUNK_ROWS // 2:
+        tail.chunks()  # at once, while the copy is small; a large one is left to the first reader
+    return (*segments[:-small], tail)

@@ -55,7 +55,7 @@ def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -
 
 
 def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
-    positions = _positions(sent, schema, table)
+    positions = _positions(sent, schema.names, table)
     sources = tuple(positions.get(name.lower()) for name in schema.names)
     same = sources == tuple(range(len(schema))) and sent.types == schema.types
     return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
@@ -63,7 +63,7 @@ def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
 
 def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
     """The targets are the columns that are sent, in the order of the batch."""
-    positions = _positions(sent, schema, table)
+    positions = _positions(sent, [*schema.names, ROWID], table)
     rowid = positions.pop(ROWID, None)
     if rowid is None:
         raise BadRequest(f"UPDATE of {table!r} needs a column 'rowid'")
@@ -85,8 +85,8 @@ def _mapping(
     return Mapping(sent, table, targets, sources, rowid, same, required)
 
 
-def _positions(sent: pa.Schema, schema: pa.Schema, table: str) -> dict[str, int]:
-    known = {name.lower() for name in schema.names} | {ROWID}
+def _positions(sent: pa.Schema, names: Sequence[str], table: str) -> dict[str, int]:
+    known = {name.lower() for name in names}
     positions: dict[str, int] = {}
     for index, name in enumerate(sent.names):
         lower = name.lower()

@@ -12,7 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.backends.memory.chunks import Chunk
-from jetbridge.backends.memory.comparable import comparable, is_ordinal, is_text, ordinals
+from jetbridge.backends.memory.comparable import (
+    NO_BOUNDS,
+    comparable,
+    is_ordinal,
+    is_text,
+    ordinals,
+)
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In
@@ -54,8 +60,10 @@ class Simple:
         column = chunk.batch.column(self.column)
         return ordinals(column) if is_ordinal(self.kind) else column
 
-    def exact(self) -> bool:
+    def exact(self, chunk: Chunk) -> bool:
         """Whether Arrow's answer is DuckDB's."""
+        if pa.types.is_floating(self.kind):
+            return chunk.bounds(self.column) != NO_BOUNDS  # there is no NaN
         return is_ordinal(self.kind) or is_text(self.kind)
 
 

@@ -1,5 +1,6 @@
 """Finding rows by row id, and the chunks with some rows changed."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.memory.chunks import Chunk, Integers, Mask, Segment, without_deleted
+from jetbridge.backends.memory.chunks import (
+    CHUNK_ROWS,
+    Chunk,
+    Integers,
+    Mask,
+    Segment,
+    without_deleted,
+)
 from jetbridge.backends.memory.state import TableCell, TableState
 from jetbridge.errors import BadRequest, Conflict
 
@@ -128,9 +136,26 @@ def replaced(column: pa.Array, places: Integers, values: pa.Array) -> pa.Array:
         mask[places] = True
         return pc.replace_with_mask(column, pa.array(mask), values)
     # Works for every type, and is the quickest way for strings.
-    index = np.arange(len(column), dtype=np.int64)
+    index = _index(len(column))
     index[places] = np.arange(len(column), len(column) + len(places), dtype=np.int64)
-    return pa.concat_arrays([column, values]).take(pa.array(index))
+    try:
+        return pa.concat_arrays([column, values]).take(pa.array(index))
+    finally:
+        index[places] = places
+
+
+_scratch = threading.local()
+
+
+def _index(rows: int) -> Integers:
+    """0, 1, 2 ...; the caller may change it and puts it right again.
+
+    Kept by thread: fresh memory for every chunk costs more than the copying itself.
+    """
+    kept: Integers | None = getattr(_scratch, "index", None)
+    if kept is None or len(kept) < rows:
+        kept = _scratch.index = np.arange(max(rows, CHUNK_ROWS), dtype=np.int64)
+    return kept[:rows]
 
 
 def with_chunks(

@@ -94,7 +94,7 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
         return
     simple, whole = simple_parts(state, condition)
     chunks = [chunk for chunk in chunks if all(part.may_hold(chunk) for part in simple)]
-    if whole and all(part.exact() for part in simple):
+    if whole and all(part.exact(chunk) for part in simple for chunk in chunks):
         yield from ((chunk, _both(_live(chunk), _simple_mask(chunk, simple))) for chunk in chunks)
         return
     try:
@@ -130,7 +130,9 @@ def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
     return mask
 
 
-def _asked(state: TableState, chunks: list[Chunk], sql: str, positions: list[int]) -> Iterator[Found]:
+def _asked(
+    state: TableState, chunks: list[Chunk], sql: str, positions: list[int]
+) -> Iterator[Found]:
     schema = projected(state.schema, positions)
     data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
     answer = embedded.mask(sql, data)

@@ -7,16 +7,23 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.ipc
 
+from jetbridge.backends.memory.chunks import joined_batches
+
+# Small batches as they came, each with the message it arrived in, are joined above this: below
+# it an INSERT need not pay for the copy, above it the messages would fragment the memory.
+_MOST_RAW_BYTES = 64 * 1024 * 1024
+
 
 class Staging:
     """Batches with the same types, in order; first all `add`, then `batches`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._most_raw = min(limit, _MOST_RAW_BYTES)
         self._batches: list[pa.RecordBatch] = []
-        self._exact = 0  # bytes of the batches before `_measured`
-        self._rough = 0  # upper bound for the others
-        self._measured = 0
+        self._settled = 0  # so many batches are joined
+        self._settled_bytes = 0
+        self._raw_bytes = 0
         self._file: IO[bytes] | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self._schema: pa.Schema | None = None
@@ -26,16 +33,18 @@ class Staging:
         self._batches.append(batch)
         self.rows += batch.num_rows
         # Quick, but for a slice it counts the whole it was cut from.
-        self._rough += batch.get_total_buffer_size()
-        if self._exact + self._rough > self._limit:
-            self._measure()
-            if self._exact > self._limit:
-                self._spill()
+        self._raw_bytes += batch.get_total_buffer_size()
+        if self._raw_bytes > self._most_raw:
+            self._settle()
 
-    def _measure(self) -> None:
-        self._exact += sum(batch.nbytes for batch in self._batches[self._measured :])
-        self._rough = 0
-        self._measured = len(self._batches)
+    def _settle(self) -> None:
+        joined = joined_batches(self._batches[self._settled :])
+        self._batches[self._settled :] = joined
+        self._settled = len(self._batches)
+        self._settled_bytes += sum(batch.nbytes for batch in joined)
+        self._raw_bytes = 0
+        if self._settled_bytes > self._limit:
+            self._spill()
 
     def spilled(self) -> bool:
         return self._file is not None
@@ -49,7 +58,7 @@ class Staging:
         for batch in self._batches:
             self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
         self._batches = []
-        self._exact = self._measured = 0
+        self._settled = self._settled_bytes = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added; may be called again."""

@@ -7,7 +7,7 @@ as long as he likes without a lock.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -121,11 +121,6 @@ class Store:
         self.lock = threading.RLock()
         self.schemas: dict[str, SchemaCell] = {}
         self.version = 1
-
-    def tables(self) -> Iterator[tuple[SchemaCell, TableCell]]:
-        for schema in self.schemas.values():
-            for table in schema.tables.values():
-                yield schema, table
 
     def publish(
         self, cell: TableCell, change: Callable[[TableState], TableState], *, ddl: bool = False

@@ -1,0 +1,59 @@
+"""Whatever is sent, the server answers with a proper error and stays as it was."""
+
+import time
+
+import pytest
+
+from tests.faults.barrage import CONFIG, Barrage, Outcome
+from tests.faults.peers import ServerProcess, wait_until
+
+WARM_UP = 2_000
+REQUESTS = 10_000
+ROUND = 2_000
+SEED = 3
+# What allocators keep for later after the warm-up, as measured, with room for a busy machine.
+MARGIN = 48 * 1024 * 1024
+
+
+@pytest.fixture
+def barrage(tmp_path):
+    with ServerProcess(tmp_path, CONFIG) as server, Barrage(server, SEED) as running:
+        yield running
+
+
+def bombard(barrage: Barrage, first: int, count: int, outcome: Outcome) -> None:
+    """In rounds, each on a catalog made anew, so that data does not pile up."""
+    for start in range(first, first + count, ROUND):
+        barrage.prepare()
+        barrage.run(start, min(ROUND, first + count - start), outcome)
+        barrage.clean_up()
+
+
+def settled(barrage: Barrage) -> tuple[int, int, int]:
+    """Memory, threads and open files once the expired transactions are gone."""
+    time.sleep(1.2)
+    barrage.client.create_transaction()
+    wait_until(lambda: not barrage.server.spilled)
+    server = barrage.server
+    return server.rss, server.threads, server.files
+
+
+def survive(barrage: Barrage, requests: int) -> dict:
+    outcome = Outcome()
+    bombard(barrage, 0, WARM_UP, outcome)
+    rss, threads, files = settled(barrage)
+    bombard(barrage, WARM_UP, requests, outcome)
+    rss_after, threads_after, files_after = settled(barrage)
+    assert outcome.problems == []
+    assert sum(outcome.codes.values()) == WARM_UP + requests
+    assert barrage.server.process.poll() is None
+    assert barrage.client.health() == "SERVING"
+    assert "Traceback" not in barrage.server.log.read_text()
+    assert rss_after - rss < MARGIN
+    assert threads_after <= threads + 2
+    assert files_after <= files + 2
+    return {"codes": dict(outcome.codes), "rss_growth": rss_after - rss}
+
+
+def test_10000_mutated_requests_get_proper_errors_and_leave_no_trace(barrage):
+    survive(barrage, REQUESTS)

@@ -1,0 +1,171 @@
+"""Statements that meet each other: nothing is lost, and nobody waits for ever."""
+
+import threading
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.memory.rows import replaced
+from jetbridge.catalog import (
+    AddColumn,
+    CreateTable,
+    DMLOptions,
+    RenameTable,
+    Scan,
+    SchemaInfo,
+    UniqueKey,
+)
+from jetbridge.errors import AlreadyExists, BadRequest, Conflict, DuplicateKey
+
+
+def _schema(**options):
+    schema = MemoryCatalog().create_schema(SchemaInfo("s"))
+    columns = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    schema.create_table(CreateTable("t", columns, **options))
+    with schema.load_table("t").inserting(DMLOptions()) as write:
+        write(pa.record_batch({"id": [0, 1, 2, 3], "n": [0, 0, 0, 0]}))
+    return schema
+
+
+def _run(work, count):
+    errors = []
+
+    def guarded(number):
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert errors == []
+
+
+def _column(schema, name):
+    return pa.Table.from_batches(schema.load_table("t").scan(Scan((name,)))).column(0).to_pylist()
+
+
+def test_no_increment_is_lost_when_many_update_one_row():
+    schema = _schema()
+
+    def work(number):
+        done = 0
+        while done < 10:
+            table = schema.load_table("t")
+            value = pa.Table.from_batches(table.scan(Scan(("n",)))).column(0)[0].as_py()
+            try:
+                with table.updating(DMLOptions()) as write:
+                    write(pa.record_batch({"n": [value + 1], "rowid": [0]}))
+                done += 1
+            except Conflict:
+                pass
+
+    _run(work, 4)
+    assert _column(schema, "n") == [40, 0, 0, 0]
+
+
+def test_updates_of_different_rows_all_arrive():
+    schema = _schema()
+
+    def work(number):
+        for value in range(1, 11):
+            with schema.load_table("t").updating(DMLOptions()) as write:
+                write(pa.record_batch({"n": [value], "rowid": [number]}))
+
+    _run(work, 4)
+    assert _column(schema, "n") == [10, 10, 10, 10]
+
+
+def test_a_key_is_given_once_however_many_try():
+    schema = _schema(keys=(UniqueKey(("id",)),))
+    won = []
+
+    def work(number):
+        for key in range(100, 110):
+            try:
+                with schema.load_table("t").inserting(DMLOptions()) as write:
+                    write(pa.record_batch({"id": [key], "n": [number]}))
+                won.append(key)
+            except DuplicateKey:
+                pass
+
+    _run(work, 4)
+    assert sorted(won) == list(range(100, 110))
+    assert sorted(_column(schema, "id")) == [0, 1, 2, 3, *range(100, 110)]
+
+
+def test_a_statement_that_keeps_losing_gets_the_lock():
+    schema = _schema()
+    table = schema.load_table("t")
+    store, cell = table._store, table._cell
+    tries = []
+
+    def change(state):
+        tries.append(state.version)
+        if len(tries) <= 3:  # someone else is always faster
+            with schema.load_table("t").inserting(DMLOptions()) as write:
+                write(pa.record_batch({"id": [9], "n": [9]}))
+        return replace(state, comment="mine", version=state.version + 1)
+
+    after = store.publish(cell, change)
+    assert tries == [2, 3, 4, 5]
+    assert (after.version, after.comment) == (6, "mine")
+    assert len(_column(schema, "id")) == 7
+
+
+def test_two_tables_cannot_take_one_name_at_once():
+    schema = _schema()
+    schema.create_table(CreateTable("u", pa.schema([("a", pa.int8())])))
+    outcomes = []
+
+    def work(number):
+        try:
+            schema.load_table("tu"[number]).alter(RenameTable("x"))
+            outcomes.append("renamed")
+        except AlreadyExists:
+            outcomes.append("refused")
+
+    _run(work, 2)
+    assert sorted(outcomes) == ["refused", "renamed"]
+    assert len(schema.list_tables()) == 2
+
+
+def test_an_update_follows_a_column_that_is_added_meanwhile():
+    schema = _schema()
+    table = schema.load_table("t")
+    with table.updating(DMLOptions()) as write:
+        write(pa.record_batch({"n": [5], "rowid": [1]}))
+        table.alter(AddColumn(pa.field("z", pa.string(), metadata={"default": "'d'"})))
+    rows = [row for b in schema.load_table("t").scan(Scan(("n", "z"))) for row in b.to_pylist()]
+    assert rows == [{"n": n, "z": "d"} for n in (0, 5, 0, 0)]
+
+
+def test_all_batches_of_an_update_set_the_same_columns():
+    table = _schema().load_table("t")
+    with pytest.raises(BadRequest, match="same columns"), table.updating(DMLOptions()) as write:
+        write(pa.record_batch({"n": [5], "rowid": [1]}))
+        write(pa.record_batch({"id": [5], "rowid": [1]}))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, None, 3]),
+        pa.array([True, None, False]),
+        pa.array(["a", None, "c"]),
+        pa.array([[1], None, []]),
+        pa.array(["{}", None, "[]"]).cast(pa.json_()),
+        pa.array([(1, 2, 3), None, (4, 5, 6)], pa.month_day_nano_interval()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_values_are_replaced_in_columns_of_any_type(column):
+    places = pa.array([0, 2]).to_numpy()
+    for _ in range(2):  # the index is used again
+        found = replaced(column, places, column.take(pa.array([1, 0])))
+        assert found.to_pylist() == [None, None, column[0].as_py()]

@@ -1,0 +1,88 @@
+"""What the simple part of a filter makes of constants and columns."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparable
+from jetbridge.backends.memory.predicates import simple_parts
+from jetbridge.backends.memory.state import TableState
+from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull
+
+STATE = TableState("t", pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())]))
+
+
+@pytest.mark.parametrize(
+    ("constant", "kind", "value"),
+    [
+        (Constant("INTEGER", 5), pa.int32(), 5),
+        (Constant("VARCHAR", "5"), pa.int32(), None),
+        (Constant("BOOLEAN", True), pa.int32(), None),
+        (Constant("INTEGER", None), pa.int32(), None),
+        (Constant("DATE", 7), pa.date32(), 7),
+        (Constant("TIMESTAMP", 7), pa.date32(), None),
+        (Constant("TIMESTAMP", 7_000_000), pa.timestamp("s"), 7),
+        (Constant("TIMESTAMP", 7_000_001), pa.timestamp("s"), None),
+        (Constant("TIMESTAMP_NS", 7), pa.timestamp("ns"), 7),
+        (Constant("TIMESTAMP WITH TIME ZONE", 7), pa.timestamp("us", "UTC"), 7),
+        (Constant("TIMESTAMP WITH TIME ZONE", 7), pa.timestamp("ns", "UTC"), None),
+        (Constant("DATE", 7), pa.timestamp("us"), None),
+        (Constant("DOUBLE", 0.5), pa.float64(), 0.5),
+        (Constant("DOUBLE", float("nan")), pa.float64(), None),
+        (Constant("FLOAT", 0.1), pa.float32(), 0.10000000149011612),
+        (Constant("INTEGER", 1), pa.float64(), None),
+        (Constant("VARCHAR", "x"), pa.large_string(), "x"),
+        (Constant("BLOB", b"x"), pa.string(), None),
+        (Constant("DECIMAL(9,2)", 150), pa.decimal128(9, 2), Decimal("1.5")),
+        (Constant("DECIMAL(9,3)", 150), pa.decimal128(9, 2), None),
+        (Constant("UUID", "x"), pa.uuid(), None),
+    ],
+)
+def test_constants_take_the_form_of_the_column(constant, kind, value):
+    assert comparable(constant, kind) == value
+
+
+@pytest.mark.parametrize(
+    ("array", "bounds"),
+    [
+        (pa.array([3, None, 1]), (1, 3)),
+        (pa.array([3, 1], pa.timestamp("ns")), (1, 3)),
+        (pa.array([3, 1], pa.date32()), (1, 3)),
+        (pa.array(["b", "a"]), ("a", "b")),
+        (pa.array([1.5, -2.0]), (-2.0, 1.5)),
+        (pa.array([1.5, float("nan")]), NO_BOUNDS),
+        (pa.array([None, None], pa.int8()), NO_BOUNDS),
+        (pa.array([True]), NO_BOUNDS),
+        (pa.array([[1]]), NO_BOUNDS),
+        (pa.array([Decimal("1.5")]), (Decimal("1.5"), Decimal("1.5"))),
+    ],
+)
+def test_bounds_say_what_is_in_a_column(array, bounds):
+    assert bounds_of(array) == bounds
+
+
+def _a(op, value):
+    return Comparison(op, Column("A"), Constant("BIGINT", value))
+
+
+@pytest.mark.parametrize(
+    ("node", "ops", "whole"),
+    [
+        (_a("=", 1), ["="], True),
+        (Comparison(">", Constant("BIGINT", 1), Column("a")), ["<"], True),
+        (_a("<>", 1), [], False),
+        (_a("=", None), [], False),
+        (And((_a(">", 1), And((_a("<", 5), IsNull(Column("b")))))), ["<", ">"], False),
+        (Between(Column("a"), Constant("BIGINT", 1), Constant("BIGINT", 2)), ["<=", ">="], True),
+        (In(Column("a"), (Constant("BIGINT", 1), Constant("BIGINT", None))), ["in"], True),
+        (In(Column("a"), (Column("a"),)), [], False),
+        (In(Column("nope"), (Constant("BIGINT", 1),)), [], False),
+        (Comparison("=", Column("nope"), Constant("BIGINT", 1)), [], False),
+        (Comparison("=", Column("u"), Constant("UUID", "x")), [], False),
+        (Comparison("=", Column("rowid"), Constant("BIGINT", 1)), ["="], True),
+    ],
+)
+def test_simple_conditions_are_found(node, ops, whole):
+    parts, is_whole = simple_parts(STATE, node)
+    assert (sorted(part.op for part in parts), is_whole) == (ops, whole)
