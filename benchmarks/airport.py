@@ -76,9 +76,7 @@ class Session:
     def read(self, ticket: flight.Ticket, **more: str) -> flight.FlightStreamReader:
         return self._client.do_get(ticket, self._options(more))
 
-    def exchange(
-        self, descriptor: flight.FlightDescriptor, **headers: str
-    ) -> tuple[flight.FlightStreamWriter, flight.FlightStreamReader]:
+    def exchange(self, descriptor: flight.FlightDescriptor, **headers: str) -> Any:
         return self._client.do_exchange(descriptor, self._options(headers))
 
     def _table(self, info: bytes | None) -> "Table":

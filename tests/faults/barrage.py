@@ -60,6 +60,7 @@ def send(channel: grpc.Channel, request: Request) -> tuple[grpc.StatusCode, str]
     """The code and the longest of the texts that came with it."""
     path = SERVICE + request.method
     call: Any
+    stub: Any
     if request.method in STREAMING:
         stub = channel.stream_stream(path, None, None)
         call = stub(iter(request.messages), metadata=request.headers, timeout=CALL_SECONDS)
@@ -104,7 +105,7 @@ class Barrage:
             send(self._channels[0], request)
         made = hand_made()
         asked = next(r for r in made if ("airport-action-name", "endpoints") in r.headers)
-        call = self._channels[0].unary_stream(SERVICE + "DoAction", None, None)
+        call: Any = self._channels[0].unary_stream(SERVICE + "DoAction", None, None)
         answer = next(iter(call(asked.messages[0], metadata=asked.headers)))
         rng = random.Random(self.seed)
         made += [*tables(rng), *inserts(rng), *tickets(_body(answer))]

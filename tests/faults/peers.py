@@ -67,7 +67,8 @@ class RawExchange:
         self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.returning = returning
         self.sent_bytes = 0
-        self.call: Any = channel.stream_stream(SERVICE + "DoExchange", None, None)(
+        stub: Any = channel.stream_stream(SERVICE + "DoExchange", None, None)
+        self.call: Any = stub(
             iter(self._outbox.get, _END),
             timeout=2 * PATIENCE,
             metadata=(

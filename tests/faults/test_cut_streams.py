@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import grpc
 import pyarrow as pa
@@ -88,7 +89,7 @@ def test_cut_after_every_message_leaves_the_table_as_it_was(
             for batch in batches[:after]:
                 exchange.write(batch)
             if arrived:
-                wait_until(lambda s=start, e=exchange: delivered(proxy, s, e))
+                wait_until(partial(delivered, proxy, start, exchange))
             BREAKERS[breaker](channel, exchange, proxy)
             assert exchange.ended() is not grpc.StatusCode.OK
 

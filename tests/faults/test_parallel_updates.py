@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute
@@ -77,6 +78,10 @@ def update(client: Client, owner: int, all_open: threading.Barrier, together: bo
     return True
 
 
+def update_as(clients: list[Client], owner: int, all_open: threading.Barrier, n: int) -> bool:
+    return update(clients[n], owner, all_open, together=True)
+
+
 def test_64_updates_of_different_rows_are_all_applied(clients):
     barrier = threading.Barrier(AT_ONCE)
     applied = in_parallel(lambda n: update(clients[n], n, barrier, together=False))
@@ -90,9 +95,7 @@ def test_of_64_updates_of_the_same_rows_one_commits_and_the_others_abort(clients
     owner = 7
     for round_ in range(1, 4):
         barrier = threading.Barrier(AT_ONCE)
-        applied = in_parallel(
-            lambda n, all_open=barrier: update(clients[n], owner, all_open, together=True)
-        )
+        applied = in_parallel(partial(update_as, clients, owner, barrier))
         assert sorted(applied) == [False] * (AT_ONCE - 1) + [True]
         found = contents(clients[0], "s", "t")
         expected = [round_ * (owner + 1) if o == owner else 0 for o in found["owner"].to_pylist()]

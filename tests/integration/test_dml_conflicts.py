@@ -13,7 +13,7 @@ from jetbridge.errors import (
     DuplicateKey,
     ServerError,
 )
-from tests.integration.raw import Answer, Raw
+from tests.integration.raw import Raw
 from tests.integration.small_table import (
     HERE,
     INSERTED,
@@ -146,15 +146,17 @@ def test_statements_of_one_transaction_may_change_one_row_again_and_again(raw, c
     assert visible(client) == {(2, 20), (3, 30)}
 
 
-def test_scan_that_runs_while_its_update_is_open_sees_the_table_before(raw):
+def test_scan_that_runs_while_its_update_is_open_sees_the_table_before(raw, client):
     """As DuckDB does it: the DoExchange is opened first, then the scan runs under the same id."""
-    header = ("airport-transaction-id", raw.answer("create_transaction", {})["identifier"])
-    assert stored(raw, header) == with_ids(ROWS)
-    answer: Answer = raw.exchange(
-        "update", HERE, QTY, [batch([{"qty": 0, "rowid": 0}], QTY)], header, returning=True
-    )
-    assert answer.metadata == [{"total_changed": 1}]
-    assert {row["id"]: row["qty"] for row in stored(raw, header)} == {1: 0, 2: 20, 3: 30}
+    with client.transaction() as ada:
+        with ada.exchange("update", "s", "T", QTY, returning=True) as statement:
+            header = ("airport-transaction-id", ada.transaction_id)
+            assert stored(raw, header) == with_ids(ROWS)
+            answer = statement.write(batch([{"qty": 0, "rowid": 0}], QTY))
+            assert answer.to_pylist() == [{"qty": 0, "rowid": 0}]
+            assert stored(raw, header) == with_ids(ROWS)
+            assert statement.finish() == 1
+        assert visible(ada) == {(1, 0), (2, 20), (3, 30)}
 
 
 def test_failed_statement_does_not_end_its_transaction(raw, client):

@@ -122,13 +122,17 @@ def test_token_without_a_list_opens_every_catalog(secured, call):
             CALLS[call](caller, secured, name)
 
 
-@pytest.mark.parametrize("name", ["memory", "MEMORY", "", "no-such-catalog"])
-@pytest.mark.parametrize("call", CALLS)
+# A ticket holds its own catalog; ListFlights of no catalog is the listing of the next test.
+FORBIDDEN = [
+    (call, name)
+    for call in CALLS
+    for name in ("memory", "MEMORY", "", "no-such-catalog")
+    if not (call == "DoGet" and name != "memory") and not (call == "ListFlights" and not name)
+]
+
+
+@pytest.mark.parametrize(("call", "name"), FORBIDDEN)
 def test_token_with_a_list_opens_only_what_is_on_it(secured, call, name):
-    if call == "DoGet":
-        name = "memory"
-    if call == "ListFlights" and not name:
-        return  # lists all that the token may see: the next test
     with Raw(secured.location, bearer(BOB)) as caller:
         CALLS[call](caller, secured, "other")
         CALLS[call](caller, secured, "OTHER")

@@ -41,6 +41,7 @@ class TableInfo:
     `default` (a DuckDB SQL expression) and `comment` are passed on to clients.
     `row_id` is the type of the `rowid` column of scans, or None for a table without one.
     `version` rises with every change and is what AT (VERSION => n) takes; None: no history.
+    `identity` is another one after DROP and CREATE of the same name; empty where names suffice.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TableInfo:
     comment: str = ""
     row_id: pa.DataType | None = None
     version: int | None = None
+    identity: str = ""
     checks: tuple[str, ...] = ()
     keys: tuple[UniqueKey, ...] = ()
 

@@ -171,6 +171,8 @@ def _plain(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_list, "list"),
     (pa.types.is_large_list, "list"),
+    (pa.types.is_list_view, "view"),
+    (pa.types.is_large_list_view, "view"),
     (pa.types.is_fixed_size_list, "array"),
     (pa.types.is_struct, "struct"),
     (pa.types.is_map, "map"),
@@ -191,6 +193,17 @@ def _list(array: Any, wanted: Any) -> pa.Array:
     kind = pa.LargeListArray if large else pa.ListArray
     values = conform(array.values, wanted.value_type)
     return kind.from_arrays(array.offsets, values, type=wanted, mask=_nulls(array))
+
+
+def _view(array: Any, wanted: Any) -> pa.Array:
+    # pyarrow's own cast makes too few offsets where there are NULLs.
+    large = pa.types.is_large_list(wanted)
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
+    start = pa.array([0], ends.type)
+    offsets = pa.concat_arrays([start, ends]).cast(pa.int64() if large else pa.int32())
+    values = conform(array.flatten(), wanted.value_type)
+    kind = pa.LargeListArray if large else pa.ListArray
+    return kind.from_arrays(offsets, values, type=wanted, mask=_nulls(array))
 
 
 def _array(array: Any, wanted: Any) -> pa.Array:
@@ -231,6 +244,7 @@ def _union(array: Any, wanted: Any) -> pa.Array:
 
 _NESTED: dict[tuple[str, str], Callable[[Any, Any], pa.Array]] = {
     ("list", "list"): _list,
+    ("view", "list"): _view,
     ("array", "array"): _array,
     ("struct", "struct"): _struct,
     ("map", "map"): _map,

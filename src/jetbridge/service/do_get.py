@@ -63,23 +63,31 @@ class DoGet:
             yield encoder.encode(batch, progress)
 
     def _table(self, call: Call, served: Served, ticket: Ticket) -> Table:
+        """The table the ticket was made for; read from the pin, where it outlives its DROP."""
         name = ObjectName(ticket.schema, ticket.name)
-        live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
+        if point is None and ticket.version is not None:
+            transaction = self.transactions.of(call, served)
+            pinned = transaction.table(served.catalog, name.schema, name.name)
+            if _is_meant(pinned, ticket):
+                return pinned
+        live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
         if point is not None:
             return travel(live, point, name)
-        if ticket.version is None:
+        if ticket.version is None or _is_meant(live, ticket):
             return live
-        pinned = self.transactions.of(call, served).table(served.catalog, name.schema, name.name)
-        for table in (pinned, live):
-            if table.info().version == ticket.version:
-                return table
-        return self._past(live, ticket)
+        return _past(live, ticket)
 
-    def _past(self, live: Table, ticket: Ticket) -> Table:
-        if not isinstance(live, CanTravel):
-            raise Conflict(
-                f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "
-                "run the query again"
-            )
-        return live.at(AsOf(AtUnit.VERSION, str(ticket.version)))
+
+def _is_meant(table: Table, ticket: Ticket) -> bool:
+    info = table.info()
+    return (info.identity, info.version) == (ticket.identity, ticket.version)
+
+
+def _past(live: Table, ticket: Ticket) -> Table:
+    if not isinstance(live, CanTravel) or live.info().identity != ticket.identity:
+        raise Conflict(
+            f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "
+            "run the query again"
+        )
+    return live.at(AsOf(AtUnit.VERSION, str(ticket.version)))

@@ -23,12 +23,16 @@ class Transaction:
         self._tables: dict[tuple[str, str], Table] = {}
 
     def table(self, live: Catalog, schema: str, name: str) -> Table:
-        """The table at the pinned version; one made since then at its newest."""
+        """The table at the pinned version; one made since then, or made anew, at its newest."""
         key = (schema.casefold(), name.casefold())
+        current = _load_or_none(live, schema, name)
         with self._lock:
             if key not in self._tables:
                 self._tables[key] = self._load(live, schema, name)
-            return self._tables[key]
+            pinned = self._tables[key]
+            if current is not None and current.info().identity != pinned.info().identity:
+                pinned = self._tables[key] = current
+            return pinned
 
     def move_pin(self, live: Catalog, schema: str, name: str) -> Table:
         """Moves the pin of one table to its newest version."""
@@ -44,6 +48,13 @@ class Transaction:
             return self._snapshot.load_schema(schema).load_table(name)
         except NotFound:
             return live.load_schema(schema).load_table(name)
+
+
+def _load_or_none(live: Catalog, schema: str, name: str) -> Table | None:
+    try:
+        return live.load_schema(schema).load_table(name)
+    except NotFound:
+        return None
 
 
 class Transactions:

@@ -3,15 +3,15 @@
 The bodies are large, and protobuf classes would copy them twice more.
 """
 
-import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.errors import BadRequest
-from jetbridge.wire.schemas import read_names
+from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.wire.compression import DICTIONARY_BATCH, header_type, unpacked_bytes
+from jetbridge.wire.schemas import check_fields
 
 _DESCRIPTOR, _HEADER, _METADATA, _BODY = 1, 2, 3, 1000
 _LENGTH_DELIMITED = 2
@@ -22,8 +22,8 @@ _CONTINUATION = b"\xff\xff\xff\xff"
 _END_OF_STREAM = _CONTINUATION + b"\0\0\0\0"
 _PADDING = tuple(b"\0" * n for n in range(8))
 _MAX_VARINT_BITS = 63
-_DICTIONARY_BATCH = 2
-_MUCH = 64 * 1024 * 1024
+# One batch may not become larger than this, however well it is compressed.
+_MOST_UNPACKED = 1024 * 1024 * 1024
 _DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 
@@ -161,19 +161,20 @@ class BatchDecoder:
         self._prefix = _encapsulate(schema_header, memoryview(b""))
         with _as_bad_request("the Arrow schema cannot be read"):
             self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(b"".join(self._prefix)))
-            read_names(self.schema)
+            check_fields(self.schema)
         self._has_dictionaries = _mentions_dictionary(self.schema)
         self._dictionaries: list[bytes | memoryview] = []
         self._pending: list[bytes | memoryview] = []
         self.pending_bytes = 0
-        self._read_bytes = 0
 
     def feed(self, data: FlightData) -> None:
         if data.header is None:
             raise BadRequest("a FlightData message without an Arrow header came between batches")
         body = data.body if data.body is not None else memoryview(b"")
+        if unpacked_bytes(data.header, body) > _MOST_UNPACKED:
+            raise LimitExceeded(f"a batch unpacks to more than {_MOST_UNPACKED} bytes")
         pieces = _encapsulate(data.header, body)
-        if self._has_dictionaries and _header_type(data.header) == _DICTIONARY_BATCH:
+        if self._has_dictionaries and header_type(data.header) == DICTIONARY_BATCH:
             # Later reads start afresh and need every dictionary sent so far.
             self._dictionaries.extend(pieces)
         self._pending.extend(pieces)
@@ -184,25 +185,29 @@ class BatchDecoder:
         if not self._pending:
             return
         known = self._dictionaries if self._has_dictionaries else ()
-        pieces = (*self._prefix, *known, *self._pending, _END_OF_STREAM)
-        self._read_bytes += self.pending_bytes
-        # Python keeps the memory of what it frees for itself, which is quick, until it is much.
-        much = self._read_bytes > _MUCH
-        stream = _mapped(pieces) if much else pa.py_buffer(b"".join(pieces))
+        stream = b"".join((*self._prefix, *known, *self._pending, _END_OF_STREAM))
+        several = len(self._pending) > len(self._prefix)
         self._pending, self.pending_bytes = [], 0
         with _as_bad_request("an Arrow record batch cannot be read"):
-            for batch in pa.ipc.open_stream(stream):
-                _validate(batch)
-                yield batch
+            reader = pa.ipc.open_stream(pa.py_buffer(stream))
+            if several:
+                yield from _read_many(reader)
+            else:  # also one without rows: it may be waiting for its answer
+                for batch in reader:
+                    _validate(batch)
+                    yield batch
 
 
-def _mapped(pieces: Sequence[bytes | memoryview]) -> pa.Buffer:
-    """The pieces in memory that goes back to the system when the rows are dropped."""
-    size = sum(map(len, pieces))
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    for piece in pieces:
-        pages.write(piece)
-    return pa.py_buffer(pages)
+def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
+    """All batches that have rows, in three calls: each gives up Python's lock, and waits for it."""
+    table = reader.read_all()
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        for batch in table.to_batches():
+            _validate(batch)
+    batches: list[pa.RecordBatch] = table.to_batches()
+    return batches
 
 
 def _validate(batch: pa.RecordBatch) -> None:
@@ -239,17 +244,6 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return True
     return any(_has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _header_type(header: memoryview) -> int:
-    """The `header_type` byte of the flatbuffer Message; 0 where there is none."""
-    try:
-        root = int.from_bytes(header[:4], "little")
-        vtable = root - int.from_bytes(header[root : root + 4], "little", signed=True)
-        slot = int.from_bytes(header[vtable + 6 : vtable + 8], "little")
-        return header[root + slot] if slot else 0
-    except IndexError:
-        return 0
 
 
 class _as_bad_request:  # noqa: N801

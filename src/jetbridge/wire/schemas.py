@@ -27,6 +27,10 @@ def rowid_field(kind: pa.DataType) -> pa.Field:
     return pa.field(ROWID, kind, metadata={"is_rowid": "1"})
 
 
+# An ARRAY of DuckDB holds no more (ArrayType::MAX_ARRAY_SIZE).
+_MAX_FIXED_SIZE = 100_000
+
+
 def wire_type(kind: pa.DataType) -> pa.DataType:
     """The client takes an ENUM back as VARCHAR, so a dictionary is sent as its values."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -57,18 +61,28 @@ def read_schema(data: bytes, what: str) -> pa.Schema:
     """An Arrow IPC schema sent by a client; raises BadRequest."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
-        read_names(schema)
+        check_fields(schema)
         return schema
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else "no data"
         raise BadRequest(f"{what} is not an Arrow IPC schema: {reason}") from error
 
 
-def read_names(fields: Iterable[pa.Field]) -> None:
-    """Raises UnicodeDecodeError where later code would: Arrow keeps a name as it came."""
+def check_fields(fields: Iterable[pa.Field], width: int = 1) -> None:
+    """Raises ValueError for what breaks later: a name that is not UTF-8, a value of gigabytes.
+
+    Arrow keeps names as they came, and makes even a NULL of a fixed-size type in full.
+    """
     for field in fields:
-        _ = field.name
-        read_names(field.type.field(i) for i in range(field.type.num_fields))
+        kind, _ = field.type, field.name
+        wide = width
+        if pa.types.is_fixed_size_list(kind):
+            wide *= kind.list_size
+        elif pa.types.is_fixed_size_binary(kind):
+            wide *= kind.byte_width
+        if wide > _MAX_FIXED_SIZE:
+            raise ValueError(f"type {kind} has a fixed size of more than {_MAX_FIXED_SIZE}")
+        check_fields((kind.field(i) for i in range(kind.num_fields)), wide)
 
 
 def read_single_field(data: bytes, what: str) -> pa.Field:

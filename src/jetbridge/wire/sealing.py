@@ -33,6 +33,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     name: str
     kind: str = "table"
     version: int | None = None
+    identity: str = ""
     columns: list[str] | None = None
     filters: str = ""
     part: str | None = None

@@ -112,3 +112,13 @@ def test_an_explicit_cast_rounds_as_duckdb_does():
     assert done.to_pylist() == [2, 2, None]
     with pytest.raises(BadRequest, match="c"):
         explicit_cast(pa.array([1e300]), source, pa.field("c", pa.int32()))
+
+
+@pytest.mark.parametrize("view", [pa.list_view, pa.large_list_view])
+@pytest.mark.parametrize("plain", [pa.list_, pa.large_list])
+def test_list_views_become_lists(view, plain):
+    values = [[1, None], None, [], [2, 3]]
+    array = pa.array(values, view(pa.int8()))
+    assert _cast(array, plain(pa.int32())).to_pylist() == values
+    assert _cast(array.slice(1, 2), plain(pa.int32())).to_pylist() == values[1:3]
+    assert _cast(pa.nulls(2, view(pa.string())), plain(pa.string())).to_pylist() == [None, None]

@@ -48,8 +48,10 @@ class _Insert:
         rows = batch.num_rows
         mapping = self._mapping_of(batch.schema)
         if mapping.same:
-            if mapping.required:
-                mapping.refuse_nulls(batch.columns, self.staging.rows)
+            for index in mapping.required:
+                column = batch.column(index)
+                if column.null_count:
+                    mapping.refuse_null(index, column, self.staging.rows)
             stored = batch
         else:
             columns = mapping.columns(batch, self.staging.rows)

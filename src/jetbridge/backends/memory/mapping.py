@@ -31,7 +31,8 @@ class Mapping:
     def columns(self, batch: pa.RecordBatch, first_row: int) -> list[pa.Array]:
         """The values with the types of the targets; NOT NULL is checked."""
         columns = [self._column(batch, i, first_row) for i in range(len(self.targets))]
-        self.refuse_nulls(columns, first_row)
+        for index in self.required:
+            self.refuse_null(index, columns[index], first_row)
         return columns
 
     def _column(self, batch: pa.RecordBatch, index: int, first_row: int) -> pa.Array:
@@ -43,9 +44,8 @@ class Mapping:
             return pa.nulls(batch.num_rows, field.type)
         return default_values(default.decode(), field, batch.num_rows)
 
-    def refuse_nulls(self, columns: Sequence[pa.Array], first_row: int) -> None:
-        for index in self.required:
-            refuse_null(columns[index], self.targets[index], self.table, first_row)
+    def refuse_null(self, index: int, column: pa.Array, first_row: int) -> None:
+        refuse_null(column, self.targets[index], self.table, first_row)
 
 
 def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -36,7 +37,8 @@ class Options:
 class TableState:
     """A table at one version.
 
-    `cost` estimates the bytes that only the version before still needs.
+    `cost` estimates the bytes that only the version before still needs; `identity` lasts from
+    CREATE to DROP.
     """
 
     name: str
@@ -48,6 +50,7 @@ class TableState:
     version: int = 1
     time: datetime = field(default_factory=utc_now)
     cost: int = 0
+    identity: str = field(default_factory=lambda: uuid4().hex)
 
     def info(self) -> TableInfo:
         return TableInfo(
@@ -56,6 +59,7 @@ class TableState:
             comment=self.comment,
             row_id=pa.int64(),
             version=self.version,
+            identity=self.identity,
             checks=self.checks,
             keys=self.keys,
         )

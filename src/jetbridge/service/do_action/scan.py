@@ -32,6 +32,7 @@ def endpoints(request: messages.Endpoints, call: Call, services: Services) -> It
             located.name.schema,
             info.name,
             version=info.version,
+            identity=info.identity,
             columns=columns,
             filters=asked.json_filters,
             part=part,

@@ -133,11 +133,12 @@ def test_staged_rows_above_the_limit_go_to_a_file_and_come_back_in_order():
 def test_many_staged_batches_are_joined_as_they_come(monkeypatch):
     monkeypatch.setattr("jetbridge.backends.memory.staging._MOST_RAW_BYTES", 100_000)
     schema = table()
-    with schema.load_table("t").inserting(DMLOptions(returning=True)) as write:
-        with schema.load_table("t").inserting(DMLOptions(returning=True)) as other:
-            for i in range(0, 100_000, 1000):
-                writer = other if i % 3000 == 0 else write
-                writer(pa.record_batch({"a": np.arange(i, i + 1000), "b": ["x"] * 1000}))
+    one, two = schema.load_table("t"), schema.load_table("t")
+    returning = DMLOptions(returning=True)
+    with one.inserting(returning) as write, two.inserting(returning) as other:
+        for i in range(0, 100_000, 1000):
+            writer = other if i % 3000 == 0 else write
+            writer(pa.record_batch({"a": np.arange(i, i + 1000), "b": ["x"] * 1000}))
     found = pa.Table.from_batches(schema.load_table("t").scan(Scan()))
     assert found.column("a").to_pylist() == found.column("rowid").to_pylist()
     assert sorted(found.column("a").to_pylist()) == list(range(100_000))

@@ -1,0 +1,68 @@
+"""DROP and CREATE of the same name make another table, whatever its version number."""
+
+import grpc
+import msgpack
+import pyarrow as pa
+import pytest
+
+from jetbridge.client import Client, connect
+from jetbridge.errors import Conflict
+from jetbridge.service import Server
+from jetbridge.wire.codec import encode
+from jetbridge.wire.flight_pb2 import FlightEndpoint
+
+COLUMNS = pa.schema({"id": pa.int64()})
+
+
+def fill(client: Client, *ids: int) -> None:
+    client.create_table("s", "t", COLUMNS)
+    client.insert("s", "t", pa.table({"id": list(ids)}, schema=COLUMNS))
+
+
+def planned_ticket(client: Client) -> bytes:
+    descriptor = client.table("s", "t").descriptor
+    [answer] = client.action("endpoints", encode({"descriptor": descriptor}))
+    endpoint = FlightEndpoint.FromString(_first(answer))
+    return endpoint.ticket.SerializeToString()
+
+
+def _first(answer: bytes) -> bytes:
+
+    endpoints: list[bytes] = msgpack.unpackb(answer)
+    return endpoints[0]
+
+
+def test_a_ticket_of_the_old_table_does_not_read_the_new_one(
+    client: Client, server: Server
+) -> None:
+    client.create_schema("s")
+    fill(client, 1)
+    ticket = planned_ticket(client)
+    client.drop_table("s", "t")
+    fill(client, 2)
+    with grpc.insecure_channel(server.location.removeprefix("grpc://")) as channel:
+        do_get = channel.unary_stream("/arrow.flight.protocol.FlightService/DoGet")
+        with pytest.raises(grpc.RpcError) as refused:
+            list(do_get(ticket, metadata=(("airport-catalog", "memory"),)))
+    assert refused.value.code() is Conflict.status
+    assert "s.t has changed" in refused.value.details()
+
+
+def test_a_transaction_sees_the_table_it_made_anew(client: Client) -> None:
+    client.create_schema("s")
+    fill(client, 1)
+    with client.transaction() as transaction:
+        assert transaction.read("s", "t")["id"].to_pylist() == [1]
+        client.drop_table("s", "t")
+        client.create_table("s", "t", COLUMNS)
+        assert transaction.read("s", "t")["id"].to_pylist() == []
+
+
+def test_a_transaction_keeps_a_table_that_someone_dropped(client: Client, server: Server) -> None:
+
+    client.create_schema("s")
+    fill(client, 1)
+    with client.transaction() as transaction, connect(server.location, "memory") as other:
+        assert transaction.read("s", "t")["id"].to_pylist() == [1]
+        other.drop_table("s", "t")
+        assert transaction.read("s", "t")["id"].to_pylist() == [1]
