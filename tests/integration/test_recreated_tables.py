@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.client import Client, connect
-from jetbridge.errors import Conflict
+from jetbridge.errors import Conflict, NotFound
 from jetbridge.service import Server
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_pb2 import FlightEndpoint
@@ -58,11 +58,12 @@ def test_a_transaction_sees_the_table_it_made_anew(client: Client) -> None:
         assert transaction.read("s", "t")["id"].to_pylist() == []
 
 
-def test_a_transaction_keeps_a_table_that_someone_dropped(client: Client, server: Server) -> None:
+def test_a_dropped_table_is_gone_for_transactions_too(client: Client, server: Server) -> None:
 
     client.create_schema("s")
     fill(client, 1)
     with client.transaction() as transaction, connect(server.location, "memory") as other:
         assert transaction.read("s", "t")["id"].to_pylist() == [1]
         other.drop_table("s", "t")
-        assert transaction.read("s", "t")["id"].to_pylist() == [1]
+        with pytest.raises(NotFound):
+            transaction.read("s", "t")

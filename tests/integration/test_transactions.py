@@ -158,10 +158,10 @@ def test_header_of_any_length_is_an_id(tables, raw):
 def test_every_version_can_be_read_again_by_its_number(tables):
     tables.insert("s", "a", numbers(2))
     tables.delete("s", "a", [0])
-    found = [read(tables, "a", AsOf(AtUnit.VERSION, str(n))) for n in (1, 2, 3, 4)]
+    found = [read(tables, "a", AsOf(AtUnit.VERSION, str(n))) for n in (0, 1, 2, 3)]
     assert found == [[], [1], [1, 2], [2]]
-    with pytest.raises(NotFound, match="kept are versions 1 to 4"):
-        read(tables, "a", AsOf(AtUnit.VERSION, "5"))
+    with pytest.raises(NotFound, match="kept are versions 0 to 3"):
+        read(tables, "a", AsOf(AtUnit.VERSION, "4"))
 
 
 def test_point_in_time_is_read_as_it_was_then():
@@ -197,13 +197,13 @@ def test_dropped_column_is_there_in_the_past(tables):
     tables.insert("s", "a", row)
     tables.remove_column("s", "a", "word")
     tables.rename_column("s", "a", "n", "m")
-    then = AsOf(AtUnit.VERSION, "4")
+    then = AsOf(AtUnit.VERSION, "3")
     assert tables.flight_info("s", "a", then).schema.names == ["n", "word"]
     assert tables.read("s", "a", at=then).to_pylist() == [
         {"n": 1, "word": None},
         {"n": 2, "word": "two"},
     ]
-    assert tables.flight_info("s", "a", AsOf(AtUnit.VERSION, "2")).schema.names == ["n"]
+    assert tables.flight_info("s", "a", AsOf(AtUnit.VERSION, "1")).schema.names == ["n"]
     assert tables.read("s", "a").to_pylist() == [{"m": 1}, {"m": 2}]
 
 

@@ -26,6 +26,7 @@ from jetbridge.catalog.functions import (
     TableInOutFunction,
     Transform,
 )
+from jetbridge.catalog.names import fold
 from jetbridge.catalog.protocols import (
     CanAlter,
     CanCount,
@@ -41,6 +42,7 @@ from jetbridge.catalog.protocols import (
     Schema,
     Table,
     Write,
+    supports,
 )
 from jetbridge.catalog.values import (
     ROWID,
@@ -106,4 +108,6 @@ __all__ = [
     "Transform",
     "UniqueKey",
     "Write",
+    "fold",
+    "supports",
 ]

@@ -8,7 +8,7 @@ loaded: its `info` and `scan` never change, however often the table is written a
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -23,6 +23,16 @@ from jetbridge.catalog.values import (
     SchemaInfo,
     TableInfo,
 )
+
+T = TypeVar("T")
+
+
+def supports(candidate: Any, capability: type[T]) -> TypeGuard[T]:
+    """Whether the class of an object has a capability.
+
+    `isinstance` would look at every method of the Protocol each time; a class's answer is kept.
+    """
+    return issubclass(type(candidate), capability)
 
 
 @runtime_checkable

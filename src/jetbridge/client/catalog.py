@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from grpc_health.v1 import health_pb2
 
+from jetbridge.catalog import fold
 from jetbridge.client.connection import path_header, printable
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.listing import (
@@ -45,7 +46,7 @@ class CatalogCalls(Session):
     def tables(self, schema: str) -> list[TableListing]:
         """The tables of one schema, found without regard to case; raises NotFound."""
         for listing in self.list_schemas():
-            if listing.name.casefold() == schema.casefold():
+            if fold(listing.name) == fold(schema):
                 return list(listing.tables)
         raise NotFound("schema", schema)
 

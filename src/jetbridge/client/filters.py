@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jetbridge.catalog import fold
 from jetbridge.errors import NotSupported
 from jetbridge.expr import (
     And,
@@ -78,7 +79,7 @@ EXTENSION_TYPES = {"arrow.uuid": "UUID", "arrow.json": "JSON", "arrow.bool8": "B
 
 def encode_filter(node: Expr, columns: Sequence[str], types: Mapping[str, pa.DataType]) -> str:
     """`columns` are the columns of the scan, which the JSON refers to by position."""
-    encoder = _Encoder([name.casefold() for name in columns], types)
+    encoder = _Encoder([fold(name) for name in columns], types)
     parts = node.children if isinstance(node, And) else (node,)
     filters = [encoder.encode(part) for part in parts]
     return json.dumps(
@@ -122,7 +123,7 @@ class _Encoder:
         return encode(node)
 
     def _column(self, node: Column) -> dict[str, Any]:
-        name = node.name.casefold()
+        name = fold(node.name)
         index = self._columns.index(name)
         return _node(
             "BOUND_COLUMN_REF",

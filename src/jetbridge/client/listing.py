@@ -8,7 +8,7 @@ import msgpack
 import msgspec
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID
+from jetbridge.catalog import ROWID, fold
 from jetbridge.client.errors import reading_answer
 from jetbridge.errors import NotSupported, ServerError
 from jetbridge.wire.codec import Blob, decode
@@ -46,10 +46,10 @@ class TableListing:
 
     def position(self, column: str) -> int | None:
         """Where the announced schema holds a column, found without regard to case."""
-        wanted = column.casefold()
+        wanted = fold(column)
         if wanted == ROWID and self.row_id is not None:
             return next(i for i, f in enumerate(self.announced) if is_rowid(f))
-        names = [f.name.casefold() for f in self.announced]
+        names = [fold(f.name) for f in self.announced]
         return names.index(wanted) if wanted in names else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID, AsOf
+from jetbridge.catalog import ROWID, AsOf, fold
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.filters import encode_filter
 from jetbridge.client.listing import TableListing, is_rowid, read_table
@@ -184,7 +184,7 @@ def _make_plan(listing: TableListing, columns: Sequence[str] | None, filters: st
     scanned = list(dict.fromkeys((*positions, *_filter_positions(listing, filters))))
     bound = [listing.announced.field(i).name for i in scanned]
     if not isinstance(filters, str):
-        types = {f.name.casefold(): f.type for f in listing.announced}
+        types = {fold(f.name): f.type for f in listing.announced}
         filters = encode_filter(filters, bound, types)
     if not scanned:  # as DuckDB counts rows
         scanned = [_position(listing, ROWID) if listing.row_id is not None else 0]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgpack
 import msgspec
 
-from jetbridge.catalog import CatalogVersion
+from jetbridge.catalog import CatalogVersion, fold
 from jetbridge.client.connection import Connection, Headers, new_trace, path_header
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.listing import TableListing, VersionInfo, read_table
@@ -49,12 +49,12 @@ class KnownTables:
         with self._lock:
             if version != self._version:
                 self._version, self._tables = version, {}
-            return self._tables.get((schema.casefold(), table.casefold()))
+            return self._tables.get((fold(schema), fold(table)))
 
     def put(self, version: CatalogVersion | None, listing: TableListing) -> None:
         with self._lock:
             if version == self._version:
-                key = (listing.schema_name.casefold(), listing.name.casefold())
+                key = (fold(listing.schema_name), fold(listing.name))
                 self._tables[key] = listing
 
     def clear(self) -> None:

@@ -17,7 +17,7 @@ from jetbridge.embedded.expressions import (
     row_expression,
 )
 from jetbridge.embedded.keys import first_clash, first_duplicate
-from jetbridge.embedded.types import duckdb_type
+from jetbridge.embedded.types import duckdb_type, is_ordinal, is_text
 
 __all__ = [
     "Expression",
@@ -31,6 +31,8 @@ __all__ = [
     "first_clash",
     "first_duplicate",
     "first_violation",
+    "is_ordinal",
+    "is_text",
     "mask",
     "microseconds",
     "parse",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.embedded.sandbox import DATA, first_line, query
-from jetbridge.embedded.types import duckdb_type
+from jetbridge.embedded.types import duckdb_type, is_text
 from jetbridge.errors import BadRequest
 
 _HUGE = pa.decimal128(38, 0)
@@ -53,7 +53,7 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
     except pa.ArrowInvalid:
         # pyarrow refuses 2**60 as a double and reads fewer spellings of a text than DuckDB;
         # but DuckDB would round 1.5 to an integer, which is not the same value.
-        if not (_is_text(array.type) or _widens(array.type, target.type)):
+        if not (is_text(array.type) or _widens(array.type, target.type)):
             raise
     return _by_duckdb(pa.table({"c": array}), target)
 
@@ -61,12 +61,6 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
 def _by_duckdb(data: pa.Table, target: pa.Field) -> pa.Array:
     answer = query(f"SELECT CAST(c AS {duckdb_type(target)}) AS c FROM {DATA}", data)
     return conform(answer.column(0).combine_chunks(), target.type)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def _widens(source: pa.DataType, target: pa.DataType) -> bool:

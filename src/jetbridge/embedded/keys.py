@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.embedded.sandbox import DATA, query, quoted
+from jetbridge.embedded.types import is_ordinal
 
 # More does not fit into one array of strings.
 _MOST_BYTES = 2**31 - 1
@@ -62,18 +63,12 @@ def first_clash(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
 def _numbers(keys: pa.Table) -> Integers | None:
     """The key as int64, if it is one integer, date or timestamp column without NULLs."""
     column = keys.column(0)
-    if keys.num_columns != 1 or column.null_count or not _is_number(column.type):
+    if keys.num_columns != 1 or column.null_count or not is_ordinal(column.type):
         return None
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     numbers: Integers = column.cast(pa.int64(), safe=False).to_numpy()
     return numbers
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
-    )
 
 
 def _duplicate_number(numbers: Integers) -> int | None:

@@ -1,4 +1,4 @@
-"""What DuckDB calls an Arrow field."""
+"""What DuckDB calls an Arrow field, and kinds of Arrow types."""
 
 from functools import lru_cache
 
@@ -7,6 +7,19 @@ import pyarrow as pa
 
 from jetbridge.embedded.sandbox import first_line, session
 from jetbridge.errors import BadRequest
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def is_ordinal(kind: pa.DataType) -> bool:
+    """Types whose values are integers underneath, ordered as those are."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    )
 
 
 def duckdb_types(schema: pa.Schema) -> list[str]:

@@ -1,13 +1,13 @@
 """One RPC as the handlers see it: its headers, who calls, and which catalog is meant."""
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import grpc
 
-from jetbridge.catalog import Catalog
+from jetbridge.catalog import Catalog, fold
 from jetbridge.errors import NotFound, PermissionDenied
+from jetbridge.observability import new_trace_id
 from jetbridge.service.settings import Token
 
 _MAX_TRANSACTION_ID = 256
@@ -26,7 +26,7 @@ class Served:
 
 
 class Catalogs:
-    """The served catalogs, found without regard to case; the first is the default.
+    """The served catalogs, found without regard to case.
 
     The mapping is read anew each time, so its owner may add and remove catalogs.
     """
@@ -38,13 +38,11 @@ class Catalogs:
     def names(self) -> tuple[str, ...]:
         return tuple(self._catalogs)
 
-    def find(self, name: str) -> Served:
-        names = self.names
-        spelling = name or (names[0] if names else "")
-        for served_as in names:
-            if served_as.casefold() == spelling.casefold():
-                return Served(served_as, spelling, self._catalogs[served_as])
-        raise NotFound("catalog", spelling, f"served here: {', '.join(names) or 'none'}")
+    def find(self, name: str) -> Served | None:
+        for served_as, catalog in list(self._catalogs.items()):
+            if fold(served_as) == fold(name):
+                return Served(served_as, name, catalog)
+        return None
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Call:
     headers: Mapping[str, str]
     catalogs: Catalogs
     token: Token | None = None
-    trace_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    trace_id: str = field(default_factory=new_trace_id)
 
     @property
     def is_airport(self) -> bool:
@@ -68,20 +66,36 @@ class Call:
         return self.token.name if self.token else ""
 
     def catalog(self, name: str = "") -> Served:
-        """The catalog a request names, else that of the header, else the default."""
+        """The catalog a request names, else that of the header, else the first allowed."""
         wanted = name or self.headers.get("airport-catalog", "")
-        self.check_allowed(wanted)
+        if not wanted:
+            return self.meant_catalogs()[0]
+        if not self._may_use(wanted):
+            raise PermissionDenied(
+                f"token {self.owner!r} may not use catalog {wanted[:100]!r}; it is limited to "
+                f"{', '.join(self._allowed_names()) or 'none that is served'}"
+            )
         served = self.catalogs.find(wanted)
-        self.check_allowed(served.name)
+        if served is None:
+            names = ", ".join(self._allowed_names())
+            raise NotFound("catalog", wanted[:100], f"served here: {names or 'none'}")
         return served
 
-    def check_allowed(self, name: str) -> None:
+    def meant_catalogs(self) -> list[Served]:
+        """That of the header; without one all that the caller may use, and there are some."""
+        if self.headers.get("airport-catalog"):
+            return [self.catalog()]
+        found = [self.catalogs.find(name) for name in self._allowed_names()]
+        if not found:
+            raise PermissionDenied("there is no catalog that this caller may use")
+        return [served for served in found if served]
+
+    def _allowed_names(self) -> list[str]:
+        return [name for name in self.catalogs.names if self._may_use(name)]
+
+    def _may_use(self, name: str) -> bool:
         allowed = self.token.catalogs if self.token else None
-        if name and allowed is not None and name.casefold() not in {a.casefold() for a in allowed}:
-            raise PermissionDenied(
-                f"token {self.owner!r} may not use catalog {name!r}; "
-                f"it is limited to {', '.join(sorted(allowed))}"
-            )
+        return allowed is None or fold(name) in {fold(each) for each in allowed}
 
 
 def read_headers(context: grpc.ServicerContext) -> dict[str, str]:

@@ -20,6 +20,8 @@ from jetbridge.catalog import (
     TableInfo,
     TableInOutFunction,
     Write,
+    fold,
+    supports,
 )
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, NotSupported, Unavailable
 from jetbridge.service.admission import Gate
@@ -43,7 +45,7 @@ from jetbridge.wire.sealing import ObjectName, read_descriptor
 # Batches are decoded when this much has come: reading them one by one costs twice as much.
 _DECODE_BYTES = 2 * 1024 * 1024
 
-_STATEMENTS: dict[str, tuple[type, str]] = {
+_STATEMENTS: dict[str, tuple[type[object], str]] = {
     "insert": (CanInsert, "inserting"),
     "update": (CanUpdate, "updating"),
     "delete": (CanDelete, "deleting"),
@@ -178,9 +180,9 @@ def _call(
     operation: str, served: Served, name: ObjectName, opening: Opening, requests: Iterator[bytes]
 ) -> Iterator[bytes]:
     if operation == "scalar_function":
-        scalar: ScalarFunction = find_function(served, name, ScalarFunction)
+        scalar = find_function(served, name, ScalarFunction)
         return call_scalar(scalar, opening.decoder, requests)
-    in_out: TableInOutFunction = find_function(served, name, TableInOutFunction)
+    in_out = find_function(served, name, TableInOutFunction)
     return call_in_out(in_out, opening.decoder, opening.metadata, requests)
 
 
@@ -215,7 +217,7 @@ def _starter(
     operation: str, located: Located
 ) -> Callable[[DMLOptions], AbstractContextManager[Write]]:
     capability, method = _STATEMENTS[operation]
-    if not isinstance(located.table, capability):
+    if not supports(located.table, capability):
         name = located.name
         raise NotSupported(f"table {name.schema}.{name.name} does not take {operation.upper()}")
     start: Callable[[DMLOptions], AbstractContextManager[Write]] = getattr(located.table, method)
@@ -224,14 +226,14 @@ def _starter(
 
 def _check_columns(operation: str, located: Located, sent: pa.Schema) -> None:
     info = located.table.info()
-    known = {name.casefold() for name in info.schema.names}
+    known = {fold(name) for name in info.schema.names}
     table = f"{located.name.schema}.{located.name.name}"
     for name in sent.names:
-        if name.casefold() not in known and name != ROWID:
+        if fold(name) not in known and name != ROWID:
             raise BadRequest(
                 f"table {table} has no column {name!r}; if it was altered, DETACH and ATTACH again"
             )
-    if len({name.casefold() for name in sent.names}) != len(sent.names):
+    if len({fold(name) for name in sent.names}) != len(sent.names):
         raise BadRequest(f"{operation} on {table}: a column was sent twice")
     if operation != "insert" and ROWID not in sent.names:
         raise BadRequest(f"{operation} on {table}: the column 'rowid' must be sent")
@@ -243,7 +245,7 @@ def _reply_schema(
     """UPDATE's answer is read by position, so it mirrors the columns as they were sent."""
     if operation != "update" or not options.returning:
         return wire_schema(info)
-    own = {field.name.casefold(): field for field in wire_schema(info)}
+    own = {fold(field.name): field for field in wire_schema(info)}
     if info.row_id is not None:
         own[ROWID] = rowid_field(info.row_id)
-    return pa.schema([own[name.casefold()] for name in sent.names])
+    return pa.schema([own[fold(name)] for name in sent.names])

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import AsOf, AtUnit, CanCount, CanTravel, Scan, Table, TableFunction
+from jetbridge.catalog import (
+    AsOf,
+    AtUnit,
+    CanCount,
+    CanTravel,
+    Scan,
+    Table,
+    TableFunction,
+    supports,
+)
 from jetbridge.errors import Conflict
 from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
@@ -43,7 +52,7 @@ class DoGet:
 
     def _function_rows(self, served: Served, ticket: Ticket) -> Iterator[bytes]:
         name = ObjectName(ticket.schema, ticket.name)
-        function: TableFunction = find_function(served, name, TableFunction)
+        function = find_function(served, name, TableFunction)
         arguments = read_arguments(ticket.parameters)
         schema = function.bind(arguments)
         yield encode_schema(schema)
@@ -54,7 +63,7 @@ class DoGet:
     def _rows(self, table: Table, schema: pa.Schema, ticket: Ticket) -> Iterator[bytes]:
         columns = None if ticket.columns is None else tuple(ticket.columns)
         scan = Scan(columns, parse_filters(ticket.filters), ticket.part)
-        expected = table.count_rows() / ticket.parts if isinstance(table, CanCount) else 0
+        expected = table.count_rows() / ticket.parts if supports(table, CanCount) else 0
         encoder = BatchEncoder(schema)
         sent = 0
         for batch in in_layout(table.scan(scan), schema, self.batch_rows):
@@ -63,7 +72,7 @@ class DoGet:
             yield encoder.encode(batch, progress)
 
     def _table(self, call: Call, served: Served, ticket: Ticket) -> Table:
-        """The table the ticket was made for; read from the pin, where it outlives its DROP."""
+        """The table the ticket was made for."""
         name = ObjectName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
         if point is None and ticket.version is not None:
@@ -85,7 +94,7 @@ def _is_meant(table: Table, ticket: Ticket) -> bool:
 
 
 def _past(live: Table, ticket: Ticket) -> Table:
-    if not isinstance(live, CanTravel) or live.info().identity != ticket.identity:
+    if live.info().identity != ticket.identity or not supports(live, CanTravel):
         raise Conflict(
             f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "
             "run the query again"

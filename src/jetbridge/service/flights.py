@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import CanCount, Schema, SchemaInfo, Table, TableInfo
+from jetbridge.catalog import CanCount, Schema, SchemaInfo, Table, TableInfo, supports
 from jetbridge.service.calls import Served
 from jetbridge.service.functions import function_flights
 from jetbridge.wire.codec import encode
@@ -43,7 +43,7 @@ class Flights:
             schema=columns.serialize().to_pybytes(),
             flight_descriptor=descriptor or self._descriptor(served, schema, info, columns),
             endpoint=[self.endpoint(ticket or default)],
-            total_records=table.count_rows() if isinstance(table, CanCount) else -1,
+            total_records=table.count_rows() if supports(table, CanCount) else -1,
             total_bytes=-1,
             app_metadata=app_metadata("table", served, schema, info.name, info.comment),
         )

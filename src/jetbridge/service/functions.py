@@ -1,7 +1,7 @@
 """Functions: found by descriptor, listed as FlightInfo, called by DoExchange."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +12,8 @@ from jetbridge.catalog import (
     Schema,
     TableFunction,
     TableInOutFunction,
+    fold,
+    supports,
 )
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.calls import Served
@@ -23,14 +25,15 @@ from jetbridge.wire.functions import CHUNK_CONTINUES, CHUNK_FINISHED, input_sche
 from jetbridge.wire.messages.functions import InOutParameters
 from jetbridge.wire.sealing import ObjectName, Sealer
 
+F = TypeVar("F")
+
 _RESULT = "result"
 
 
-def find_function(served: Served, name: ObjectName, kind: type) -> Any:
-    """The function of that kind; mypy takes no Protocol where it wants a class, hence Any."""
+def find_function(served: Served, name: ObjectName, kind: type[F]) -> F:
     schema = served.catalog.load_schema(name.schema)
     for function in _functions(schema):
-        if function.info().name.casefold() == name.name.casefold() and isinstance(function, kind):
+        if fold(function.info().name) == fold(name.name) and supports(function, kind):
             return function
     raise NotFound("function", f"{name.schema}.{name.name}")
 
@@ -40,7 +43,7 @@ def function_flights(served: Served, schema: Schema, sealer: Sealer) -> Iterator
     for function in _functions(schema):
         info = function.info()
         kind, columns, extra = "table_function", pa.schema([]), None
-        if isinstance(function, ScalarFunction):
+        if supports(function, ScalarFunction):
             kind, columns = "scalar_function", result_schema(function)
             extra = encode({"stability": "consistent" if info.stable else "volatile"})
         yield FlightInfo(
@@ -117,7 +120,7 @@ def _batches(decoder: BatchDecoder, requests: Iterable[bytes]) -> Iterator[pa.Re
 
 
 def _functions(schema: Schema) -> Iterable[Function]:
-    return schema.list_functions() if isinstance(schema, CanOfferFunctions) else ()
+    return schema.list_functions() if supports(schema, CanOfferFunctions) else ()
 
 
 def bind_table_function(
@@ -126,9 +129,9 @@ def bind_table_function(
     """The columns a table function will produce, with an input table or without."""
     arguments = read_arguments(parameters)
     if table is None:
-        plain: TableFunction = find_function(served, name, TableFunction)
+        plain = find_function(served, name, TableFunction)
         return plain.bind(arguments)
-    function: TableInOutFunction = find_function(served, name, TableInOutFunction)
+    function = find_function(served, name, TableInOutFunction)
     if not any(parameter.table for parameter in function.info().parameters):
         raise BadRequest(f"function {name.schema}.{name.name} takes no table")
     return function.bind_table(arguments, table)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jetbridge.errors import PermissionDenied
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.flights import Flights
 from jetbridge.wire.flight_pb2 import Criteria, FlightInfo
@@ -25,13 +24,6 @@ class ListFlights:
             for schema in schemas:
                 yield from self.flights.of_schema(served, schema)
 
-    def _catalogs(self, call: Call) -> Iterator[Served]:
-        name = call.headers.get(_CATALOG) or call.headers.get("airport-catalog")
-        if name:
-            yield call.catalog(name)
-            return
-        for name in call.catalogs.names:
-            try:
-                yield call.catalog(name)
-            except PermissionDenied:
-                continue
+    def _catalogs(self, call: Call) -> list[Served]:
+        name = call.headers.get(_CATALOG)
+        return [call.catalog(name)] if name else call.meant_catalogs()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import AsOf, AtUnit, CanTravel, Table
+from jetbridge.catalog import AsOf, AtUnit, CanTravel, Table, supports
 from jetbridge.errors import BadRequest, FailedPrecondition, NotSupported
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.transactions import Transaction, Transactions
@@ -31,8 +31,14 @@ class Locator:
     transactions: Transactions
 
     def name(self, call: Call, descriptor: FlightDescriptor) -> tuple[Served, ObjectName]:
-        served = call.catalog()
-        return served, self.sealer.open_descriptor(served.name, descriptor)
+        """A caller without the catalog header may mean any catalog: the seal tells which."""
+        refusal: BadRequest | None = None
+        for served in call.meant_catalogs():
+            try:
+                return served, self.sealer.open_descriptor(served.name, descriptor)
+            except BadRequest as error:
+                refusal = refusal or error
+        raise refusal or BadRequest("the descriptor names no catalog")
 
     def to_read(
         self, call: Call, descriptor: FlightDescriptor, point: AsOf | None = None
@@ -79,7 +85,7 @@ class Locator:
 
 
 def travel(table: Table, point: AsOf, name: ObjectName) -> Table:
-    if not isinstance(table, CanTravel):
+    if not supports(table, CanTravel):
         raise NotSupported(f"table {name.schema}.{name.name} keeps no history to travel in")
     return table.at(point)
 

@@ -70,6 +70,9 @@ class Server:
                 ("grpc.max_receive_message_length", limits.message_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
+                # A peer that is gone without a word gives its calls back within two minutes.
+                ("grpc.keepalive_time_ms", 60_000),
+                ("grpc.keepalive_timeout_ms", 20_000),
             ),
         )
         sealer = Sealer(seal_key or secrets.token_bytes(32))

@@ -11,50 +11,70 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from jetbridge.catalog import CanSnapshot, Catalog, Table
+from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
 from jetbridge.service.calls import Call, Served
 
 
 class Transaction:
+    """Pins are snapshots, not tables: a snapshot may forget, and then holds no rows."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshot: Catalog | None = None
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._moved: dict[tuple[str, str], Catalog] = {}
 
     def table(self, live: Catalog, schema: str, name: str) -> Table:
         """The table at the pinned version; one made since then, or made anew, at its newest."""
-        key = (schema.casefold(), name.casefold())
-        current = _load_or_none(live, schema, name)
+        current = live.load_schema(schema).load_table(name)
         with self._lock:
-            if key not in self._tables:
-                self._tables[key] = self._load(live, schema, name)
-            pinned = self._tables[key]
-            if current is not None and current.info().identity != pinned.info().identity:
-                pinned = self._tables[key] = current
-            return pinned
+            if self._snapshot is None:
+                self._snapshot = _snapshot(live)
+            pin = self._moved.get((fold(schema), fold(name)), self._snapshot)
+        try:
+            pinned = pin.load_schema(schema).load_table(name)
+        except NotFound:
+            return self.move_pin(live, schema, name)
+        if pinned.info().identity != current.info().identity:
+            return self.move_pin(live, schema, name)
+        return pinned
 
     def move_pin(self, live: Catalog, schema: str, name: str) -> Table:
         """Moves the pin of one table to its newest version."""
-        table = live.load_schema(schema).load_table(name)
+        pin = _snapshot(live)
+        table = pin.load_schema(schema).load_table(name)
         with self._lock:
-            self._tables[(schema.casefold(), name.casefold())] = table
+            self._moved[(fold(schema), fold(name))] = pin
         return table
 
-    def _load(self, live: Catalog, schema: str, name: str) -> Table:
-        if self._snapshot is None:
-            self._snapshot = live.snapshot() if isinstance(live, CanSnapshot) else live
-        try:
-            return self._snapshot.load_schema(schema).load_table(name)
-        except NotFound:
-            return live.load_schema(schema).load_table(name)
+
+def _snapshot(live: Catalog) -> Catalog:
+    return live.snapshot() if supports(live, CanSnapshot) else _Held(live)
 
 
-def _load_or_none(live: Catalog, schema: str, name: str) -> Table | None:
-    try:
-        return live.load_schema(schema).load_table(name)
-    except NotFound:
-        return None
+class _Held:
+    """A catalog without snapshots: each table stays as it was when it was first asked for."""
+
+    def __init__(self, live: Catalog) -> None:
+        self.list_schemas, self.version = live.list_schemas, live.version
+        self._live = live
+        self._schemas: dict[str, _HeldSchema] = {}
+
+    def load_schema(self, name: str) -> Schema:
+        return self._schemas.setdefault(fold(name), _HeldSchema(self._live.load_schema(name)))
+
+
+class _HeldSchema:
+    def __init__(self, live: Schema) -> None:
+        self.info, self.list_tables = live.info, live.list_tables
+        self._live = live
+        self._tables: dict[str, Table] = {}
+
+    def load_table(self, name: str) -> Table:
+        return self._tables.setdefault(fold(name), self._live.load_table(name))
+
+
+Key = tuple[str, str, str]
 
 
 class Transactions:
@@ -63,14 +83,14 @@ class Transactions:
     ) -> None:
         self._idle_seconds, self._at_most, self._clock = idle_seconds, at_most, clock
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, str, str], tuple[float, Transaction]] = OrderedDict()
+        self._open: OrderedDict[Key, tuple[float, Transaction]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def create(self, call: Call, served: Served) -> str:
         identifier = secrets.token_hex(16)
-        self._touch((call.owner, served.name, identifier), Transaction())
+        self._use((call.owner, served.name, identifier))
         return identifier
 
     def of(self, call: Call, served: Served) -> Transaction:
@@ -78,22 +98,19 @@ class Transactions:
         identifier = call.transaction_id
         if not identifier:
             return Transaction()
-        key = (call.owner, served.name, identifier)
-        with self._lock:
-            last_used, known = self._open.get(key, (0.0, None))
-        if known is None or self._clock() - last_used > self._idle_seconds:
-            known = Transaction()
-        return self._touch(key, known)
+        return self._use((call.owner, served.name, identifier))
 
-    def _touch(self, key: tuple[str, str, str], transaction: Transaction) -> Transaction:
+    def _use(self, key: Key) -> Transaction:
         """Also drops what has expired and, over the limit, what was unused for longest."""
         now = self._clock()
         with self._lock:
-            self._open[key] = (now, transaction)
+            last_used, known = self._open.get(key, (now, None))
+            if known is None or now - last_used > self._idle_seconds:
+                known = Transaction()
+            self._open[key] = (now, known)
             self._open.move_to_end(key)
-            while self._open:
+            while True:  # ends at the latest with the one just used
                 last_used, _ = next(iter(self._open.values()))
                 if len(self._open) <= self._at_most and now - last_used <= self._idle_seconds:
-                    break
+                    return known
                 self._open.popitem(last=False)
-        return transaction

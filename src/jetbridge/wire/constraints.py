@@ -7,7 +7,7 @@ of `check_constraints` are bare expressions such as `(qty > 0)`.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from jetbridge.catalog import AddCheck, AddKey, UniqueKey
+from jetbridge.catalog import AddCheck, AddKey, UniqueKey, fold
 from jetbridge.errors import BadRequest, NotSupported
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -79,7 +79,7 @@ def _column_names(text: str, tokens: list[_Token]) -> tuple[str, ...]:
     if not all(token.kind in ("word", "name") and token.value for token in names):
         raise _refusal(text, "expected column names in parentheses")
     columns = tuple(token.value for token in names)
-    if len({column.casefold() for column in columns}) != len(columns):
+    if len({fold(column) for column in columns}) != len(columns):
         raise _refusal(text, "a column stands there twice")
     return columns
 

@@ -24,6 +24,7 @@ _PADDING = tuple(b"\0" * n for n in range(8))
 _MAX_VARINT_BITS = 63
 # One batch may not become larger than this, however well it is compressed.
 _MOST_UNPACKED = 1024 * 1024 * 1024
+_MOST_DICTIONARIES = 64 * 1024 * 1024
 _DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 
@@ -177,8 +178,10 @@ class BatchDecoder:
         if self._has_dictionaries and header_type(data.header) == DICTIONARY_BATCH:
             # Later reads start afresh and need every dictionary sent so far.
             self._dictionaries.extend(pieces)
+            if sum(map(len, self._dictionaries)) > _MOST_DICTIONARIES:
+                raise LimitExceeded(f"the dictionaries take more than {_MOST_DICTIONARIES} bytes")
         self._pending.extend(pieces)
-        self.pending_bytes += len(body)
+        self.pending_bytes += len(data.header) + len(body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The batches fed since the last flush, checked: broken offsets would crash readers."""

@@ -29,6 +29,8 @@ def rowid_field(kind: pa.DataType) -> pa.Field:
 
 # An ARRAY of DuckDB holds no more (ArrayType::MAX_ARRAY_SIZE).
 _MAX_FIXED_SIZE = 100_000
+# Arrow has them, but pyarrow no class for their arrays: the first look at a column is a KeyError.
+_WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME})
 
 
 def wire_type(kind: pa.DataType) -> pa.DataType:
@@ -75,6 +77,8 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1) -> None:
     """
     for field in fields:
         kind, _ = field.type, field.name
+        if kind.id in _WITHOUT_ARRAYS:
+            raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
         wide = width
         if pa.types.is_fixed_size_list(kind):
             wide *= kind.list_size

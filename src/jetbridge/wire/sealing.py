@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from jetbridge.catalog import fold
 from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 
@@ -54,7 +55,9 @@ class ObjectName:
 
 
 def fingerprint(schema: pa.Schema) -> str:
-    return _text(hashlib.sha256(schema.serialize()).digest()[:9])
+    """Of names and types alone: defaults and constraints do not change how rows are laid out."""
+    text = "\n".join(f"{field.name}\0{field.type}" for field in schema)
+    return _text(hashlib.sha256(text.encode()).digest()[:9])
 
 
 class Sealer:
@@ -85,7 +88,7 @@ class Sealer:
                 return ObjectName(unquote(schema), unquote(name))
             case [schema, name, seal]:
                 return self._open_sealed(catalog, unquote(schema), unquote(name), seal)
-            case [_, schema, kind, name] if kind in _KINDS:
+            case [named, schema, kind, name] if kind in _KINDS and fold(named) == fold(catalog):
                 return ObjectName(unquote(schema), unquote(name), kind)
         raise BadRequest("the descriptor must be a path: [schema, table]")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from jetbridge.backends.memory.schema import MemorySchema, SnapshotSchema
 from jetbridge.backends.memory.state import Clock, Options, SchemaCell, Store, utc_now
-from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.catalog import CatalogVersion, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 
 MIB = 1024 * 1024
@@ -14,7 +14,8 @@ class MemoryCatalog:
     """Tables in the memory of this process; they are gone when it ends.
 
     `keep_versions` and `history_bytes` bound the past each table keeps for AT, `spill_bytes` is
-    what one statement may stage in memory before its rows go to a temporary file.
+    what one statement may stage in memory before its rows go to a temporary file, and
+    `staged_bytes` what it may stage at all.
     """
 
     def __init__(
@@ -23,15 +24,16 @@ class MemoryCatalog:
         keep_versions: int = 1000,
         history_bytes: int = 1024 * MIB,
         spill_bytes: int = 256 * MIB,
+        staged_bytes: int = 16 * 1024 * MIB,
         clock: Clock = utc_now,
     ) -> None:
-        self._store = Store(Options(keep_versions, history_bytes, spill_bytes, clock))
+        self._store = Store(Options(keep_versions, history_bytes, spill_bytes, staged_bytes, clock))
 
     def list_schemas(self) -> Sequence[MemorySchema]:
         return [MemorySchema(self._store, cell) for _, cell in sorted(self._store.schemas.items())]
 
     def load_schema(self, name: str) -> MemorySchema:
-        cell = self._store.schemas.get(name.lower())
+        cell = self._store.schemas.get(fold(name))
         if cell is None:
             raise NotFound("schema", name)
         return MemorySchema(self._store, cell)
@@ -45,7 +47,7 @@ class MemoryCatalog:
                 name: SnapshotSchema(
                     self._store,
                     cell.info,
-                    {key: (table, table.state) for key, table in cell.tables.items()},
+                    {key: (table, table.state.version) for key, table in cell.tables.items()},
                 )
                 for name, cell in self._store.schemas.items()
             }
@@ -56,16 +58,16 @@ class MemoryCatalog:
             raise BadRequest("a schema needs a name")
         cell = SchemaCell(info)
         with self._store.lock:
-            if info.name.lower() in self._store.schemas:
+            if fold(info.name) in self._store.schemas:
                 raise AlreadyExists("schema", info.name)
-            self._store.schemas = {**self._store.schemas, info.name.lower(): cell}
+            self._store.schemas = {**self._store.schemas, fold(info.name): cell}
             self._store.version += 1
         return MemorySchema(self._store, cell)
 
     def drop_schema(self, name: str) -> None:
         with self._store.lock:
             schemas = dict(self._store.schemas)
-            cell = schemas.pop(name.lower(), None)
+            cell = schemas.pop(fold(name), None)
             if cell is None:
                 raise NotFound("schema", name)
             if cell.tables:
@@ -87,7 +89,7 @@ class MemorySnapshot:
         return [self._schemas[name] for name in sorted(self._schemas)]
 
     def load_schema(self, name: str) -> SnapshotSchema:
-        found = self._schemas.get(name.lower())
+        found = self._schemas.get(fold(name))
         if found is None:
             raise NotFound("schema", name)
         return found

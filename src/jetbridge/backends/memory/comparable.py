@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.embedded import is_ordinal, is_text
 from jetbridge.expr import Constant
 
 Bounds = tuple[Any, Any]
@@ -27,22 +28,10 @@ _TICKS = {
     "TIMESTAMP_MS": 1_000,
     "TIMESTAMP_NS": 1_000_000_000,
 }
+_INFINITE = 2**63 - 1
 _INTEGERS = frozenset(
     f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def is_ordinal(kind: pa.DataType) -> bool:
-    """Types whose values are integers underneath."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
-    )
 
 
 def ordinals(column: pa.Array) -> pa.Array:
@@ -64,7 +53,10 @@ def bounds_of(column: pa.Array) -> Bounds:
     elif not (is_text(kind) or pa.types.is_decimal(kind)):
         return NO_BOUNDS
     both = pc.min_max(column)
-    return both["min"].as_py(), both["max"].as_py()
+    try:
+        return both["min"].as_py(), both["max"].as_py()
+    except UnicodeDecodeError:  # nobody proves the texts of a batch to be UTF-8
+        return NO_BOUNDS
 
 
 def comparable(constant: Constant, kind: pa.DataType) -> Any:
@@ -88,25 +80,38 @@ def _date(constant: Constant, _: pa.DataType) -> int | None:
 
 
 def _timestamp(constant: Constant, kind: Any) -> int | None:
-    ticks = _TICKS.get(constant.type.upper())
+    ticks, wanted = _TICKS.get(constant.type.upper()), _PER_SECOND[kind.unit]
     if kind.tz is not None and kind.unit == "ns":
         return None  # DuckDB reads it as microseconds, so values that differ here are equal there
     if ticks is None or type(constant.value) is not int:
         return None
-    number, rest = divmod(constant.value * _PER_SECOND[kind.unit], ticks)
-    return None if rest else number
+    number, rest = divmod(constant.value * wanted, ticks)
+    # An infinity is the largest integer in every unit, so it must not be converted.
+    infinite = ticks != wanted and abs(constant.value) >= _INFINITE
+    return None if rest or infinite else number
 
 
 def _float(constant: Constant, kind: pa.DataType) -> float | None:
-    if constant.type.upper() not in {"DOUBLE", "FLOAT"} or type(constant.value) is not float:
+    # Of two widths DuckDB would compare the wider one.
+    wanted = "DOUBLE" if pa.types.is_float64(kind) else "FLOAT"
+    if constant.type.upper() != wanted or type(constant.value) is not float:
         return None
     value: float = pa.scalar(constant.value, kind).as_py()  # a FLOAT as the column holds it
-    return None if math.isnan(value) else value
+    outside = math.isinf(value) and not math.isinf(constant.value)
+    return None if math.isnan(value) or outside else value
 
 
 def _text(constant: Constant, _: pa.DataType) -> str | None:
     good = constant.type.upper() == "VARCHAR" and type(constant.value) is str
-    return constant.value if good else None
+    return constant.value if good and _is_unicode(constant.value) else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _decimal(constant: Constant, kind: Any) -> Decimal | None:
@@ -114,7 +119,9 @@ def _decimal(constant: Constant, kind: Any) -> Decimal | None:
     wanted = f"DECIMAL({kind.precision},{kind.scale})"
     if constant.type.replace(" ", "").upper() != wanted or type(constant.value) is not int:
         return None
-    return Decimal(constant.value).scaleb(-kind.scale)
+    # By its digits: arithmetic would round to the 28 digits of Python's context.
+    sign, digits, _ = Decimal(constant.value).as_tuple()
+    return Decimal((sign, digits, -kind.scale))
 
 
 _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Constant, Any], Any]], ...] = (

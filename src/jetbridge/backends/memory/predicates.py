@@ -15,12 +15,11 @@ from jetbridge.backends.memory.chunks import Chunk
 from jetbridge.backends.memory.comparable import (
     NO_BOUNDS,
     comparable,
-    is_ordinal,
-    is_text,
     ordinals,
 )
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID
+from jetbridge.embedded import is_ordinal, is_text
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In
 
 # The position that stands for the row id.
@@ -63,7 +62,8 @@ class Simple:
     def exact(self, chunk: Chunk) -> bool:
         """Whether Arrow's answer is DuckDB's."""
         if pa.types.is_floating(self.kind):
-            return chunk.bounds(self.column) != NO_BOUNDS  # there is no NaN
+            # There is no NaN; and `is_in` would tell 0.0 from -0.0.
+            return self.op != "in" and chunk.bounds(self.column) != NO_BOUNDS
         return is_ordinal(self.kind) or is_text(self.kind)
 
 

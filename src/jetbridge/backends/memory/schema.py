@@ -4,31 +4,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jetbridge.backends.memory.define import new_state
-from jetbridge.backends.memory.state import SchemaCell, Store, TableCell, TableState
+from jetbridge.backends.memory.state import SchemaCell, Store, TableCell
 from jetbridge.backends.memory.table import MemoryTable
-from jetbridge.catalog import CreateTable, OnConflict, SchemaInfo
+from jetbridge.catalog import CreateTable, OnConflict, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, NotFound
 
-States = Mapping[str, tuple[TableCell, TableState]]
+Versions = Mapping[str, tuple[TableCell, int]]
 
 
 class SnapshotSchema:
-    """The tables of one moment."""
+    """The tables of one moment, by their versions: what is forgotten meanwhile cannot be read."""
 
-    def __init__(self, store: Store, info: SchemaInfo, states: States) -> None:
-        self._store, self._info, self._states = store, info, states
+    def __init__(self, store: Store, info: SchemaInfo, versions: Versions) -> None:
+        self._store, self._info, self._versions = store, info, versions
 
     def info(self) -> SchemaInfo:
         return self._info
 
     def list_tables(self) -> Sequence[MemoryTable]:
-        return [MemoryTable(self._store, *self._states[name]) for name in sorted(self._states)]
+        return [
+            self._table(cell, version)
+            for _, (cell, version) in sorted(self._versions.items(), key=lambda item: item[0])
+            if not cell.dropped
+        ]
 
     def load_table(self, name: str) -> MemoryTable:
-        found = self._states.get(name.lower())
+        found = self._versions.get(fold(name))
         if found is None:
             raise NotFound("table", f"{self._info.name}.{name}")
-        return MemoryTable(self._store, *found)
+        return self._table(*found)
+
+    def _table(self, cell: TableCell, version: int) -> MemoryTable:
+        return MemoryTable(self._store, cell, self._store.state_at(cell, version))
 
 
 class MemorySchema:
@@ -44,14 +51,14 @@ class MemorySchema:
             return [MemoryTable(self._store, cell, cell.state) for _, cell in tables]
 
     def load_table(self, name: str) -> MemoryTable:
-        cell = self._cell.tables.get(name.lower())
+        cell = self._cell.tables.get(fold(name))
         if cell is None:
             raise NotFound("table", f"{self._cell.info.name}.{name}")
         return MemoryTable(self._store, cell, cell.state)
 
     def create_table(self, request: CreateTable) -> MemoryTable:
         schema = self._cell.info.name
-        there = self._cell.tables.get(request.name.lower())
+        there = self._cell.tables.get(fold(request.name))
         if there is not None and request.on_conflict is OnConflict.IGNORE:
             return MemoryTable(self._store, there, there.state)
         state = replace(new_state(request), time=self._store.options.clock())
@@ -59,23 +66,23 @@ class MemorySchema:
         with self._store.lock:
             if self._cell.dropped:
                 raise NotFound("schema", schema)
-            there = self._cell.tables.get(request.name.lower())
+            there = self._cell.tables.get(fold(request.name))
             if there is not None and request.on_conflict is OnConflict.IGNORE:
                 return MemoryTable(self._store, there, there.state)
             if there is not None and request.on_conflict is OnConflict.ERROR:
                 raise AlreadyExists("table", f"{schema}.{request.name}")
             if there is not None:
-                there.dropped = True
-            self._cell.tables = {**self._cell.tables, request.name.lower(): cell}
+                there.drop()
+            self._cell.tables = {**self._cell.tables, fold(request.name): cell}
             self._store.version += 1
         return MemoryTable(self._store, cell, state)
 
     def drop_table(self, name: str) -> None:
         with self._store.lock:
             tables = dict(self._cell.tables)
-            cell = tables.pop(name.lower(), None)
+            cell = tables.pop(fold(name), None)
             if cell is None:
                 raise NotFound("table", f"{self._cell.info.name}.{name}")
-            cell.dropped = True
+            cell.drop()
             self._cell.tables = tables
             self._store.version += 1

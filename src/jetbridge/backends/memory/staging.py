@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterator
-from typing import IO
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -24,7 +23,8 @@ class Staging:
         self._settled = 0  # so many batches are joined
         self._settled_bytes = 0
         self._raw_bytes = 0
-        self._file: IO[bytes] | None = None
+        self._file: pa.NativeFile | None = None
+        self._sink: pa.NativeFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self._schema: pa.Schema | None = None
         self.rows = 0
@@ -51,10 +51,13 @@ class Staging:
 
     def _spill(self) -> None:
         if self._writer is None:
-            # A file without a name: it is gone with the process, however that ends.
-            self._file = tempfile.TemporaryFile(prefix="jetbridge-")  # noqa: SIM115
             self._schema = self._batches[0].schema
-            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), self._schema)
+            # Once both ends are open the name goes: the file is gone with the process, however
+            # that ends. Arrow's own files, because rows read through Python's stay in its memory.
+            with tempfile.NamedTemporaryFile(prefix="jetbridge-") as file:
+                self._sink = pa.OSFile(file.name, "wb")
+                self._file = pa.OSFile(file.name, "rb")
+            self._writer = pa.ipc.new_stream(self._sink, self._schema)
         for batch in self._batches:
             self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
         self._batches = []
@@ -63,17 +66,17 @@ class Staging:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything that was added; may be called again."""
         if self._file is not None:
-            if self._writer is not None:
+            if self._writer is not None and self._sink is not None:
                 self._writer.close()
-                self._writer = None
-                self._file.flush()
+                self._sink.close()
+                self._writer = self._sink = None
             self._file.seek(0)
-            yield from pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
+            yield from pa.ipc.open_stream(self._file)
         yield from self._batches
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self._writer = None
+        for file in (self._file, self._sink):
+            if file is not None:
+                file.close()
+        self._file = self._sink = self._writer = None
         self._batches = []

@@ -8,14 +8,14 @@ as long as he likes without a lock.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk, Segment
-from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey
+from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey, fold
 from jetbridge.errors import AlreadyExists, Conflict, NotFound
 
 Clock = Callable[[], datetime]
@@ -30,6 +30,7 @@ class Options:
     keep_versions: int
     history_bytes: int
     spill_bytes: int
+    staged_bytes: int
     clock: Clock
 
 
@@ -47,7 +48,7 @@ class TableState:
     checks: tuple[str, ...] = ()
     keys: tuple[UniqueKey, ...] = ()
     segments: tuple[Segment, ...] = ()
-    version: int = 1
+    version: int = 0
     time: datetime = field(default_factory=utc_now)
     cost: int = 0
     identity: str = field(default_factory=lambda: uuid4().hex)
@@ -72,8 +73,8 @@ class TableState:
 
     def position(self, name: str) -> int | None:
         """Index of a column, by its name in any case."""
-        wanted = name.lower()
-        return next((i for i, n in enumerate(self.schema.names) if n.lower() == wanted), None)
+        wanted = fold(name)
+        return next((i for i, n in enumerate(self.schema.names) if fold(n) == wanted), None)
 
 
 class TableCell:
@@ -99,6 +100,12 @@ class TableCell:
 
     def name(self) -> str:
         return f"{self.schema_name}.{self.state.name}"
+
+    def drop(self) -> None:
+        """Snapshots of open transactions may hold the cell for long, but not its rows."""
+        self.dropped = True
+        self.state = replace(self.state, segments=())
+        self.history = [self.state]
 
     def remember(self, state: TableState, options: Options) -> None:
         self.state = state
@@ -158,15 +165,28 @@ class Store:
         return after
 
     def _move(self, cell: TableCell, before: TableState, after: TableState) -> None:
-        schema = self.schemas.get(cell.schema_name.lower())
+        schema = self.schemas.get(fold(cell.schema_name))
         if schema is None:
             raise NotFound("schema", cell.schema_name)
         tables = dict(schema.tables)
-        if tables.get(after.name.lower(), cell) is not cell:
+        if tables.get(fold(after.name), cell) is not cell:
             raise AlreadyExists("table", f"{cell.schema_name}.{after.name}")
-        del tables[before.name.lower()]
-        tables[after.name.lower()] = cell
+        del tables[fold(before.name)]
+        tables[fold(after.name)] = cell
         schema.tables = tables
+
+    def state_at(self, cell: TableCell, version: int) -> TableState:
+        """A version that a transaction has pinned, if it is still kept."""
+        with self.lock:
+            if cell.dropped:
+                raise NotFound("table", cell.name(), "it was dropped")
+            index = version - cell.history[0].version
+            if index < 0:
+                raise Conflict(
+                    f"version {version} of table {cell.name()!r}, which this transaction reads, "
+                    "is no longer kept; begin again"
+                )
+            return cell.history[index]
 
     def now(self, before: TableState) -> datetime:
         """The time of the next version; never earlier than the version before."""

@@ -43,4 +43,7 @@ def _moment(text: str) -> datetime:
     since_epoch = microseconds(text)
     if since_epoch is None:
         raise BadRequest(f"{text[:60]!r} is no timestamp")
-    return _EPOCH + timedelta(microseconds=since_epoch)
+    try:
+        return _EPOCH + timedelta(microseconds=since_epoch)
+    except OverflowError:  # DuckDB's years go further than Python's
+        return (datetime.max if since_epoch > 0 else datetime.min).replace(tzinfo=UTC)

@@ -18,6 +18,7 @@ from jetbridge.catalog import (
     SetDefault,
     SetNotNull,
     Table,
+    supports,
 )
 from jetbridge.errors import NotFound, NotSupported
 from jetbridge.service.calls import Call, Served
@@ -98,7 +99,7 @@ def _register(name: str, message: type[m.AlterTable], to_change: Any, descriptio
         if found is None:
             return
         schema, table = found
-        if not isinstance(table, CanAlter):
+        if not supports(table, CanAlter):
             raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
         altered = table.alter(change)
         yield services.flights.table(served, schema, altered).SerializeToString()

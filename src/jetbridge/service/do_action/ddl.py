@@ -14,6 +14,8 @@ from jetbridge.catalog import (
     Schema,
     SchemaInfo,
     UniqueKey,
+    fold,
+    supports,
 )
 from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.calls import Call, Served
@@ -36,7 +38,7 @@ def create_schema(
     yield encode(contents.as_map())
 
 
-@action("drop_schema", messages.DropObject)
+@action("drop_schema", messages.DropObject, answers=False)
 def drop_schema(request: messages.DropObject, call: Call, services: Services) -> Iterator[bytes]:
     """Drops an empty schema."""
     name = request.name or request.schema_name
@@ -61,7 +63,7 @@ def create_table(request: messages.CreateTable, call: Call, services: Services) 
     yield services.flights.table(served, schema.info().name, table).SerializeToString()
 
 
-@action("drop_table", messages.DropObject)
+@action("drop_table", messages.DropObject, answers=False)
 def drop_table(request: messages.DropObject, call: Call, services: Services) -> Iterator[bytes]:
     """Drops a table."""
     if not request.name or not request.schema_name:
@@ -78,13 +80,13 @@ def drop_table(request: messages.DropObject, call: Call, services: Services) -> 
 
 
 def dynamic_catalog(served: Served) -> CanCreateSchemas:
-    if not isinstance(served.catalog, CanCreateSchemas):
+    if not supports(served.catalog, CanCreateSchemas):
         raise NotSupported(f"catalog {served.name!r} does not support CREATE or DROP SCHEMA")
     return served.catalog
 
 
 def dynamic_schema(schema: Schema) -> CanCreateTables:
-    if not isinstance(schema, CanCreateTables):
+    if not supports(schema, CanCreateTables):
         raise NotSupported(f"schema {schema.info().name!r} does not support CREATE or DROP TABLE")
     return schema
 
@@ -159,6 +161,6 @@ def _named(names: list[str], indexes: Iterable[int] | None, what: str) -> list[s
 def _refuse_duplicates(names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
-        if name.casefold() in seen:
+        if fold(name) in seen:
             raise BadRequest(f"create_table: column {name!r} is there twice")
-        seen.add(name.casefold())
+        seen.add(fold(name))

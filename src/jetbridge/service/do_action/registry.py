@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from jetbridge.errors import NotSupported
+from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.calls import Call
 from jetbridge.service.flights import Flights
 from jetbridge.service.locate import Locator
@@ -32,9 +32,12 @@ Handler = Callable[[Any, Call, Services], Iterator[bytes]]
 
 @dataclass(frozen=True)
 class Registered:
+    """`answers`: with exactly one result; the others have none."""
+
     message: type[msgspec.Struct]
     handler: Handler
     description: str
+    answers: bool
 
 
 _ACTIONS: dict[str, Registered] = {}
@@ -44,15 +47,19 @@ def registered_actions() -> Mapping[str, Registered]:
     return MappingProxyType(_ACTIONS)
 
 
+def answers_once(name: str) -> bool:
+    return name in _ACTIONS and _ACTIONS[name].answers
+
+
 def action(
-    name: str, message: type[M]
+    name: str, message: type[M], *, answers: bool = True
 ) -> Callable[[Callable[[M, Call, Services], Iterator[bytes]]], Handler]:
     """Registers a handler; its docstring is what ListActions says of it."""
 
     def register(handler: Callable[[M, Call, Services], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
             raise ValueError(f"action {name!r} is registered twice")
-        _ACTIONS[name] = Registered(message, handler, (handler.__doc__ or "").strip())
+        _ACTIONS[name] = Registered(message, handler, (handler.__doc__ or "").strip(), answers)
         return handler
 
     return register
@@ -75,6 +82,16 @@ class DoAction:
         message = decode(registered.message, request.body, request.type)
         for body in registered.handler(message, call, self.services):
             yield Result(body=body)
+
+    def single(self, request: Action, call: Call) -> Result:
+        """An action that `answers_once`; an empty result where an ALTER found nothing to do."""
+        if not answers_once(request.type):
+            raise BadRequest(
+                f"the header airport-action-name names another action than {request.type[:100]!r}"
+            )
+        for result in self(request, call):
+            return result
+        return Result()
 
     def _own(self, request: Action) -> Iterator[Result]:
         if request.type not in self.own:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jetbridge.catalog import CanSplit, Scan
+from jetbridge.catalog import CanSplit, Scan, supports
 from jetbridge.service.calls import Call
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.service.locate import read_point
@@ -11,6 +11,9 @@ from jetbridge.wire.codec import encode
 from jetbridge.wire.filters import parse_filters
 from jetbridge.wire.messages import scan as messages
 from jetbridge.wire.sealing import Ticket, read_descriptor
+
+# A filter is a hint; beyond this its tickets would cost more than the rows it saves.
+_MOST_FILTERS = 1024 * 1024
 
 
 @action("endpoints", messages.Endpoints)
@@ -24,8 +27,9 @@ def endpoints(request: messages.Endpoints, call: Call, services: Services) -> It
     located = services.locator.to_read(call, read_descriptor(request.descriptor), point)
     info = located.table.info()
     columns = read_column_ids(info, asked.column_ids)
-    scan = Scan(None if columns is None else tuple(columns), parse_filters(asked.json_filters))
-    parts = located.table.split(scan) if isinstance(located.table, CanSplit) else (None,)
+    filters = asked.json_filters if len(asked.json_filters) <= _MOST_FILTERS else ""
+    scan = Scan(None if columns is None else tuple(columns), parse_filters(filters))
+    parts = located.table.split(scan) if supports(located.table, CanSplit) else (None,)
     tickets = (
         Ticket(
             located.served.name,
@@ -34,7 +38,7 @@ def endpoints(request: messages.Endpoints, call: Call, services: Services) -> It
             version=info.version,
             identity=info.identity,
             columns=columns,
-            filters=asked.json_filters,
+            filters=filters,
             part=part,
             parts=len(parts),
             at_unit=asked.at_unit,
