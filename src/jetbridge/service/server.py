@@ -66,14 +66,7 @@ class Server:
         self._server = grpc.server(
             ThreadPoolExecutor(limits.concurrent_calls + _SPARE_THREADS, "jetbridge-call"),
             maximum_concurrent_rpcs=limits.concurrent_calls,
-            options=(
-                ("grpc.max_receive_message_length", limits.message_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
-                # A peer that is gone without a word gives its calls back within two minutes.
-                ("grpc.keepalive_time_ms", 60_000),
-                ("grpc.keepalive_timeout_ms", 20_000),
-            ),
+            options=_channel_options(limits),
         )
         sealer = Sealer(seal_key or secrets.token_bytes(32))
         self._add_services(Catalogs(catalogs), sealer, tokens, limits, actions or {})
@@ -150,6 +143,17 @@ class Server:
         reflection.enable_server_reflection(
             (FLIGHT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
+
+
+def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        # A peer that is gone without a word gives its calls back within two minutes.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+    )
 
 
 def _check_names(catalogs: Mapping[str, Catalog]) -> None:
