@@ -32,10 +32,16 @@ MAX_MESSAGE = 2048
 FORBIDDEN = frozenset(
     {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED}
 )
+EXCHANGES = 16  # as in CONFIG
+POOL = 32 + 16  # the threads a server of CONFIG may start: its calls, and some to spare
 LEAK = re.compile(r"Traceback|site-packages|\.py\b|/root/|/home/|/usr/|/work/|line \d+, in ")
 CONFIG = """
 [server]
 transaction_seconds = 1
+[limits]
+concurrent_calls = 32
+exchanges = 16
+scans = 16
 [catalogs.cat]
 type = "memory"
 """

@@ -50,7 +50,8 @@ def summary() -> Iterator[dict]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES},
     }
-    found: dict = {"machine": machine}
+    phases = dict.fromkeys(("cuts", "crowd", "mutated"), "not finished")
+    found: dict = {"machine": machine, **phases}
     yield found
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")

@@ -6,22 +6,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.embedded.casts import conform
-from jetbridge.embedded.expressions import parse
-from jetbridge.embedded.sandbox import DATA, first_line, query
+from jetbridge.embedded.expressions import parse, short
+from jetbridge.embedded.sandbox import (
+    DATA,
+    EXPRESSION_SECONDS,
+    FILTER_SECONDS,
+    query,
+    refusal,
+)
 from jetbridge.embedded.types import duckdb_type
-from jetbridge.errors import BadRequest
 
 Mask = npt.NDArray[np.bool_]
 
 
-def evaluate(text: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
-    """One value of the wanted type for every row; raises BadRequest."""
+def evaluate(
+    text: str, data: pa.Table, wanted: pa.Field, seconds: float = EXPRESSION_SECONDS
+) -> pa.Array:
+    """One value of the wanted type for every row; raises BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
     try:
-        answer = query(sql, _readable(data))
+        answer = query(sql, _readable(data), seconds=seconds)
     except duckdb.Error as error:
-        raise BadRequest(f"column {wanted.name!r}: {first_line(error)}") from None
+        raise refusal(error, f"the expression for column {wanted.name!r}") from None
     return conform(answer.column(0).combine_chunks(), wanted.type)
 
 
@@ -31,22 +38,32 @@ def default_values(text: str, field: pa.Field, count: int) -> pa.Array:
     return evaluate(text, rows, field)
 
 
-def first_violation(text: str, data: pa.Table) -> int | None:
-    """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest."""
+def first_violation(
+    text: str, data: pa.Table, seconds: float = EXPRESSION_SECONDS
+) -> int | None:
+    """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
     try:
-        verdicts = _booleans(query(sql, _readable(data)).column(0), missing=True)
+        verdicts = _booleans(
+            query(sql, _readable(data), seconds=seconds).column(0), missing=True
+        )
     except duckdb.Error as error:
-        raise BadRequest(f"CHECK ({text}): {first_line(error)}"[:450]) from None
+        raise refusal(error, f"CHECK {short(text)}") from None
     wrong = np.flatnonzero(~verdicts)
     return int(wrong[0]) if len(wrong) else None
 
 
-def mask(sql: str, data: pa.Table) -> Mask | None:
-    """The rows for which a filter is TRUE, or None if DuckDB cannot tell: then keep them all."""
+def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | None:
+    """The rows for which a filter is TRUE, or None if DuckDB cannot tell: then keep them all.
+
+    Raises LimitExceeded if it takes too long, so that no more rows are asked about.
+    """
+    sql = f"SELECT CAST(({sql}) AS BOOLEAN) AS c FROM {DATA}"
     try:
-        answer = query(f"SELECT CAST(({sql}) AS BOOLEAN) AS c FROM {DATA}", _readable(data))
+        answer = query(sql, _readable(data), seconds=seconds)
+    except duckdb.InterruptException as error:
+        raise refusal(error, "the filter") from None
     except duckdb.Error:
         return None
     return _booleans(answer.column(0), missing=False)

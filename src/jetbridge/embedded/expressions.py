@@ -14,7 +14,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded.sandbox import first_line, query, quoted, session
+from jetbridge.embedded.sandbox import (
+    EXPRESSION_SECONDS,
+    first_line,
+    query,
+    quoted,
+    refusal,
+    session,
+)
 from jetbridge.embedded.types import duckdb_types
 from jetbridge.errors import BadRequest
 
@@ -58,6 +65,16 @@ _ENVIRONMENT = frozenset(
         "get_block_size",
         "pg_conf_load_time",
         "pg_postmaster_start_time",
+    ]
+)
+# Their time grows with the product of two lengths, and DuckDB cannot be interrupted in them.
+_SLOW = frozenset(
+    [
+        "levenshtein",
+        "editdist3",
+        "damerau_levenshtein",
+        "jaro_similarity",
+        "jaro_winkler_similarity",
     ]
 )
 # Fine as a default, but a CHECK must give the same answer whenever it is asked.
@@ -125,7 +142,7 @@ def parse(text: str) -> Expression:
             classes=frozenset(n.get("class", "") for n in nodes),
         )
     except RecursionError:
-        raise BadRequest(f"expression {_short(text)} is nested too deeply") from None
+        raise BadRequest(f"expression {short(text)} is nested too deeply") from None
 
 
 def _serialized(text: str) -> Tree:
@@ -133,7 +150,7 @@ def _serialized(text: str) -> Tree:
     answer: Tree = json.loads(_scalar(sql, f"SELECT ({text}\n)", text))
     if answer["error"]:
         message = first_line(ValueError(answer["error_message"]))
-        raise BadRequest(f"expression {_short(text)}: {message}"[:450])
+        raise BadRequest(f"expression {short(text)}: {message}"[:450])
     return answer
 
 
@@ -150,7 +167,7 @@ def _single(answer: Tree, text: str) -> Tree:
     items = node.get("select_list") or []
     node["select_list"] = None
     if len(items) != 1 or items[0].get("alias") or not _is_bare(answer):
-        raise BadRequest(f"{_short(text)} is not one expression")
+        raise BadRequest(f"{short(text)} is not one expression")
     tree: Tree = items[0]
     return tree
 
@@ -172,14 +189,16 @@ def _scalar(sql: str, parameter: str, text: str) -> str:
     try:
         return str(query(sql, parameters=[parameter]).column(0)[0].as_py())
     except duckdb.Error as error:
-        raise BadRequest(f"expression {_short(text)}: {first_line(error)}"[:450]) from None
+        raise BadRequest(f"expression {short(text)}: {first_line(error)}"[:450]) from None
 
 
-def check_expression(text: str, schema: pa.Schema) -> Expression:
+def check_expression(
+    text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS
+) -> Expression:
     """A CHECK over one row of the schema; raises BadRequest that names what is wrong."""
     expression = parse(text)
-    what = f"CHECK {_short(text)}"
-    _refuse(expression, what, _ENVIRONMENT | _CHANGING, schema)
+    what = f"CHECK {short(text)}"
+    _refuse(expression, what, _ENVIRONMENT | _SLOW | _CHANGING, schema)
     definitions = [
         f"{quoted(field.name)} {sql}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -189,15 +208,18 @@ def check_expression(text: str, schema: pa.Schema) -> Expression:
         f"CREATE TEMP TABLE jetbridge_check ({', '.join(definitions)});"
         f"SELECT CAST(({expression.sql}) AS BOOLEAN) FROM jetbridge_check",
         what,
+        seconds,
     )
     return expression
 
 
-def row_expression(text: str, schema: pa.Schema) -> Expression:
+def row_expression(
+    text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS
+) -> Expression:
     """An expression over one row, as in ALTER COLUMN ... USING; raises BadRequest."""
     expression = parse(text)
-    what = f"expression {_short(text)}"
-    _refuse(expression, what, _ENVIRONMENT, schema)
+    what = f"expression {short(text)}"
+    _refuse(expression, what, _ENVIRONMENT | _SLOW, schema)
     columns = [
         f"CAST(NULL AS {sql}) AS {quoted(field.name)}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -206,6 +228,7 @@ def row_expression(text: str, schema: pa.Schema) -> Expression:
     _bind(
         f"EXPLAIN SELECT 1 FROM (SELECT {', '.join(columns)}) WHERE ({expression.sql}) IS NULL",
         what,
+        seconds,
     )
     return expression
 
@@ -213,11 +236,13 @@ def row_expression(text: str, schema: pa.Schema) -> Expression:
 def default_expression(text: str, field: pa.Field) -> Expression:
     """A default for the field: no columns, and a value that can be cast; raises BadRequest."""
     expression = parse(text)
-    what = f"default {_short(text)} of column {field.name!r}"
-    _refuse(expression, what, _ENVIRONMENT, pa.schema([]))
+    what = f"default {short(text)} of column {field.name!r}"
+    _refuse(expression, what, _ENVIRONMENT | _SLOW, pa.schema([]))
     kind = duckdb_types(pa.schema([field]))[0]
     _bind(
-        f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true", what
+        f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true",
+        what,
+        EXPRESSION_SECONDS,
     )
     return expression
 
@@ -250,12 +275,13 @@ def _refuse(
             raise BadRequest(f"{what} names the unknown column {name!r}")
 
 
-def _bind(statement: str, what: str) -> None:
+def _bind(statement: str, what: str, seconds: float) -> None:
     try:
-        with session() as cursor:
+        # Binding runs what is constant.
+        with session(seconds=seconds) as cursor:
             cursor.execute(statement)
     except duckdb.Error as error:
-        raise BadRequest(f"{what}: {first_line(error)}"[:450]) from None
+        raise refusal(error, what) from None
 
 
 def _nodes(tree: Any) -> Iterator[Tree]:
@@ -295,6 +321,6 @@ def _argument(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
     yield from _references(tree, hidden)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     text = " ".join(text.split())
     return f"({text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + '...'})"

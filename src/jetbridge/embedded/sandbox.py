@@ -8,6 +8,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.embedded.watchdog import Watchdog
+from jetbridge.errors import BadRequest, LimitExceeded, ServerError
+
+# How long one evaluation of an expression in DDL or DML may take. A filter gets less: it can be
+# left to the client.
+EXPRESSION_SECONDS = 30.0
+FILTER_SECONDS = 10.0
+
 # The name under which Arrow data is visible to the SQL of one call.
 DATA = "jetbridge_data"
 
@@ -26,6 +34,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 
 _lock = threading.Lock()
 _instance: duckdb.DuckDBPyConnection | None = None
+_watchdog = Watchdog()
 
 
 def _root() -> duckdb.DuckDBPyConnection:
@@ -44,16 +53,22 @@ def _root() -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def session(
-    data: pa.Table | pa.RecordBatchReader | None = None, **more: pa.Table
+    data: pa.Table | pa.RecordBatchReader | None = None,
+    seconds: float | None = None,
+    **more: pa.Table,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor of its own: what it registers or creates temporarily is seen by no one else."""
+    """A cursor of its own: what it registers or creates temporarily is seen by no one else.
+
+    After so many seconds its statement is interrupted.
+    """
     cursor = _root().cursor()
     try:
         if data is not None:
             cursor.register(DATA, _whole(data))
         for name, table in more.items():
             cursor.register(name, _whole(table))
-        yield cursor
+        with _watchdog.limit(cursor, seconds):
+            yield cursor
     finally:
         cursor.close()
 
@@ -72,10 +87,11 @@ def query(
     sql: str,
     data: pa.Table | pa.RecordBatchReader | None = None,
     parameters: Sequence[Any] = (),
+    seconds: float | None = None,
     **more: pa.Table,
 ) -> pa.Table:
     """The result of one statement; raises `duckdb.Error`."""
-    with session(data, **more) as cursor:
+    with session(data, seconds, **more) as cursor:
         answer: pa.Table = cursor.execute(sql, list(parameters)).to_arrow_table()
         return answer
 
@@ -87,3 +103,12 @@ def quoted(name: str) -> str:
 def first_line(error: BaseException) -> str:
     """The message of a DuckDB or Arrow error, without the lines that quote the statement."""
     return str(error).split("\n", 1)[0][:300]
+
+
+def refusal(error: duckdb.Error | pa.ArrowException, what: str) -> ServerError:
+    """What the caller is told of a statement that failed."""
+    if isinstance(error, duckdb.InterruptException):
+        return LimitExceeded(f"{what} took too long and was interrupted; make it simpler"[:450])
+    if isinstance(error, duckdb.OutOfMemoryException | pa.ArrowMemoryError):
+        return LimitExceeded(f"{what} needs too much memory; make it smaller"[:450])
+    return BadRequest(f"{what}: {first_line(error)}"[:450])

