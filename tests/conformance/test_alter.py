@@ -235,7 +235,7 @@ def test_added_check_judges_old_and_new_rows(items):
     with pytest.raises(BadRequest, match="nope"):
         items.alter(AddCheck("nope < 20"))
     table = items.alter(AddCheck("qty < 100"))
-    assert table.info().checks == ("qty > 0", "qty < 100")
+    assert table.info().checks == ("(qty > 0)", "(qty < 100)")
     with pytest.raises(ConstraintViolation, match="qty < 100"):
         insert(table, {"id": [9], "qty": [100]})
 

@@ -44,6 +44,6 @@ def test_snapshot_tables_have_the_capabilities_of_live_ones(needs, harness, cata
 
 def test_a_table_of_the_past_is_read_only(needs, create):
     needs(CanTravel)
-    past = create().at(AsOf(AtUnit.VERSION, "1"))
+    past = create().at(AsOf(AtUnit.VERSION, "0"))
     assert isinstance(past, Table)
     assert not any(isinstance(past, c) for c in (CanInsert, CanUpdate, CanDelete, CanAlter))

@@ -93,7 +93,7 @@ def test_new_table_keeps_columns_comments_defaults_and_constraints(needs, schema
     assert info.name == "Items"
     assert info.comment == "things"
     assert info.schema.equals(pa.schema(columns), check_metadata=True)
-    assert info.checks == ("qty > 0",)
+    assert info.checks == ("(qty > 0)",)
     assert info.keys == (UniqueKey(("Id",), True), UniqueKey(("qty", "Id")))
 
 

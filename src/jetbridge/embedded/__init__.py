@@ -1,6 +1,6 @@
 """The DuckDB inside: it judges and runs SQL expressions over Arrow data, and nothing else."""
 
-from jetbridge.embedded.casts import cast, explicit_cast
+from jetbridge.embedded.casts import cast, explicit_cast, shown
 from jetbridge.embedded.evaluate import (
     default_values,
     evaluate,
@@ -9,6 +9,7 @@ from jetbridge.embedded.evaluate import (
     microseconds,
 )
 from jetbridge.embedded.expressions import (
+    SLOW,
     Expression,
     check_expression,
     default_expression,
@@ -17,9 +18,11 @@ from jetbridge.embedded.expressions import (
     row_expression,
 )
 from jetbridge.embedded.keys import first_clash, first_duplicate
+from jetbridge.embedded.sizes import expands, null_bytes, plain_bytes
 from jetbridge.embedded.types import duckdb_type, is_ordinal, is_text
 
 __all__ = [
+    "SLOW",
     "Expression",
     "cast",
     "check_expression",
@@ -27,6 +30,7 @@ __all__ = [
     "default_values",
     "duckdb_type",
     "evaluate",
+    "expands",
     "explicit_cast",
     "first_clash",
     "first_duplicate",
@@ -35,7 +39,10 @@ __all__ = [
     "is_text",
     "mask",
     "microseconds",
+    "null_bytes",
     "parse",
+    "plain_bytes",
     "renamed",
     "row_expression",
+    "shown",
 ]

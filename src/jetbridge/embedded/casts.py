@@ -17,7 +17,7 @@ from jetbridge.embedded.types import duckdb_type, is_text
 from jetbridge.errors import BadRequest
 
 _HUGE = pa.decimal128(38, 0)
-_LONGEST_VALUE = 80
+_LONGEST_VALUE = 60
 
 
 def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
@@ -29,7 +29,7 @@ def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
     except (pa.ArrowException, duckdb.Error) as error:
         row = first_row + _first_failure(array, target)
         raise BadRequest(
-            f"column {target.name!r}, row {row}: {_what(array, row - first_row)} "
+            f"column {target.name!r}, row {row}: {shown(array[row - first_row])} "
             f"does not fit {target.type}: {first_line(error)}"[:450]
         ) from None
 
@@ -79,11 +79,13 @@ def _first_failure(array: pa.Array, target: pa.Field) -> int:
     return low
 
 
-def _what(array: pa.Array, row: int) -> str:
+def shown(value: pa.Scalar) -> str:
+    """A value for an error message, cut to a length a human reads."""
     try:
-        text = repr(array[row].as_py())
+        plain = value.as_py()
+        text = repr(plain) if isinstance(plain, str | bytes) else str(plain)
     except (ValueError, ArithmeticError, ImportError, NotImplementedError, IndexError):
-        return f"a value of type {array.type}"
+        return f"a value of type {value.type}"
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 

@@ -1,8 +1,9 @@
 """SQL expressions of users: parsed by DuckDB, judged by their parse tree, never by their text.
 
-A text is parsed as `SELECT (text)`. Only if the tree is one expression and nothing else, it is
-turned back into text by DuckDB, and that text is what runs: brackets or comments in the text of
-the user cannot reach the statement around it.
+A text is parsed as `SELECT (text)`, and without the brackets, because `1) || (2` is an expression
+only within them. Only if the tree is one expression and nothing else, DuckDB turns it back into
+text, and that is what is kept and run: brackets or comments in the text of the user cannot reach
+the statement around it.
 """
 
 import json
@@ -68,7 +69,7 @@ _ENVIRONMENT = frozenset(
     ]
 )
 # Their time grows with the product of two lengths, and DuckDB cannot be interrupted in them.
-_SLOW = frozenset(
+SLOW = frozenset(
     [
         "levenshtein",
         "editdist3",
@@ -131,7 +132,8 @@ def parse(text: str) -> Expression:
     if len(text) > _MAX_LENGTH:
         raise BadRequest(f"expression of {len(text)} characters is too long")
     try:
-        tree = _single(_serialized(text), text)
+        tree = _single(_serialized(f"SELECT ({text}\n)", text), text)
+        _single(_serialized(f"SELECT {text}\n", text), text)
         nodes = list(_nodes(tree))
         return Expression(
             text,
@@ -145,9 +147,9 @@ def parse(text: str) -> Expression:
         raise BadRequest(f"expression {short(text)} is nested too deeply") from None
 
 
-def _serialized(text: str) -> Tree:
+def _serialized(statement: str, text: str) -> Tree:
     sql = "SELECT json_serialize_sql(?::VARCHAR)"
-    answer: Tree = json.loads(_scalar(sql, f"SELECT ({text}\n)", text))
+    answer: Tree = json.loads(_scalar(sql, statement, text))
     if answer["error"]:
         message = first_line(ValueError(answer["error_message"]))
         raise BadRequest(f"expression {short(text)}: {message}"[:450])
@@ -157,7 +159,7 @@ def _serialized(text: str) -> Tree:
 @lru_cache(maxsize=1)
 def _bare() -> Tree:
     """What the tree of a SELECT holds around its one expression, when nothing else was said."""
-    answer = _serialized("1")
+    answer = _serialized("SELECT 1", "1")
     answer["statements"][0]["node"]["select_list"] = None
     return answer
 
@@ -193,12 +195,17 @@ def _scalar(sql: str, parameter: str, text: str) -> str:
 
 
 def check_expression(
-    text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS
+    text: str, schema: pa.Schema, table: str = "", seconds: float = EXPRESSION_SECONDS
 ) -> Expression:
-    """A CHECK over one row of the schema; raises BadRequest that names what is wrong."""
-    expression = parse(text)
+    """A CHECK over one row of the schema; raises BadRequest that names what is wrong.
+
+    The name of the table before a column is taken away: the table may be renamed.
+    """
+    expression = _unqualified(parse(text), table, schema)
     what = f"CHECK {short(text)}"
-    _refuse(expression, what, _ENVIRONMENT | _SLOW | _CHANGING, schema)
+    if any(_is_single_age(node) for node in _nodes(expression.tree)):
+        raise BadRequest(f"{what} must not call age() without a second date")
+    _refuse(expression, what, _ENVIRONMENT | SLOW | _CHANGING, schema)
     definitions = [
         f"{quoted(field.name)} {sql}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -213,13 +220,27 @@ def check_expression(
     return expression
 
 
-def row_expression(
-    text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS
-) -> Expression:
+def _is_single_age(node: Tree) -> bool:
+    return node.get("function_name") == "age" and len(node["children"]) == 1
+
+
+def _unqualified(expression: Expression, table: str, schema: pa.Schema) -> Expression:
+    known = {name.lower() for name in schema.names}
+    if not table or table.lower() not in expression.columns or table.lower() in known:
+        return expression
+    tree = json.loads(json.dumps(expression.tree))
+    for node in _references(tree):
+        names = node["column_names"]
+        if len(names) > 1 and names[0].lower() == table.lower():
+            del names[0]
+    return parse(_printed(tree, expression.text))
+
+
+def row_expression(text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS) -> Expression:
     """An expression over one row, as in ALTER COLUMN ... USING; raises BadRequest."""
     expression = parse(text)
     what = f"expression {short(text)}"
-    _refuse(expression, what, _ENVIRONMENT | _SLOW, schema)
+    _refuse(expression, what, _ENVIRONMENT | SLOW, schema)
     columns = [
         f"CAST(NULL AS {sql}) AS {quoted(field.name)}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -237,7 +258,7 @@ def default_expression(text: str, field: pa.Field) -> Expression:
     """A default for the field: no columns, and a value that can be cast; raises BadRequest."""
     expression = parse(text)
     what = f"default {short(text)} of column {field.name!r}"
-    _refuse(expression, what, _ENVIRONMENT | _SLOW, pa.schema([]))
+    _refuse(expression, what, _ENVIRONMENT | SLOW, pa.schema([]))
     kind = duckdb_types(pa.schema([field]))[0]
     _bind(
         f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true",

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.embedded.sandbox import DATA, query, quoted
+from jetbridge.embedded.sandbox import DATA, query, quoted, refusal
 from jetbridge.embedded.types import is_ordinal
 
 # More does not fit into one array of strings.
@@ -30,13 +31,20 @@ def first_duplicate(keys: pa.Table) -> int | None:
     there = f"FROM {DATA} WHERE {_all_set(names)}"
     # Most often there is none, and grouping is much cheaper than numbering.
     sql = f"SELECT 1 {there} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
-    if query(sql, _numbered(keys, names)).num_rows == 0:
+    if _asked(sql, keys, names).num_rows == 0:
         return None
     sql = (
         f"SELECT min(i) FROM (SELECT i, row_number() OVER (PARTITION BY {listed} ORDER BY i) AS n "
         f"{there}) WHERE n > 1"
     )
-    return _answer(query(sql, _numbered(keys, names)))
+    return _answer(_asked(sql, keys, names))
+
+
+def _asked(sql: str, keys: pa.Table, names: list[str], **more: pa.Table) -> pa.Table:
+    try:
+        return query(sql, _numbered(keys, names), **more)
+    except duckdb.Error as error:
+        raise refusal(error, "the search for duplicate keys") from None
 
 
 def _all_differ(column: pa.ChunkedArray) -> bool:
@@ -116,7 +124,7 @@ def _joined(keys: pa.Table, existing: pa.Table) -> int | None:
     equal = " AND ".join(f"d.{n} = e.{n}" for n in names)
     sql = f"SELECT min(d.i) FROM {DATA} d JOIN {quoted('existing')} e ON {equal}"
     other = existing.rename_columns(names)
-    return _answer(query(sql, _numbered(keys, names), existing=other))
+    return _answer(_asked(sql, keys, names, existing=other))
 
 
 def _numbered(keys: pa.Table, names: list[str]) -> pa.Table:

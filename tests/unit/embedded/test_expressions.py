@@ -58,6 +58,10 @@ def test_good_checks_are_taken(text, columns):
         ("a >", "syntax"),
         ("a > 1), (b", "not one expression"),
         ("a > 1), x INT --", "INT"),
+        ("a > 1) AND (a < 5", "syntax"),
+        ("a > 1, a < 5", "not one expression"),
+        ("a > 1;", "syntax"),
+        ("age(d) > INTERVAL 1 DAY", "age"),
         ("1) FROM duckdb_settings() WHERE (true", "not one expression"),
         ("1) AS x WHERE (true", "not one expression"),
         ("1) UNION ALL SELECT (2", "not one expression"),
@@ -96,6 +100,20 @@ def test_bad_checks_are_refused_by_name(text, named):
     assert len(str(error.value)) < 500
 
 
+def test_the_table_may_stand_before_a_column():
+    schema = pa.schema([("n", pa.int32()), ("s", pa.struct([("f", pa.int32())]))])
+    assert check_expression("T.n > 0", schema, "t").sql == "(n > 0)"
+    assert check_expression("(t.s).f > 0", schema, "t").columns == {"s"}
+    assert check_expression("(s).f > 0", schema, "s").columns == {"s"}
+    with pytest.raises(BadRequest, match="other"):
+        check_expression("other.n > 0", schema, "t")
+
+
+@pytest.mark.parametrize("text", ["(qty > 0)", "'none'", "42", "now()", "(a IN (1, 2))"])
+def test_the_spelling_of_duckdb_is_kept_as_it_is(text):
+    assert parse(text).sql == text
+
+
 def test_lambda_parameters_are_no_columns():
     text = "list_transform([a], x -> x + a)"
     assert parse(text).columns == {"a"}
@@ -126,6 +144,7 @@ def test_renaming_rewrites_every_reference():
         ("nextval('q')", pa.field("x", pa.int32())),
         ("sum(1)", pa.field("x", pa.int32())),
         ("1, 2", pa.field("x", pa.int32())),
+        ("1) || (2", pa.field("x", pa.string())),
     ],
 )
 def test_bad_defaults_are_refused(text, field):
@@ -177,6 +196,8 @@ def test_masks_are_true_where_the_filter_is_and_unknown_on_errors():
 def test_timestamps_are_read_as_duckdb_writes_them():
     assert microseconds("1970-01-01 00:00:01") == 1_000_000
     assert microseconds("1970-01-01 01:00:00.5+01") == 500_000
+    assert microseconds("infinity") == 2**63 - 1
+    assert microseconds("290000-01-01") == 9_089_348_860_800_000_000
     assert microseconds("soon") is None
 
 

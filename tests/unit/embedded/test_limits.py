@@ -2,11 +2,21 @@
 
 import time
 
+import duckdb
 import pyarrow as pa
 import pytest
 
-from jetbridge.embedded import check_expression, default_values, evaluate, first_violation, mask, row_expression
-from jetbridge.embedded.sandbox import query
+from jetbridge.embedded import (
+    check_expression,
+    default_values,
+    evaluate,
+    expands,
+    first_violation,
+    mask,
+    plain_bytes,
+    row_expression,
+)
+from jetbridge.embedded.sandbox import query, refusal
 from jetbridge.errors import BadRequest, LimitExceeded
 
 # Each row is quick, all of them are not.
@@ -51,5 +61,61 @@ def test_functions_that_cannot_be_interrupted_are_refused(function):
 
 
 def test_too_much_memory_is_a_limit():
-    with pytest.raises(LimitExceeded, match="memory"):
-        default_values("repeat('x', 1000000)", pa.field("s", pa.string()), 3000)
+    error = refusal(duckdb.OutOfMemoryException("Out of Memory Error: no"), "CHECK (x)")
+    assert isinstance(error, LimitExceeded)
+
+
+def test_long_defaults_stop_at_the_limit():
+    field = pa.field("s", pa.string())
+    with pytest.raises(LimitExceeded, match="'s'"):
+        default_values("repeat('x', 100000)", field, 100_000, most_bytes=1_000_000)
+    assert len(default_values("repeat('x', 100000)", field, 300)) == 300
+    assert default_values("upper('x')", field, 0).to_pylist() == []
+
+
+VIEW = pa.string_view()
+
+
+def _strings(kind):
+    return pa.array(["x" * 1000, None, ""], kind)
+
+
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (pa.nulls(1000), pa.int64()),
+        (pa.nulls(1000), pa.list_(pa.int64(), 7)),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 0, None] * 9), _strings(pa.string())), None),
+        (pa.RunEndEncodedArray.from_arrays([50, 60, 70], _strings(pa.string())), pa.string()),
+        (pa.RunEndEncodedArray.from_arrays([50, 60], pa.array([1, 2])), pa.int64()),
+        (_strings(pa.string_view()), pa.string()),
+        (pa.ListArray.from_arrays([0, 5000, 5000], pa.nulls(5000)), pa.list_(pa.int64())),
+        (pa.array([["a" * 99], None, ["b"] * 9], pa.list_(VIEW)), pa.list_(pa.string())),
+        (pa.array([["a" * 99], None, ["b"]], pa.list_(VIEW, 1)), pa.list_(pa.string(), 1)),
+        (pa.array([["a" * 99], [], None], pa.list_view(pa.string())), pa.list_(pa.string())),
+        (pa.array([[("a", "b" * 99)], []], pa.map_(pa.string(), pa.string())), None),
+        (
+            pa.array([{"a": "x" * 99}], pa.struct([("a", VIEW), ("b", pa.null())])),
+            pa.struct([("a", pa.string()), ("b", pa.int64())]),
+        ),
+    ],
+)
+def test_sizes_are_never_underestimated(array, kind):
+    kind = kind or array.type
+    for part in (array, array.slice(1), array.slice(0, 0)):
+        plain = pa.array(part.to_pylist(), _plain(kind))
+        assert plain_bytes(part, kind) >= plain.nbytes - 8
+        assert plain_bytes(part, kind) <= 30 * len(part) + 3 * plain.nbytes
+
+
+def _plain(kind):
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+def test_a_view_counts_every_time_it_is_meant():
+    once = pa.array(["x" * 1_000_000], pa.string_view())
+    many = pa.array(["x" * 1_000_000], pa.string()).dictionary_encode().take(pa.array([0] * 1000))
+    assert plain_bytes(many, pa.string()) > 1_000_000_000
+    assert expands(many.type)
+    assert expands(pa.struct([("a", pa.list_(once.type))]))
+    assert not expands(pa.struct([("a", pa.list_(pa.string()))]))

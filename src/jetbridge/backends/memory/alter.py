@@ -17,6 +17,7 @@ from jetbridge.backends.memory.constraints import (
 )
 from jetbridge.backends.memory.define import (
     check_column_name,
+    checked,
     checked_key,
     default_of,
     stored_field,
@@ -158,8 +159,6 @@ def _rename_table(state: TableState, change: RenameTable, table: str) -> TableSt
 def _set_default(state: TableState, change: SetDefault, table: str) -> TableState:
     position = _found(state, change.column, table)
     field = state.schema.field(position)
-    if change.expression:
-        embedded.default_expression(change.expression, field)
     return replace(
         state, schema=_with_field(state, position, with_default(field, change.expression))
     )
@@ -174,7 +173,7 @@ def _change_type(state: TableState, change: ChangeType, table: str) -> TableStat
         k: v for k, v in (change.field.metadata or {}).items() if k.startswith(b"ARROW:extension")
     }
     new = change.field.with_name(old.name).with_nullable(old.nullable)
-    new = stored_field(new.with_metadata({**plain, **extension} or None))
+    new = _with_fitting_default(new.with_metadata({**plain, **extension} or None))
     if change.expression:
         embedded.row_expression(change.expression, state.schema)
 
@@ -189,6 +188,15 @@ def _change_type(state: TableState, change: ChangeType, table: str) -> TableStat
         _still_valid(text, after.schema)
     _verify(after, table, after.checks, after.keys)
     return after
+
+
+def _with_fitting_default(field: pa.Field) -> pa.Field:
+    text = default_of(field)
+    new = stored_field(with_default(field, ""))
+    try:
+        return new if text is None else with_default(new, text)
+    except BadRequest as error:
+        raise FailedPrecondition(f"{error}; drop the default first") from None
 
 
 def _converted(
@@ -243,9 +251,9 @@ def _drop_not_null(state: TableState, change: DropNotNull, table: str) -> TableS
 
 
 def _add_check(state: TableState, change: AddCheck, table: str) -> TableState:
-    embedded.check_expression(change.expression, state.schema)
-    _verify(state, table, (change.expression,), ())
-    return replace(state, checks=(*state.checks, change.expression))
+    text = checked(change.expression, state.schema, state.name)
+    _verify(state, table, (text,), ())
+    return replace(state, checks=(*state.checks, text))
 
 
 def _add_key(state: TableState, change: AddKey, table: str) -> TableState:

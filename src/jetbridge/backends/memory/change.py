@@ -90,7 +90,7 @@ class _Update:
         self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
-        self.staging = Staging(store.options.spill_bytes)
+        self.staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
         self._mapping: Mapping | None = None
         self._seen = _Seen()
         self._rows = 0
@@ -101,7 +101,7 @@ class _Update:
             mapping = self._mapped(batch.schema)
         rowids = row_id_values(batch.column(mapping.rowid), self.cell.name())
         check_row_ids(rowids, self.cell)
-        columns = mapping.columns(batch, self._rows)
+        columns = mapping.columns(batch, self._rows, self.staging.room())
         self._rows += batch.num_rows
         names = [field.name for field in mapping.targets]
         stored = pa.RecordBatch.from_arrays([*columns, pa.array(rowids)], names=[*names, ROWID])

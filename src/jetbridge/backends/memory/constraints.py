@@ -12,8 +12,6 @@ from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import UniqueKey
 from jetbridge.errors import ConstraintViolation, DuplicateKey
 
-_LONGEST_VALUE = 60
-
 
 def check_rows(state: TableState, table: str, batches: Iterable[pa.RecordBatch]) -> None:
     """Every CHECK over batches that hold the columns of the table by position."""
@@ -49,20 +47,10 @@ def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     row = embedded.first_violation(text, data.select(read))
     if row is None:
         return
-    values = ", ".join(f"{name} = {shown(data.column(name)[row])}" for name in read)
+    values = ", ".join(f"{name} = {embedded.shown(data.column(name)[row])}" for name in read)
     inner = text if text.startswith("(") and text.endswith(")") else f"({text})"
     where = f", first row with {values}" if values else ""
     raise ConstraintViolation(f"CHECK constraint failed: {table}: {inner[:200]}{where}"[:490])
-
-
-def shown(value: pa.Scalar) -> str:
-    """A value for an error message, cut to a length a human reads."""
-    try:
-        plain = value.as_py()
-        text = repr(plain) if isinstance(plain, str | bytes) else str(plain)
-    except (ValueError, OverflowError, ImportError, NotImplementedError):
-        text = str(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
 def refuse_duplicates(
@@ -79,7 +67,7 @@ def refuse_duplicates(
         row = embedded.first_clash(new, _existing(positions, new, others))
     if row is not None:
         names = ", ".join(key.columns)
-        values = ", ".join(shown(column[row]) for column in new.columns)
+        values = ", ".join(embedded.shown(column[row]) for column in new.columns)
         raise DuplicateKey(f"Duplicate key in {table}: ({names}) = ({values}) already exists"[:490])
 
 

@@ -1,6 +1,7 @@
 """What a table may look like: columns, defaults, checks and keys of CREATE and ALTER TABLE."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,15 +23,19 @@ def new_state(request: CreateTable) -> TableState:
         raise BadRequest(f"table {request.name!r} can have one primary key only")
     for key in keys:
         schema = with_required_key(schema, key)
-    for text in request.checks:
-        embedded.check_expression(text, schema)
+    checks = tuple(checked(text, schema, request.name) for text in request.checks)
     return TableState(
         name=request.name,
         schema=schema,
         comment=request.comment,
-        checks=tuple(request.checks),
+        checks=checks,
         keys=keys,
     )
+
+
+def checked(text: str, schema: pa.Schema, table: str) -> str:
+    """A CHECK as it is kept, in DuckDB's own spelling; raises BadRequest."""
+    return embedded.check_expression(text, schema, table).sql
 
 
 def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
@@ -58,9 +63,7 @@ def stored_field(field: pa.Field) -> pa.Field:
     field = field.with_type(_stored_type(field.type))
     embedded.duckdb_type(field)
     text = default_of(field)
-    if text is not None:
-        embedded.default_expression(text, field)
-    return field
+    return field if text is None else with_default(field, text)
 
 
 # What DuckDB makes of a column of NULLs, and views, for which Arrow lacks `take`.
@@ -75,11 +78,40 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
     # The client sends plain strings for an ENUM later on, and its dictionaries differ by batch.
     if isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
         return _stored_type(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([_stored_inner(kind.field(i)) for i in range(kind.num_fields)])
-    if pa.types.is_list(kind) or pa.types.is_list_view(kind):
-        return pa.list_(_stored_inner(kind.value_field))
+    for test, build in _NESTED:
+        if test(kind):
+            return build(kind)
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        # Arrow can neither hash nor sort them.
+        return pa.decimal128(kind.precision, kind.scale)
     return _STORED_AS.get(kind, kind)
+
+
+def _stored_list(kind: Any) -> pa.DataType:
+    return pa.list_(_stored_inner(kind.value_field))
+
+
+def _stored_large_list(kind: Any) -> pa.DataType:
+    return pa.large_list(_stored_inner(kind.value_field))
+
+
+def _stored_map(kind: Any) -> pa.DataType:
+    key, item = _stored_inner(kind.key_field), _stored_inner(kind.item_field)
+    return pa.map_(key, item, keys_sorted=kind.keys_sorted)
+
+
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pa.types.is_struct, lambda kind: pa.struct([_stored_inner(f) for f in kind])),
+    (pa.types.is_list, _stored_list),
+    (pa.types.is_list_view, _stored_list),
+    (pa.types.is_large_list, _stored_large_list),
+    (pa.types.is_large_list_view, _stored_large_list),
+    (
+        pa.types.is_fixed_size_list,
+        lambda kind: pa.list_(_stored_inner(kind.value_field), kind.list_size),
+    ),
+    (pa.types.is_map, _stored_map),
+)
 
 
 def _stored_inner(field: pa.Field) -> pa.Field:
@@ -95,9 +127,13 @@ def default_of(field: pa.Field) -> str | None:
 
 
 def with_default(field: pa.Field, text: str) -> pa.Field:
+    """The field with that default, or with none; raises BadRequest.
+
+    What is kept is DuckDB's own spelling of it: a client pastes it into statements of its own.
+    """
     metadata = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
     if text:
-        metadata[DEFAULT] = text.encode()
+        metadata[DEFAULT] = embedded.default_expression(text, field).sql.encode()
     return field.with_metadata(metadata or None)
 
 

@@ -14,8 +14,9 @@ Fields = list[pa.Field]
 Edit = Callable[[Fields], Fields]
 Columns = Callable[[pa.StructArray, Fields], list[pa.Array]]
 
-# What DuckDB calls the inside of a list in the path of ALTER TABLE.
+# What DuckDB calls the inside of a list and of a map in the path of ALTER TABLE.
 _ELEMENT = "element"
+_VALUE = "value"
 
 
 def edited_type(kind: pa.DataType, path: tuple[str, ...], edit: Edit) -> pa.DataType:
@@ -33,6 +34,9 @@ def edited_type(kind: pa.DataType, path: tuple[str, ...], edit: Edit) -> pa.Data
     if is_list(kind) and head.lower() == _ELEMENT:
         inner = kind.value_field
         return _list_of(kind, inner.with_type(edited_type(inner.type, rest, edit)))
+    if pa.types.is_map(kind) and head.lower() == _VALUE:
+        item = kind.item_field
+        return pa.map_(kind.key_field, item.with_type(edited_type(item.type, rest, edit)))
     raise NotFound("field", head)
 
 
@@ -68,7 +72,8 @@ def edited_array(array: Any, wanted: Any, path: tuple[str, ...], columns: Column
         index = field_index(fields, path[0])
         children[index] = edited_array(children[index], fields[index].type, rest, columns)
         return pa.StructArray.from_arrays(children, fields=fields, mask=nulls)
-    return _edited_list(array, wanted, rest, columns, nulls)
+    edited = _edited_map if pa.types.is_map(wanted) else _edited_list
+    return edited(array, wanted, rest, columns, nulls)
 
 
 def _edited_list(
@@ -84,6 +89,15 @@ def _edited_list(
     values = edited_array(array.values, wanted.value_type, path, columns)
     kind = pa.LargeListArray if pa.types.is_large_list(wanted) else pa.ListArray
     return kind.from_arrays(array.offsets, values, type=wanted, mask=nulls)
+
+
+def _edited_map(
+    array: Any, wanted: Any, path: tuple[str, ...], columns: Columns, nulls: pa.Array | None
+) -> pa.Array:
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
+    items = edited_array(array.items, wanted.item_type, path, columns)
+    return pa.MapArray.from_arrays(array.offsets, array.keys, items, type=wanted, mask=nulls)
 
 
 def adding(field: pa.Field) -> tuple[Edit, Columns]:

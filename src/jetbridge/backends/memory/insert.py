@@ -38,7 +38,7 @@ class _Insert:
         self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
-        self.staging = Staging(store.options.spill_bytes)
+        self.staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
         self._mapping: Mapping | None = None
         self._sent: pa.Schema | None = None
         everything = [*range(len(state.schema)), -1]
@@ -54,7 +54,7 @@ class _Insert:
                     mapping.refuse_null(index, column, self.staging.rows)
             stored = batch
         else:
-            columns = mapping.columns(batch, self.staging.rows)
+            columns = mapping.columns(batch, self.staging.rows, self.staging.room())
             stored = pa.RecordBatch.from_arrays(columns, schema=self.state.schema)
         if self.options.returning:
             stored = self._answer(stored)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID
-from jetbridge.embedded import cast, default_values
-from jetbridge.errors import BadRequest, ConstraintViolation
+from jetbridge.embedded import cast, default_values, expands, null_bytes, plain_bytes
+from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
 
+# For rows that were counted when they were staged.
+_MUCH = 2**62
 _NO_ROWID = -1
 
 
@@ -28,21 +30,38 @@ class Mapping:
     same: bool
     required: tuple[int, ...]
 
-    def columns(self, batch: pa.RecordBatch, first_row: int) -> list[pa.Array]:
-        """The values with the types of the targets; NOT NULL is checked."""
-        columns = [self._column(batch, i, first_row) for i in range(len(self.targets))]
+    def columns(self, batch: pa.RecordBatch, first_row: int, room: int = _MUCH) -> list[pa.Array]:
+        """The values with the types of the targets; NOT NULL is checked.
+
+        Raises LimitExceeded before they take more than `room` bytes.
+        """
+        columns: list[pa.Array] = []
+        for index in range(len(self.targets)):
+            columns.append(self._column(batch, index, first_row, room))
+            room -= columns[-1].nbytes
         for index in self.required:
             self.refuse_null(index, columns[index], first_row)
         return columns
 
-    def _column(self, batch: pa.RecordBatch, index: int, first_row: int) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, index: int, first_row: int, room: int) -> pa.Array:
         source, field = self.sources[index], self.targets[index]
         if source is not None:
-            return cast(batch.column(source), field, first_row)
+            column = batch.column(source)
+            if expands(column.type) and plain_bytes(column, field.type) > room:
+                raise self._too_large(field, room)
+            return cast(column, field, first_row)
+        if null_bytes(field.type) * batch.num_rows > room:
+            raise self._too_large(field, room)
         default = (field.metadata or {}).get(b"default")
         if default is None:
             return pa.nulls(batch.num_rows, field.type)
-        return default_values(default.decode(), field, batch.num_rows)
+        return default_values(default.decode(), field, batch.num_rows, room)
+
+    def _too_large(self, field: pa.Field, room: int) -> LimitExceeded:
+        return LimitExceeded(
+            f"the statement stages too much: column {field.name!r} of {self.table!r} would take "
+            f"more than the {max(0, room)} bytes that are left; write less at once"
+        )
 
     def refuse_null(self, index: int, column: pa.Array, first_row: int) -> None:
         refuse_null(column, self.targets[index], self.table, first_row)

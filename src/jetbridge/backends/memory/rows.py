@@ -131,7 +131,8 @@ def replaced(column: pa.Array, places: Integers, values: pa.Array) -> pa.Array:
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return kind.wrap_array(replaced(column.storage, places, values.storage))
-    if pa.types.is_primitive(kind) and not pa.types.is_interval(kind):
+    no_kernel = pa.types.is_interval(kind) or pa.types.is_duration(kind)
+    if pa.types.is_primitive(kind) and not no_kernel:
         mask = np.zeros(len(column), dtype=np.bool_)
         mask[places] = True
         return pc.replace_with_mask(column, pa.array(mask), values)

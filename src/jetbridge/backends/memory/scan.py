@@ -12,7 +12,7 @@ from jetbridge.backends.memory.predicates import Simple, simple_parts
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.errors import BadRequest, LimitExceeded
-from jetbridge.expr import Expr, columns_of
+from jetbridge.expr import Expr, Function, columns_of, walk
 from jetbridge.sql.dialects import duckdb as dialect
 
 # One question to DuckDB costs about 2 ms, however small, so it is asked about many chunks.
@@ -98,6 +98,7 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
         yield from ((chunk, _both(_live(chunk), _simple_mask(chunk, simple))) for chunk in chunks)
         return
     try:
+        _refuse_slow(condition)
         sql = dialect.render(condition)
         positions = [_position(state, name) for name in sorted(columns_of(condition))]
     except BadRequest:
@@ -111,6 +112,12 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
         yield from found
         chunks = chunks[_CHUNKS_PER_QUESTION:]
     yield from ((chunk, _live(chunk)) for chunk in chunks)
+
+
+def _refuse_slow(condition: Expr) -> None:
+    for node in walk(condition):
+        if isinstance(node, Function) and node.name.lower() in embedded.SLOW:
+            raise BadRequest(f"{node.name}() cannot be interrupted")
 
 
 def _live(chunk: Chunk) -> Mask | None:
@@ -136,9 +143,7 @@ def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
     return mask
 
 
-def _asked(
-    state: TableState, chunks: list[Chunk], sql: str, positions: list[int]
-) -> list[Found]:
+def _asked(state: TableState, chunks: list[Chunk], sql: str, positions: list[int]) -> list[Found]:
     schema = projected(state.schema, positions)
     data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
     answer = embedded.mask(sql, data)

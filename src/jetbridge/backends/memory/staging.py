@@ -2,22 +2,41 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.ipc
 
 from jetbridge.backends.memory.chunks import joined_batches
+from jetbridge.errors import LimitExceeded
 
 # Small batches as they came, each with the message it arrived in, are joined above this: below
 # it an INSERT need not pay for the copy, above it the messages would fragment the memory.
 _MOST_RAW_BYTES = 64 * 1024 * 1024
 
 
-class Staging:
-    """Batches with the same types, in order; first all `add`, then `batches`."""
+@contextmanager
+def _disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise LimitExceeded(
+            f"rows cannot be staged in {folder!r}: {str(error)[:200]}; "
+            "free some space there, or set TMPDIR to a larger folder"
+        ) from None
 
-    def __init__(self, limit: int) -> None:
+
+class Staging:
+    """Batches with the same types, in order; first all `add`, then `batches`.
+
+    Above `limit` bytes they go to disk, above `most_bytes` the statement fails.
+    """
+
+    def __init__(self, limit: int, most_bytes: int) -> None:
         self._limit = limit
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._most_raw = min(limit, _MOST_RAW_BYTES)
         self._batches: list[pa.RecordBatch] = []
         self._settled = 0  # so many batches are joined
@@ -32,10 +51,20 @@ class Staging:
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self.rows += batch.num_rows
-        # Quick, but for a slice it counts the whole it was cut from.
+        # What it takes once it is copied: many NULLs may share a buffer.
+        self._bytes += batch.nbytes
+        if self.room() < 0:
+            raise LimitExceeded(
+                f"the statement stages more than {self._most_bytes} bytes; write less at once"
+            )
+        # Now: for a slice that is the whole it was cut from.
         self._raw_bytes += batch.get_total_buffer_size()
         if self._raw_bytes > self._most_raw:
             self._settle()
+
+    def room(self) -> int:
+        """Bytes that may still be added."""
+        return self._most_bytes - self._bytes
 
     def _settle(self) -> None:
         joined = joined_batches(self._batches[self._settled :])
@@ -44,7 +73,8 @@ class Staging:
         self._settled_bytes += sum(batch.nbytes for batch in joined)
         self._raw_bytes = 0
         if self._settled_bytes > self._limit:
-            self._spill()
+            with _disk():
+                self._spill()
 
     def spilled(self) -> bool:
         return self._file is not None
@@ -67,8 +97,9 @@ class Staging:
         """Everything that was added; may be called again."""
         if self._file is not None:
             if self._writer is not None and self._sink is not None:
-                self._writer.close()
-                self._sink.close()
+                with _disk():
+                    self._writer.close()
+                    self._sink.close()
                 self._writer = self._sink = None
             self._file.seek(0)
             yield from pa.ipc.open_stream(self._file)

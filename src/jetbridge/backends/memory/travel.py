@@ -19,7 +19,7 @@ def state_at(table: str, history: Sequence[TableState], point: AsOf) -> TableSta
         found = 0 <= index < len(history)
     else:
         moment = _moment(point.value)
-        index = bisect_right(history, moment, key=lambda state: state.time) - 1
+        index = bisect_right(history, moment, key=_written) - 1
         found = index >= 0
     if found:
         return history[index]
@@ -38,12 +38,16 @@ def _version(text: str) -> int:
     return int(text)
 
 
-def _moment(text: str) -> datetime:
-    """A timestamp as DuckDB writes it; without an offset it is UTC."""
+def _moment(text: str) -> int:
+    """A timestamp as DuckDB writes it, in microseconds: its years go further than Python's.
+
+    Without an offset it is UTC.
+    """
     since_epoch = microseconds(text)
     if since_epoch is None:
         raise BadRequest(f"{text[:60]!r} is no timestamp")
-    try:
-        return _EPOCH + timedelta(microseconds=since_epoch)
-    except OverflowError:  # DuckDB's years go further than Python's
-        return (datetime.max if since_epoch > 0 else datetime.min).replace(tzinfo=UTC)
+    return since_epoch
+
+
+def _written(state: TableState) -> int:
+    return (state.time - _EPOCH) // timedelta(microseconds=1)

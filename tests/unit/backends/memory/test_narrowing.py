@@ -13,7 +13,7 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparable
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.embedded import duckdb_type
-from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In
+from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, Function, In
 from jetbridge.sql.dialects import duckdb as dialect
 from tests.conformance.harness import insert, read
 
@@ -86,6 +86,12 @@ def test_what_would_be_compared_otherwise_is_left_to_duckdb(constant, kind):
     assert comparable(constant, kind) is None
 
 
+def test_a_filter_that_cannot_be_interrupted_is_left_to_the_client():
+    table = _table(pa.array(["a" * 400_000, "b"]))
+    distance = Function("levenshtein", (Column("c"), Column("c")))
+    assert _kept(table, Comparison(">", distance, Constant("BIGINT", 5))) == {0, 1}
+
+
 def test_text_that_is_no_utf8_has_no_bounds():
     offsets, data = pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")
     assert bounds_of(pa.Array.from_buffers(pa.string(), 1, [None, offsets, data])) == NO_BOUNDS
@@ -148,9 +154,7 @@ def _conditions(name: str, values: list):
     compared = st.builds(
         Comparison, st.sampled_from(["=", "<", "<=", ">", ">=", "<>"]), st.just(column), constants
     )
-    flipped = st.builds(
-        Comparison, st.sampled_from(["=", "<", ">="]), constants, st.just(column)
-    )
+    flipped = st.builds(Comparison, st.sampled_from(["=", "<", ">="]), constants, st.just(column))
     among = st.lists(constants | st.just(Constant(name, None)), min_size=1, max_size=3).map(
         lambda items: In(column, tuple(items))
     )
