@@ -190,7 +190,6 @@ def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):
     before = snapshot.version()
     update(schema.load_table("one"), {"name": ["X"], "rowid": [0]})
     delete(schema.load_table("two"), rowids(schema.load_table("two"), "id", 2))
-    schema.drop_table("one")
     create("three")
     frozen = snapshot.load_schema("SALES")
     assert [t.info().name for t in frozen.list_tables()] == ["one", "two"]
@@ -202,6 +201,18 @@ def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):
         frozen.load_table("three")
     with pytest.raises(NotFound):
         snapshot.load_schema("other")
+
+
+def test_a_dropped_table_is_gone_from_snapshots_too(needs, catalog, schema, create):
+    needs(CanSnapshot, CanCreateTables)
+    insert(create("one"), {"id": [1], "name": ["a"]})
+    create("two")
+    snapshot = catalog.snapshot()
+    schema.drop_table("one")
+    frozen = snapshot.load_schema("sales")
+    assert [t.info().name for t in frozen.list_tables()] == ["two"]
+    with pytest.raises(NotFound):
+        frozen.load_table("one")
 
 
 def test_writes_through_a_snapshot_go_to_the_live_table(needs, catalog, schema, orders):

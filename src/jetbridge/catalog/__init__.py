@@ -26,7 +26,6 @@ from jetbridge.catalog.functions import (
     TableInOutFunction,
     Transform,
 )
-from jetbridge.catalog.names import fold
 from jetbridge.catalog.protocols import (
     CanAlter,
     CanCount,
@@ -58,6 +57,7 @@ from jetbridge.catalog.values import (
     TableInfo,
     UniqueKey,
 )
+from jetbridge.names import fold
 
 __all__ = [
     "ROWID",

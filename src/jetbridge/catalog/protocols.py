@@ -79,7 +79,8 @@ class CanSnapshot(Protocol):
         """All schemas and tables as they are now, for the reads of one transaction.
 
         Its tables take writes too, if the live ones do: such a write goes to the live table, and
-        raises Conflict for a row that was changed after the snapshot.
+        raises Conflict for a row that was changed after the snapshot. A table that is dropped
+        meanwhile raises NotFound, and one whose version is no longer kept Conflict.
         """
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from jetbridge.embedded.sandbox import DATA, first_line, query
 from jetbridge.embedded.types import duckdb_type, is_text
 from jetbridge.errors import BadRequest
+from jetbridge.names import fold
 
 _HUGE = pa.decimal128(38, 0)
 _LONGEST_VALUE = 60
@@ -213,10 +214,10 @@ def _array(array: Any, wanted: Any) -> pa.Array:
 
 def _struct(array: Any, wanted: Any) -> pa.Array:
     # pyarrow's own cast fills a field of another name with NULL, silently.
-    names = {field.name.lower(): index for index, field in enumerate(array.type)}
-    if sorted(names) != sorted(field.name.lower() for field in wanted):
+    names = {fold(field.name): index for index, field in enumerate(array.type)}
+    if sorted(names) != sorted(fold(field.name) for field in wanted):
         raise pa.ArrowInvalid(f"the fields of {array.type} are not those of {wanted}")
-    children = [conform(array.field(names[f.name.lower()]), f.type) for f in wanted]
+    children = [conform(array.field(names[fold(f.name)]), f.type) for f in wanted]
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_nulls(array))
 
 

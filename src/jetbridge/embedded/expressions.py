@@ -25,6 +25,7 @@ from jetbridge.embedded.sandbox import (
 )
 from jetbridge.embedded.types import duckdb_types
 from jetbridge.errors import BadRequest
+from jetbridge.names import fold
 
 Tree = dict[str, Any]
 
@@ -139,8 +140,8 @@ def parse(text: str) -> Expression:
             text,
             sql=_printed(tree, text),
             tree=tree,
-            columns=frozenset(n["column_names"][0].lower() for n in _references(tree)),
-            functions=frozenset(n.get("function_name", "").lower() for n in nodes),
+            columns=frozenset(fold(n["column_names"][0]) for n in _references(tree)),
+            functions=frozenset(fold(n.get("function_name", "")) for n in nodes),
             classes=frozenset(n.get("class", "") for n in nodes),
         )
     except RecursionError:
@@ -225,13 +226,13 @@ def _is_single_age(node: Tree) -> bool:
 
 
 def _unqualified(expression: Expression, table: str, schema: pa.Schema) -> Expression:
-    known = {name.lower() for name in schema.names}
-    if not table or table.lower() not in expression.columns or table.lower() in known:
+    known = {fold(name) for name in schema.names}
+    if not table or fold(table) not in expression.columns or fold(table) in known:
         return expression
     tree = json.loads(json.dumps(expression.tree))
     for node in _references(tree):
         names = node["column_names"]
-        if len(names) > 1 and names[0].lower() == table.lower():
+        if len(names) > 1 and fold(names[0]) == fold(table):
             del names[0]
     return parse(_printed(tree, expression.text))
 
@@ -271,11 +272,11 @@ def default_expression(text: str, field: pa.Field) -> Expression:
 def renamed(text: str, old: str, new: str) -> str:
     """The expression with column `old` called `new`."""
     expression = parse(text)
-    if old.lower() not in expression.columns:
+    if fold(old) not in expression.columns:
         return text
     tree = json.loads(json.dumps(expression.tree))
     for node in _references(tree):
-        if node["column_names"][0].lower() == old.lower():
+        if fold(node["column_names"][0]) == fold(old):
             node["column_names"][0] = new
     return _printed(tree, text)
 
@@ -287,7 +288,7 @@ def _refuse(
         raise BadRequest(f"{what} must not contain {_REFUSED_CLASSES[name]}")
     for name in sorted(expression.functions & functions):
         raise BadRequest(f"{what} must not call {name}()")
-    known = {name.lower() for name in schema.names}
+    known = {fold(name) for name in schema.names}
     for name in sorted(expression.columns - known):
         # A bare name such as current_date is parsed as a column and bound as a function.
         if name in functions:
@@ -325,7 +326,7 @@ def _references(tree: Any, hidden: frozenset[str] = frozenset()) -> Iterator[Tre
 
 def _references_of_node(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
     if tree.get("class") == "COLUMN_REF":
-        if tree["column_names"][0].lower() not in hidden:
+        if fold(tree["column_names"][0]) not in hidden:
             yield tree
         return
     takes_lambda = tree.get("function_name") in _LAMBDA_FUNCTIONS
@@ -337,7 +338,7 @@ def _references_of_node(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
 def _argument(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
     # Elsewhere the same node is the JSON operator `->`, whose left side is a column.
     if tree.get("class") == "LAMBDA":
-        names = {node["column_names"][0].lower() for node in _references(tree["lhs"])}
+        names = {fold(node["column_names"][0]) for node in _references(tree["lhs"])}
         hidden, tree = hidden | names, tree["expr"]
     yield from _references(tree, hidden)
 

@@ -24,6 +24,7 @@ from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.locate import Locator
+from jetbridge.service.memory import keep_freed_memory
 from jetbridge.service.rpcs import FLIGHT_SERVICE, Handlers, flight_handler
 from jetbridge.service.settings import Limits, Token, catalog_name_problem, is_loopback
 from jetbridge.service.transactions import Transactions
@@ -83,6 +84,7 @@ class Server:
 
     def start(self) -> None:
         """Raises Unavailable when the address cannot be had."""
+        keep_freed_memory()
         address = self._address
         try:
             if self._tls:

@@ -52,6 +52,7 @@ from jetbridge.errors import (
     NotFound,
     NotSupported,
 )
+from jetbridge.names import fold
 
 
 def altered(store: Store, cell: TableCell, change: Alteration) -> TableState:
@@ -125,9 +126,9 @@ def _without(
     state: TableState, name: str, cascade: bool
 ) -> tuple[tuple[str, ...], tuple[UniqueKey, ...]]:
     """The constraints that do not use the column; without `cascade` those that do forbid it."""
-    lower = name.lower()
+    lower = fold(name)
     checks = tuple(c for c in state.checks if lower not in embedded.parse(c).columns)
-    keys = tuple(k for k in state.keys if lower not in {n.lower() for n in k.columns})
+    keys = tuple(k for k in state.keys if lower not in {fold(n) for n in k.columns})
     if not cascade and (len(checks), len(keys)) != (len(state.checks), len(state.keys)):
         raise FailedPrecondition(
             f"column {name!r} is used by a CHECK or key of {state.name!r}; use CASCADE"

@@ -27,6 +27,7 @@ from jetbridge.backends.memory.state import Store, TableCell, TableState
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.embedded import cast
 from jetbridge.errors import BadRequest, Conflict, LimitExceeded, NotFound
+from jetbridge.names import fold
 
 
 @contextmanager
@@ -192,8 +193,8 @@ class _Update:
         chunks: dict[tuple[int, int], Chunk | None],
         columns: set[int],
     ) -> None:
-        names = {after.schema.field(position).name.lower() for position in columns}
-        keys = [key for key in after.keys if names & {name.lower() for name in key.columns}]
+        names = {fold(after.schema.field(position).name) for position in columns}
+        keys = [key for key in after.keys if names & {fold(name) for name in key.columns}]
         if not keys and not after.checks:
             return
         rows = [
@@ -250,7 +251,7 @@ class _Delete:
         self._returned = projected(state.schema, [*range(len(state.schema)), -1])
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        names = [name.lower() for name in batch.schema.names]
+        names = [fold(name) for name in batch.schema.names]
         if ROWID not in names:
             raise BadRequest(f"table {self.cell.name()!r}: DELETE needs a column 'rowid'")
         rowids = row_id_values(batch.column(names.index(ROWID)), self.cell.name())

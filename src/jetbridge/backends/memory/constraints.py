@@ -11,6 +11,7 @@ from jetbridge.backends.memory.comparable import NO_BOUNDS, Bounds, bounds_of
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import UniqueKey
 from jetbridge.errors import ConstraintViolation, DuplicateKey
+from jetbridge.names import fold
 
 
 def check_rows(state: TableState, table: str, batches: Iterable[pa.RecordBatch]) -> None:
@@ -43,7 +44,7 @@ def as_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     expression = embedded.parse(text)
-    read = [name for name in data.column_names if name.lower() in expression.columns]
+    read = [name for name in data.column_names if fold(name) in expression.columns]
     row = embedded.first_violation(text, data.select(read))
     if row is None:
         return

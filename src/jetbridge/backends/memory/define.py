@@ -9,6 +9,7 @@ from jetbridge import embedded
 from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID, CreateTable, UniqueKey
 from jetbridge.errors import BadRequest
+from jetbridge.names import fold
 
 DEFAULT = b"default"
 
@@ -45,16 +46,16 @@ def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
     seen: set[str] = set()
     for name in schema.names:
         check_column_name(name)
-        if name.lower() in seen:
+        if fold(name) in seen:
             raise BadRequest(f"column {name!r} is there twice")
-        seen.add(name.lower())
+        seen.add(fold(name))
     return schema
 
 
 def check_column_name(name: str) -> None:
     if not name:
         raise BadRequest("a column needs a name")
-    if name.lower() == ROWID:
+    if fold(name) == ROWID:
         raise BadRequest(f"{name!r} is the name of the row id, choose another")
 
 
@@ -139,14 +140,14 @@ def with_default(field: pa.Field, text: str) -> pa.Field:
 
 def checked_key(schema: pa.Schema, key: UniqueKey) -> UniqueKey:
     """The key with the columns as the table spells them."""
-    spelled = {name.lower(): name for name in schema.names}
+    spelled = {fold(name): name for name in schema.names}
     kind = "primary key" if key.primary else "unique key"
     if not key.columns:
         raise BadRequest(f"a {kind} needs at least one column")
     for name in key.columns:
-        if name.lower() not in spelled:
+        if fold(name) not in spelled:
             raise BadRequest(f"the {kind} names the unknown column {name!r}")
-    columns = tuple(dict.fromkeys(spelled[name.lower()] for name in key.columns))
+    columns = tuple(dict.fromkeys(spelled[fold(name)] for name in key.columns))
     if len(columns) != len(key.columns):
         raise BadRequest(f"the {kind} names a column twice")
     return UniqueKey(columns, key.primary)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from jetbridge import embedded
 from jetbridge.backends.memory.define import default_of
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.names import fold
 
 # Changes the fields of one STRUCT; `children` is None while only the type is asked for.
 Fields = list[pa.Field]
@@ -31,10 +32,10 @@ def edited_type(kind: pa.DataType, path: tuple[str, ...], edit: Edit) -> pa.Data
         index = field_index(fields, head)
         fields[index] = fields[index].with_type(edited_type(fields[index].type, rest, edit))
         return pa.struct(fields)
-    if is_list(kind) and head.lower() == _ELEMENT:
+    if is_list(kind) and fold(head) == _ELEMENT:
         inner = kind.value_field
         return _list_of(kind, inner.with_type(edited_type(inner.type, rest, edit)))
-    if pa.types.is_map(kind) and head.lower() == _VALUE:
+    if pa.types.is_map(kind) and fold(head) == _VALUE:
         item = kind.item_field
         return pa.map_(kind.key_field, item.with_type(edited_type(item.type, rest, edit)))
     raise NotFound("field", head)
@@ -54,7 +55,7 @@ def _list_of(kind: Any, inner: pa.Field) -> pa.DataType:
 
 def field_index(fields: Fields, name: str) -> int:
     for index, field in enumerate(fields):
-        if field.name.lower() == name.lower():
+        if fold(field.name) == fold(name):
             return index
     raise NotFound("field", name)
 
@@ -102,7 +103,7 @@ def _edited_map(
 
 def adding(field: pa.Field) -> tuple[Edit, Columns]:
     def edit(fields: Fields) -> Fields:
-        if any(f.name.lower() == field.name.lower() for f in fields):
+        if any(fold(f.name) == fold(field.name) for f in fields):
             raise AlreadyExists("field", field.name)
         return [*fields, field]
 
@@ -136,7 +137,7 @@ def renaming(name: str, new_name: str) -> tuple[Edit, Columns]:
     def edit(fields: Fields) -> Fields:
         index = field_index(fields, name)
         others = fields[:index] + fields[index + 1 :]
-        if any(f.name.lower() == new_name.lower() for f in others):
+        if any(fold(f.name) == fold(new_name) for f in others):
             raise AlreadyExists("field", new_name)
         return [f.with_name(new_name) if i == index else f for i, f in enumerate(fields)]
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID
 from jetbridge.embedded import cast, default_values, expands, null_bytes, plain_bytes
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
+from jetbridge.names import fold
 
 # For rows that were counted when they were staged.
 _MUCH = 2**62
@@ -75,7 +76,7 @@ def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -
 
 def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
     positions = _positions(sent, schema.names, table)
-    sources = tuple(positions.get(name.lower()) for name in schema.names)
+    sources = tuple(positions.get(fold(name)) for name in schema.names)
     same = sources == tuple(range(len(schema))) and sent.types == schema.types
     return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
 
@@ -86,7 +87,7 @@ def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
     rowid = positions.pop(ROWID, None)
     if rowid is None:
         raise BadRequest(f"UPDATE of {table!r} needs a column 'rowid'")
-    fields = {field.name.lower(): field for field in schema}
+    fields = {fold(field.name): field for field in schema}
     names = sorted(positions, key=positions.__getitem__)
     targets = tuple(fields[name] for name in names)
     return _mapping(sent, table, targets, tuple(positions[n] for n in names), rowid, False)
@@ -105,10 +106,10 @@ def _mapping(
 
 
 def _positions(sent: pa.Schema, names: Sequence[str], table: str) -> dict[str, int]:
-    known = {name.lower() for name in names}
+    known = {fold(name) for name in names}
     positions: dict[str, int] = {}
     for index, name in enumerate(sent.names):
-        lower = name.lower()
+        lower = fold(name)
         if lower not in known:
             raise BadRequest(f"table {table!r} has no column {name!r}")
         if lower in positions:

@@ -21,6 +21,7 @@ from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID
 from jetbridge.embedded import is_ordinal, is_text
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In
+from jetbridge.names import fold
 
 # The position that stands for the row id.
 ROWID_POSITION = -1
@@ -142,7 +143,7 @@ def _among(state: TableState, name: str, items: tuple[Expr, ...]) -> list[Simple
 
 
 def _resolved(state: TableState, name: str) -> tuple[int, pa.DataType | None]:
-    if name.lower() == ROWID:
+    if fold(name) == ROWID:
         return ROWID_POSITION, pa.int64()
     position = state.position(name)
     if position is None:

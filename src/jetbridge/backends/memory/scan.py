@@ -13,6 +13,7 @@ from jetbridge.backends.memory.state import TableState
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import Expr, Function, columns_of, walk
+from jetbridge.names import fold
 from jetbridge.sql.dialects import duckdb as dialect
 
 # One question to DuckDB costs about 2 ms, however small, so it is asked about many chunks.
@@ -40,7 +41,7 @@ def split(state: TableState) -> list[str]:
 
 def _position(state: TableState, name: str) -> int:
     """Index of a column; -1 for the row id."""
-    position = -1 if name.lower() == ROWID else state.position(name)
+    position = -1 if fold(name) == ROWID else state.position(name)
     if position is None:
         raise BadRequest(f"table {state.name!r} has no column {name!r}")
     return position
@@ -116,7 +117,7 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
 
 def _refuse_slow(condition: Expr) -> None:
     for node in walk(condition):
-        if isinstance(node, Function) and node.name.lower() in embedded.SLOW:
+        if isinstance(node, Function) and fold(node.name) in embedded.SLOW:
             raise BadRequest(f"{node.name}() cannot be interrupted")
 
 

@@ -56,9 +56,13 @@ def test_long_decimals_are_compared_to_the_last_digit(precision, part):
             Between(c, constant, constant),
         ):
             assert _kept(table, condition) == {0}, condition
-        for op, other in (("<", value + 1), (">", value - 1)):
+        above, below = Constant(name, value + 1), Constant(name, value - 1)
+        for condition, other in (
+            (Comparison("<", c, above), value + 1),
+            (Comparison(">", c, below), value - 1),
+        ):
             if abs(other) < 10**precision:
-                assert _kept(table, Comparison(op, c, Constant(name, other))) == {0}
+                assert _kept(table, condition) == {0}
 
 
 def test_zero_is_zero_whatever_its_sign():
