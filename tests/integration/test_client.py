@@ -89,7 +89,7 @@ def test_schemas_keep_comment_and_tags(client):
 def test_created_table_is_told_the_same_way_by_every_call(client):
     client.create_schema("s")
     created = client.create_table("s", "t", ORDERS, checks=["id > 0"], primary_key=["id"])
-    assert created.checks == ("id > 0",)
+    assert created.checks == ("(id > 0)",)
     assert created.schema.names == ["id", "Customer"]
     assert not created.schema.field("id").nullable
     assert created.row_id == pa.int64()
@@ -230,7 +230,7 @@ def test_constraints_are_altered(altered):
     assert altered.drop_not_null("s", "t", "name").schema.field("name").nullable
     field = altered.set_default("s", "t", "name", "'none'").schema.field("name")
     assert field.metadata[b"default"] == b"'none'"
-    assert altered.add_constraint("s", "t", "CHECK (id < 10)").checks == ("id < 10",)
+    assert altered.add_constraint("s", "t", "CHECK (id < 10)").checks == ("(id < 10)",)
     altered.insert("s", "t", pa.table({"id": [2]}))
     assert altered.read("s", "t", ["name"]).to_pydict() == {"name": ["2", "none"]}
     with pytest.raises(BadRequest):

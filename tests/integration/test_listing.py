@@ -123,7 +123,7 @@ def test_a_table_is_told_with_its_constraints_defaults_and_comments(wire: Wire) 
     about = unpack(flight.app_metadata)
     assert (about["type"], about["comment"]) == ("table", "all of them")
     schema = read_schema(flight.schema)
-    assert unpack(schema.metadata[b"check_constraints"]) == {"constraints": ["qty > 0"]}
+    assert unpack(schema.metadata[b"check_constraints"]) == {"constraints": ["(qty > 0)"]}
     told = [(f.name, f.type, f.nullable, f.metadata or {}) for f in schema]
     assert told == [
         ("id", pa.int32(), False, {}),
