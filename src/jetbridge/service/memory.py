@@ -6,7 +6,7 @@ import logging
 _log = logging.getLogger(__name__)
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-_KEPT = 128 * 1024 * 1024
+_KEPT = 64 * 1024 * 1024
 _LARGE = 4 * 1024 * 1024
 
 
