@@ -114,7 +114,7 @@ def updated(hit: Hit, columns: dict[int, pa.Array], version: int) -> Chunk:
     for position, values in columns.items():
         arrays[position] = replaced(arrays[position], hit.places, values)
     changed = (
-        np.zeros(hit.chunk.rows, dtype=np.int64)
+        np.zeros(hit.chunk.rows, dtype=np.int32)
         if hit.chunk.changed is None
         else hit.chunk.changed.copy()
     )
