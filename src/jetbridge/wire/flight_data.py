@@ -202,7 +202,7 @@ class BatchDecoder:
 
 
 def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
-    """All batches that have rows, in three calls: each gives up Python's lock, and waits for it."""
+    """All batches in three calls: each gives up Python's lock, and waits to get it back."""
     table = reader.read_all()
     try:
         table.validate(full=True)

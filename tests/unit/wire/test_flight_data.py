@@ -3,13 +3,17 @@
 import pyarrow as pa
 import pytest
 
-from jetbridge.errors import BadRequest
+from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.flight_data import (
     BatchDecoder,
+    BatchEncoder,
     encode_batch,
     encode_metadata,
     encode_schema,
     split,
+)
+from jetbridge.wire.flight_data import (
+    FlightData as FlightParts,
 )
 from jetbridge.wire.flight_pb2 import FlightData, FlightDescriptor
 
@@ -118,3 +122,66 @@ def test_text_that_is_not_utf8_is_refused() -> None:
     batch = pa.RecordBatch.from_arrays([broken], names=["s"])
     with pytest.raises(BadRequest, match="record batch cannot be read"):
         decode(encode_schema(batch.schema), encode_batch(batch))
+
+
+def wide_batches() -> list[pa.RecordBatch]:
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "n": list(range(1000)),
+            "s": [None if i % 7 == 0 else f"text {i}" for i in range(1000)],
+            "l": [[i, None] for i in range(1000)],
+        }
+    )
+    return [rows, rows.slice(10, 5), rows.slice(0, 0), rows.slice(999)]
+
+
+def test_the_encoder_of_many_batches_says_the_same_as_that_of_one() -> None:
+    batches = wide_batches()
+    encoder = BatchEncoder(batches[0].schema)
+    for batch in batches:
+        assert encoder.encode(batch, b"note") == encode_batch(batch, b"note")
+        assert encoder.encode(batch) == encode_batch(batch)
+
+
+def test_a_batch_without_columns_keeps_its_rows() -> None:
+    batch = wide_batches()[0].select([])
+    [read] = decode(encode_schema(batch.schema), BatchEncoder(batch.schema).encode(batch))
+    assert read.num_rows == 1000
+
+
+def test_several_batches_are_read_at_once() -> None:
+    batches = wide_batches()
+    schema = encode_schema(batches[0].schema)
+    read = decode(schema, *(encode_batch(batch) for batch in batches))
+    assert pa.Table.from_batches(read) == pa.Table.from_batches(batches)
+
+
+def test_the_end_of_the_day_is_a_time() -> None:
+    times = pa.array([0, 86_400 * 10**6, None], pa.int64()).view(pa.time64("us"))
+    batch = pa.record_batch({"t": times, "s": ["a", "b", "c"]})
+    message = encode_batch(batch)
+    for copies in (1, 3):
+        read = decode(encode_schema(batch.schema), *[message] * copies)
+        assert [b.column(0).view(pa.int64()).to_pylist() for b in read] == [
+            [0, 86_400 * 10**6, None]
+        ] * copies
+
+
+def test_a_time_after_the_end_of_the_day_is_refused() -> None:
+    times = pa.array([86_400 * 10**6 + 1], pa.int64()).view(pa.time64("us"))
+    batch = pa.record_batch({"t": times})
+    with pytest.raises(BadRequest, match="record batch cannot be read"):
+        decode(encode_schema(batch.schema), encode_batch(batch))
+
+
+def test_dictionaries_are_kept_up_to_a_limit() -> None:
+    words = pa.record_batch({"d": pa.array(["x" * 1_000_000]).dictionary_encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, words.schema) as writer:
+        writer.write(words)
+    schema, dictionary, _ = list(pa.ipc.MessageReader.open_stream(sink.getvalue()))
+    decoder = BatchDecoder(memoryview(schema.metadata))
+    data = FlightParts(None, memoryview(dictionary.metadata), None, memoryview(dictionary.body))
+    with pytest.raises(LimitExceeded, match="dictionaries"):
+        for _ in range(100):
+            decoder.feed(data)
