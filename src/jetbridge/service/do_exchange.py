@@ -28,6 +28,7 @@ from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.locate import Located, Locator
+from jetbridge.service.prefetch import prefetched
 from jetbridge.service.scans import conform
 from jetbridge.service.settings import Limits
 from jetbridge.wire.codec import encode
@@ -74,6 +75,7 @@ class DoExchange:
         if operation not in (*_STATEMENTS, *_FUNCTIONS):
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
             raise BadRequest(f"airport-operation must be one of {known}, not {operation[:100]!r}")
+        requests = prefetched(requests)
         with self.gate.entered():
             opening = read_opening(requests)
             descriptor = read_descriptor(opening.descriptor)
