@@ -58,9 +58,8 @@ soak: setup ## the tests that run for minutes
 docs: setup ## check that the documents agree with the code and their links lead somewhere
 	$(PYTEST) tests/unit/test_docs.py $(ARGS)
 
-demo: setup ## serve the Parquet files in FOLDER to DuckDB (examples/parquet_folder.py)
-	@test -n "$(FOLDER)" || { echo "make demo: name a folder of Parquet files: make demo FOLDER=data" >&2; exit 2; }
-	@exec $(PY) examples/parquet_folder.py $(FOLDER)
+demo: setup ## a short conversation with a server of its own
+	$(PY) examples/conversation.py
 
 lock: setup ## make requirements.lock anew; ARGS="--upgrade" takes newer versions
 	$(PY) tools/lock.py write $(ARGS)

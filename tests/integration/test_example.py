@@ -110,3 +110,18 @@ def test_python_of_the_readme_runs(folder):
         exec(compile(block, "README.md", "exec"), known)  # noqa: S102 - our own words
         known["client"].close()
         assert known["rows"].equals(ORDERS)
+
+
+def test_conversation_of_the_demo_prints_what_it_promises() -> None:
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "examples/conversation.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    answers = dict(re.findall(r"-- (.+)\n(.+)\n", run.stdout))
+    assert answers["UPDATE ... SET price = price * 0.9"] == "2 rows"
+    assert "'price': 189.0" in answers["SELECT *"]
+    assert "'price': 210.0" in answers["SELECT * AT (VERSION => 1)"]
+    assert "(id) = (1) already exists" in answers["INSERT of a key that is there"]

@@ -26,11 +26,10 @@ class Blob(bytes):
 def decode(kind: type[T], body: bytes, what: str) -> T:
     """One msgpack map as a struct; raises BadRequest that begins with `what`."""
     try:
-        value = msgpack.unpackb(
-            body, raw=False, unicode_errors="surrogateescape", strict_map_key=True
-        )
+        value, all_text = _unpack(body)
         message = msgspec.convert(value, kind, dec_hook=_dec_hook)
-        _refuse_broken_text(message)
+        if not all_text:
+            _refuse_broken_text(message)
     except msgspec.ValidationError as error:
         raise BadRequest(f"{what}: {_explain(str(error))}") from error
     except UnicodeEncodeError as error:
@@ -38,6 +37,14 @@ def decode(kind: type[T], body: bytes, what: str) -> T:
     except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException) as error:
         raise BadRequest(f"{what}: the body is not the expected msgpack map") from error
     return message
+
+
+def _unpack(body: bytes) -> tuple[Any, bool]:
+    """The value, and whether every str in it is text."""
+    try:
+        return msgpack.unpackb(body), True
+    except UnicodeDecodeError:
+        return msgpack.unpackb(body, unicode_errors="surrogateescape"), False
 
 
 def encode(value: Any) -> bytes:

@@ -37,6 +37,8 @@ def wire_type(kind: pa.DataType) -> pa.DataType:
     """The client takes an ENUM back as VARCHAR, so a dictionary is sent as its values."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return wire_type(kind.value_type)
+    if not kind.num_fields:
+        return kind
     for is_kind, rebuild in _NESTED:
         if is_kind(kind):
             return rebuild(kind)
