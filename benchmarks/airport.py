@@ -20,6 +20,24 @@ _STANDARD = {
 }
 
 
+def new_table(name: str, schema: pa.Schema) -> dict[str, Any]:
+    """The request of CREATE TABLE."""
+    return {
+        "catalog_name": CATALOG,
+        "schema_name": SCHEMA,
+        "table_name": name,
+        "arrow_schema": schema.serialize().to_pybytes(),
+        "on_conflict": "error",
+        "not_null_constraints": [],
+        "unique_constraints": [],
+        "check_constraints": [],
+        "primary_key_columns": [],
+        "unique_columns": [],
+        "multi_key_primary_keys": [],
+        "extra_constraints": [],
+    }
+
+
 class Session:
     def __init__(self, location: str) -> None:
         self._client = flight.FlightClient(location)
@@ -43,21 +61,7 @@ class Session:
         self.action("drop_schema", {**request, "ignore_not_found": False})
 
     def create_table(self, name: str, schema: pa.Schema) -> "Table":
-        request: dict[str, Any] = {
-            "catalog_name": CATALOG,
-            "schema_name": SCHEMA,
-            "table_name": name,
-            "arrow_schema": schema.serialize().to_pybytes(),
-            "on_conflict": "error",
-            "not_null_constraints": [],
-            "unique_constraints": [],
-            "check_constraints": [],
-            "primary_key_columns": [],
-            "unique_columns": [],
-            "multi_key_primary_keys": [],
-            "extra_constraints": [],
-        }
-        return self._table(self.action("create_table", request))
+        return self._table(self.action("create_table", new_table(name, schema)))
 
     def drop_table(self, name: str) -> None:
         request = {"type": "table", "catalog_name": CATALOG, "schema_name": SCHEMA, "name": name}

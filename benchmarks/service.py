@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from benchmarks import data
-from benchmarks.airport import ROWID_INDEX, Session, Table, comparison
+from benchmarks.airport import ROWID_INDEX, Session, Table, comparison, new_table
 from benchmarks.measure import ROUNDS, WARM_UPS, medians, repeated, touch_memory
 from benchmarks.processes import PeakMemory, Running, started
 from benchmarks.report import Result, table, write
@@ -180,8 +180,10 @@ def ddl(bench: Bench) -> Iterator[Result]:
         session.create_schema("other")
         session.drop_schema("other")
 
+    other = new_table("other", data.SCHEMA)
+
     def tables() -> None:
-        session.create_table("other", data.SCHEMA)
+        session.action("create_table", other)
         session.drop_table("other")
 
     def columns() -> None:

@@ -97,6 +97,7 @@ def test_a_cancelled_call_is_told_from_the_end_by_asking_again() -> None:
     ended: list[str] = []
     done = threading.Event()
     wait = threading.Event()
+    resumed = threading.Event()
 
     def messages() -> Iterator[bytes]:
         yield b"x"
@@ -105,6 +106,7 @@ def test_a_cancelled_call_is_told_from_the_end_by_asking_again() -> None:
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
         ahead = prefetched(requests)
         yield next(ahead)
+        resumed.set()
         try:
             for _ in range(3):  # the first may still look like the end, see confirm_half_close
                 next(ahead, None)
@@ -116,6 +118,7 @@ def test_a_cancelled_call_is_told_from_the_end_by_asking_again() -> None:
     with serving(handler) as call:
         answers = call(messages())
         assert next(answers) == b"x"
+        assert resumed.wait(30)  # gRPC would not go on with the handler of a cancelled call
         answers.cancel()
         assert done.wait(30)
         wait.set()
