@@ -8,8 +8,7 @@ import pyarrow as pa
 from jetbridge.catalog import CanCount, Schema, SchemaInfo, Table, TableInfo, supports
 from jetbridge.service.calls import Served
 from jetbridge.service.functions import function_flights
-from jetbridge.wire.codec import encode
-from jetbridge.wire.contents import Contents, schema_contents
+from jetbridge.wire.contents import Contents, item_metadata, schema_contents
 from jetbridge.wire.flight_pb2 import (
     FlightDescriptor,
     FlightEndpoint,
@@ -45,7 +44,9 @@ class Flights:
             endpoint=[self.endpoint(ticket or default)],
             total_records=table.count_rows() if supports(table, CanCount) else -1,
             total_bytes=-1,
-            app_metadata=app_metadata("table", served, schema, info.name, info.comment),
+            app_metadata=item_metadata(
+                "table", served.spelling, schema, info.name, comment=info.comment or None
+            ),
         )
 
     def endpoint(self, ticket: Ticket) -> FlightEndpoint:
@@ -67,19 +68,3 @@ class Flights:
     ) -> FlightDescriptor:
         name = ObjectName(schema, info.name, "table", fingerprint(columns))
         return self.sealer.descriptor(served.name, name)
-
-
-def app_metadata(kind: str, served: Served, schema: str, name: str, comment: str) -> bytes:
-    return encode(
-        {
-            "type": kind,
-            "catalog": served.spelling,
-            "schema": schema,
-            "name": name,
-            "comment": comment or None,
-            "input_schema": None,
-            "action_name": None,
-            "description": None,
-            "extra_data": None,
-        }
-    )

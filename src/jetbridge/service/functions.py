@@ -19,6 +19,7 @@ from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.calls import Served
 from jetbridge.service.scans import conform, nulls
 from jetbridge.wire.codec import decode, encode
+from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
 from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.functions import CHUNK_CONTINUES, CHUNK_FINISHED, input_schema, read_arguments
@@ -53,18 +54,15 @@ def function_flights(served: Served, schema: Schema, sealer: Sealer) -> Iterator
             ),
             total_records=-1,
             total_bytes=-1,
-            app_metadata=encode(
-                {
-                    "type": kind,
-                    "catalog": served.spelling,
-                    "schema": schema_name,
-                    "name": info.name,
-                    "comment": info.comment or None,
-                    "input_schema": input_schema(info).serialize().to_pybytes(),
-                    "action_name": None,
-                    "description": info.comment,
-                    "extra_data": extra,
-                }
+            app_metadata=item_metadata(
+                kind,
+                served.spelling,
+                schema_name,
+                info.name,
+                comment=info.comment or None,
+                input_schema=input_schema(info).serialize().to_pybytes(),
+                description=info.comment,
+                extra_data=extra,
             ),
         )
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from jetbridge.catalog import AsOf, AtUnit, CanTravel, Table, supports
 from jetbridge.errors import BadRequest, FailedPrecondition, NotSupported
 from jetbridge.service.calls import Call, Served
@@ -19,10 +17,6 @@ class Located:
     name: ObjectName
     table: Table
     transaction: Transaction
-
-    @property
-    def schema(self) -> pa.Schema:
-        return wire_schema(self.table.info())
 
 
 @dataclass(frozen=True)

@@ -67,5 +67,21 @@ def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVers
     )
 
 
+def item_metadata(kind: str, catalog: str, schema: str, name: str, **more: Any) -> bytes:
+    """The app_metadata of a table or function, which tells the client what the flight is."""
+    item = {
+        "type": kind,
+        "catalog": catalog,
+        "schema": schema,
+        "name": name,
+        "comment": None,
+        "input_schema": None,
+        "action_name": None,
+        "description": None,
+        "extra_data": None,
+    }
+    return encode({**item, **more})
+
+
 def version_map(version: CatalogVersion) -> dict[str, Any]:
     return {"catalog_version": version.number, "is_fixed": version.fixed}

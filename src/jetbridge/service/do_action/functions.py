@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from jetbridge.service.calls import Call
 from jetbridge.service.do_action.registry import Services, action
-from jetbridge.service.flights import app_metadata
 from jetbridge.service.functions import bind_table_function
+from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.messages.functions import TableFunctionFlightInfo
 from jetbridge.wire.schemas import read_schema
@@ -28,5 +28,5 @@ def table_function_flight_info(
         flight_descriptor=descriptor,
         total_records=-1,
         total_bytes=-1,
-        app_metadata=app_metadata("table_function", served, name.schema, name.name, ""),
+        app_metadata=item_metadata("table_function", served.spelling, name.schema, name.name),
     ).SerializeToString()
