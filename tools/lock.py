@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 HEADER = "# Made by `make lock` from pyproject.toml; dependencies sha256:"
+# What `make setup` installs besides the core: everything the tests and the defaults use.
+EXTRAS = ("lake",)
 ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|\b[\w-]+\.(?:org|com|net|io)\b")
 
 
@@ -27,6 +29,7 @@ def dependencies_digest() -> str:
     inputs = [
         project["project"]["requires-python"],
         project["project"]["dependencies"],
+        {name: project["project"]["optional-dependencies"][name] for name in EXTRAS},
         project["dependency-groups"],
     ]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
@@ -36,6 +39,7 @@ def write(*options: str) -> int:
     command = [f"{ROOT}/.venv/bin/uv", "pip", "compile", "--quiet", "--universal"]
     command += ["--generate-hashes", "--no-emit-index-url", "--no-header"]
     command += ["--python-version", "3.11", "--group", "dev", "--output-file", LOCK.name]
+    command += [word for extra in EXTRAS for word in ("--extra", extra)]
     compiled = subprocess.run([*command, *options, PYPROJECT.name], cwd=ROOT, check=False)
     if compiled.returncode == 0:
         LOCK.write_text(f"{HEADER}{dependencies_digest()}\n{LOCK.read_text()}")

@@ -8,26 +8,27 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk, Integers, Mask
-from jetbridge.backends.memory.constraints import check_rows, key_table, refuse_duplicates
-from jetbridge.backends.memory.mapping import Mapping, refuse_null, update_mapping
+from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.rows import (
     Hit,
     check_row_ids,
     deleted,
     locate,
     refuse_conflicts,
-    row_id_values,
     taken,
     updated,
     with_chunks,
 )
 from jetbridge.backends.memory.scan import projected
-from jetbridge.backends.memory.staging import Staging
 from jetbridge.backends.memory.state import Store, TableCell, TableState
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.embedded import cast
-from jetbridge.errors import BadRequest, Conflict, LimitExceeded, NotFound
+from jetbridge.errors import BadRequest, Conflict, NotFound
 from jetbridge.names import fold
+from jetbridge.tables.constraints import check_rows
+from jetbridge.tables.mapping import Mapping, refuse_null, update_mapping
+from jetbridge.tables.row_ids import SeenRowIds, last_of_each, row_id_values
+from jetbridge.tables.staging import Staging
 
 
 @contextmanager
@@ -55,37 +56,6 @@ def deleting(
     statement.commit()
 
 
-class _Seen:
-    """Which row ids a statement has had already, so that each counts once."""
-
-    def __init__(self) -> None:
-        self._sorted: Integers = np.empty(0, dtype=np.int64)
-        self._recent: list[Integers] = []
-
-    def new(self, rowids: Integers) -> int:
-        distinct = np.unique(rowids)
-        fresh = distinct
-        for known in (self._sorted, *self._recent):
-            if len(known) and len(fresh):
-                fresh = fresh[~_within(fresh, known)]
-        if len(fresh):
-            self._recent.append(fresh)
-        if len(self._recent) > 16:  # noqa: PLR2004 - few enough to search one by one
-            self._sorted = self.all()
-            self._recent = []
-        return len(fresh)
-
-    def all(self) -> Integers:
-        return np.sort(np.concatenate([self._sorted, *self._recent]))
-
-
-def _within(values: Integers, known: Integers) -> Mask:
-    places = np.searchsorted(known, values)
-    places[places == len(known)] = 0
-    same: Mask = known[places] == values
-    return same
-
-
 class _Update:
     def __init__(
         self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
@@ -93,7 +63,7 @@ class _Update:
         self.store, self.cell, self.state, self.options = store, cell, state, options
         self.staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
         self._mapping: Mapping | None = None
-        self._seen = _Seen()
+        self._seen = SeenRowIds()
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -135,7 +105,7 @@ class _Update:
         mapping = self._mapping
         assert mapping is not None  # noqa: S101 - rows were written
         rows = pa.Table.from_batches(self.staging.batches()).combine_chunks()
-        rowids, values = _last_of_each(rows)
+        rowids, values = last_of_each(rows)
         fields = mapping.targets
         if fields:
             self.store.publish(self.cell, lambda now: self._published(now, rowids, values, fields))
@@ -173,7 +143,7 @@ class _Update:
         """The new values by position in the table as it is now."""
         columns: dict[int, pa.Array] = {}
         for field, array in zip(fields, values, strict=True):
-            position = now.position(field.name)
+            position = now.definition.position(field.name)
             if position is None:
                 raise Conflict(
                     f"column {field.name!r} of {self.cell.name()!r} was removed meanwhile"
@@ -193,16 +163,17 @@ class _Update:
         chunks: dict[tuple[int, int], Chunk | None],
         columns: set[int],
     ) -> None:
-        names = {fold(after.schema.field(position).name) for position in columns}
-        keys = [key for key in after.keys if names & {fold(name) for name in key.columns}]
-        if not keys and not after.checks:
+        definition = after.definition
+        names = {fold(definition.schema.field(position).name) for position in columns}
+        keys = [key for key in definition.keys if names & {fold(name) for name in key.columns}]
+        if not keys and not definition.checks:
             return
         rows = [
             chunk.batch.take(pa.array(hit.places))
             for hit in hits
             if (chunk := chunks[hit.segment, hit.index]) is not None
         ]
-        check_rows(after, self.cell.name(), rows)
+        check_rows(definition, self.cell.name(), rows)
         for key in keys:
             self._judge_key(after, key, rows, hits)
 
@@ -215,7 +186,7 @@ class _Update:
             for number, segment in enumerate(after.segments)
             for index, chunk in enumerate(segment.chunks())
         )
-        refuse_duplicates(self.cell.name(), key, key_table(after, key, rows), others, after)
+        refuse_duplicates(after.definition, self.cell.name(), key, rows, others)
 
 
 def _others(chunk: Chunk, places: Integers | None) -> Mask | None:
@@ -230,24 +201,12 @@ def _cost(chunk: Chunk, columns: dict[int, pa.Array]) -> int:
     return 9 * chunk.rows + int(sum(chunk.batch.column(p).nbytes for p in columns))
 
 
-def _last_of_each(rows: pa.Table) -> tuple[Integers, list[pa.Array]]:
-    """The row ids, ascending and each once, and the values that came last for each."""
-    batch, *more = rows.to_batches()
-    if more:  # strings are addressed by 32 bits
-        raise LimitExceeded("one UPDATE can set at most 2 GiB of text in one column")
-    rowids = batch.column(batch.num_columns - 1).to_numpy()
-    backwards = rowids[::-1]
-    distinct, first = np.unique(backwards, return_index=True)
-    index = pa.array(len(rowids) - 1 - first)
-    return distinct, [column.take(index) for column in batch.columns[:-1]]
-
-
 class _Delete:
     def __init__(
         self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
-        self._seen = _Seen()
+        self._seen = SeenRowIds()
         self._returned = projected(state.schema, [*range(len(state.schema)), -1])
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:

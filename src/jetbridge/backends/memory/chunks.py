@@ -11,11 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.memory.comparable import Bounds, bounds_of
+from jetbridge.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenated
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
-CHUNK_ROWS = 65_536
-# Strings are addressed by 32 bits, and a message should stay far below what gRPC takes.
-_CHUNK_BYTES = 32 * 1024 * 1024
+CHUNK_ROWS = JOINED_ROWS
 
 Integers = npt.NDArray[np.int64]
 Versions = npt.NDArray[np.int32]  # half the memory of the row ids, for two thousand million of them
@@ -123,27 +122,17 @@ class Segment:
             self._chunks = (*joined, *group, *small)
 
 
-def _next_group(small: deque[Chunk], *, any_order: bool = False) -> list[Chunk]:
+def _next_group(small: deque[Chunk]) -> list[Chunk]:
     """Takes the chunks that go into the next joined one off the front."""
     group = [small.popleft()]
     rows, size = group[0].rows, group[0].batch.nbytes
-    while small and (any_order or small[0].first > group[-1].last()):
+    while small and small[0].first > group[-1].last():
         rows += small[0].rows
         size += small[0].batch.nbytes
-        if rows > CHUNK_ROWS or size > _CHUNK_BYTES:
+        if rows > CHUNK_ROWS or size > JOINED_BYTES:
             break
         group.append(small.popleft())
     return group
-
-
-def joined_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The same rows in batches as large as chunks, none of them a slice of something larger."""
-    small = deque(Chunk(batch, 0) for batch in batches)
-    joined: list[pa.RecordBatch] = []
-    while small:
-        group = _next_group(small, any_order=True)
-        joined.append(_concatenated_batch(group))
-    return joined
 
 
 def _cut(chunk: Chunk) -> list[Chunk]:
@@ -161,20 +150,12 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     return Chunk(
-        _concatenated_batch(chunks),
+        concatenated([chunk.batch for chunk in chunks]),
         chunks[0].first,
         _joined_rowids(chunks),
         _concatenated(chunks, "deleted", np.bool_),
         _concatenated(chunks, "changed", np.int32),
     )
-
-
-def _concatenated_batch(chunks: Sequence[Chunk]) -> pa.RecordBatch:
-    schema = chunks[0].batch.schema
-    columns = [
-        pa.concat_arrays([chunk.batch.column(i) for chunk in chunks]) for i in range(len(schema))
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def _joined_rowids(chunks: Sequence[Chunk]) -> Integers | None:

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Integers, Segment
-from jetbridge.backends.memory.constraints import check_rows, key_table, refuse_duplicates
-from jetbridge.backends.memory.mapping import Mapping, insert_mapping
+from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.scan import projected
-from jetbridge.backends.memory.staging import Staging
 from jetbridge.backends.memory.state import Store, TableCell, TableState
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.errors import BadRequest, Conflict, ConstraintViolation, NotFound
+from jetbridge.tables.constraints import check_rows
+from jetbridge.tables.mapping import Mapping, insert_mapping
+from jetbridge.tables.staging import Staging
 
 # With more small segments at the end than this, INSERT puts them together.
 _MOST_SMALL = 64
@@ -79,7 +80,7 @@ class _Insert:
         if not self.staging.rows:
             return
         chunks = list(self._chunks())
-        check_rows(self.state, self.cell.name(), [chunk.batch for chunk in chunks])
+        check_rows(self.state.definition, self.cell.name(), [chunk.batch for chunk in chunks])
         self.store.publish(self.cell, lambda now: self._published(now, chunks))
 
     def _chunks(self) -> Iterator[Chunk]:
@@ -94,13 +95,14 @@ class _Insert:
             first += batch.num_rows
 
     def _published(self, now: TableState, chunks: list[Chunk]) -> TableState:
+        then, definition = self.state.definition, now.definition
         # Columns, defaults and constraints change with the schema object only.
-        if now.schema is not self.state.schema or now.checks != self.state.checks:
+        if definition.schema is not then.schema or definition.checks != then.checks:
             chunks = self._remapped(now, chunks)
-        batches = [chunk.batch for chunk in chunks] if now.keys else []
-        for key in now.keys:
+        batches = [chunk.batch for chunk in chunks] if definition.keys else []
+        for key in definition.keys:
             others = ((c, None if c.deleted is None else ~c.deleted) for c in now.chunks())
-            refuse_duplicates(self.cell.name(), key, key_table(now, key, batches), others, now)
+            refuse_duplicates(definition, self.cell.name(), key, batches, others)
         return replace(
             now,
             segments=_with_tail(now.segments, Segment(chunks)),
@@ -126,7 +128,7 @@ class _Insert:
             raise Conflict(
                 f"table {table!r} was altered while the statement ran: {error}"
             ) from None
-        check_rows(now, table, [chunk.batch for chunk in moved])
+        check_rows(now.definition, table, [chunk.batch for chunk in moved])
         return moved
 
 

@@ -145,7 +145,7 @@ def _among(state: TableState, name: str, items: tuple[Expr, ...]) -> list[Simple
 def _resolved(state: TableState, name: str) -> tuple[int, pa.DataType | None]:
     if fold(name) == ROWID:
         return ROWID_POSITION, pa.int64()
-    position = state.position(name)
+    position = state.definition.position(name)
     if position is None:
         return ROWID_POSITION, None
     return position, state.schema.field(position).type

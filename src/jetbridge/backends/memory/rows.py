@@ -34,13 +34,6 @@ class Hit:
     places: Integers
 
 
-def row_id_values(column: pa.Array, table: str) -> Integers:
-    if column.null_count or not pa.types.is_integer(column.type):
-        raise BadRequest(f"the row ids of {table!r} must be integers without NULL")
-    values: Integers = column.cast(pa.int64()).to_numpy()
-    return values
-
-
 def check_row_ids(rowids: Integers, cell: TableCell) -> None:
     """A row id that was never given to a row is an error of the caller, not a conflict."""
     wrong = (rowids < 0) | (rowids >= cell.next_rowid())

@@ -41,9 +41,9 @@ def split(state: TableState) -> list[str]:
 
 def _position(state: TableState, name: str) -> int:
     """Index of a column; -1 for the row id."""
-    position = -1 if fold(name) == ROWID else state.position(name)
+    position = -1 if fold(name) == ROWID else state.definition.position(name)
     if position is None:
-        raise BadRequest(f"table {state.name!r} has no column {name!r}")
+        raise BadRequest(f"table {state.definition.name!r} has no column {name!r}")
     return position
 
 
@@ -53,7 +53,7 @@ def _chunks(state: TableState, part: str | None) -> list[Chunk]:
         return chunks
     start, _, end = part.partition("-")
     if not (start.isdecimal() and end.isdecimal() and int(start) <= int(end) <= len(chunks)):
-        raise BadRequest(f"table {state.name!r} has no part {part!r}")
+        raise BadRequest(f"table {state.definition.name!r} has no part {part!r}")
     return chunks[int(start) : int(end)]
 
 

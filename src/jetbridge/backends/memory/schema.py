@@ -1,13 +1,12 @@
 """Schemas: live ones, which take CREATE and DROP TABLE, and those of a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from jetbridge.backends.memory.define import new_state
-from jetbridge.backends.memory.state import SchemaCell, Store, TableCell
+from jetbridge.backends.memory.state import SchemaCell, Store, TableCell, TableState
 from jetbridge.backends.memory.table import MemoryTable
 from jetbridge.catalog import CreateTable, OnConflict, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, NotFound
+from jetbridge.tables.definition import new_definition
 
 Versions = Mapping[str, tuple[TableCell, int]]
 
@@ -61,7 +60,7 @@ class MemorySchema:
         there = self._cell.tables.get(fold(request.name))
         if there is not None and request.on_conflict is OnConflict.IGNORE:
             return MemoryTable(self._store, there, there.state)
-        state = replace(new_state(request), time=self._store.options.clock())
+        state = TableState(new_definition(request), time=self._store.options.clock())
         cell = TableCell(schema, state)
         with self._store.lock:
             if self._cell.dropped:

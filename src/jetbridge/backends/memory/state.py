@@ -15,8 +15,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk, Segment
-from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey, fold
+from jetbridge.catalog import SchemaInfo, TableInfo, fold
 from jetbridge.errors import AlreadyExists, Conflict, NotFound
+from jetbridge.tables.definition import Definition
 
 Clock = Callable[[], datetime]
 
@@ -42,27 +43,27 @@ class TableState:
     CREATE to DROP.
     """
 
-    name: str
-    schema: pa.Schema
-    comment: str = ""
-    checks: tuple[str, ...] = ()
-    keys: tuple[UniqueKey, ...] = ()
+    definition: Definition
     segments: tuple[Segment, ...] = ()
     version: int = 0
     time: datetime = field(default_factory=utc_now)
     cost: int = 0
     identity: str = field(default_factory=lambda: uuid4().hex)
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self.definition.schema
+
     def info(self) -> TableInfo:
         return TableInfo(
-            name=self.name,
-            schema=self.schema,
-            comment=self.comment,
+            name=self.definition.name,
+            schema=self.definition.schema,
+            comment=self.definition.comment,
             row_id=pa.int64(),
             version=self.version,
             identity=self.identity,
-            checks=self.checks,
-            keys=self.keys,
+            checks=self.definition.checks,
+            keys=self.definition.keys,
         )
 
     def chunks(self) -> list[Chunk]:
@@ -70,11 +71,6 @@ class TableState:
 
     def count(self) -> int:
         return sum(segment.live for segment in self.segments)
-
-    def position(self, name: str) -> int | None:
-        """Index of a column, by its name in any case."""
-        wanted = fold(name)
-        return next((i for i, n in enumerate(self.schema.names) if fold(n) == wanted), None)
 
 
 class TableCell:
@@ -99,7 +95,7 @@ class TableCell:
         return self._next_rowid
 
     def name(self) -> str:
-        return f"{self.schema_name}.{self.state.name}"
+        return f"{self.schema_name}.{self.state.definition.name}"
 
     def drop(self) -> None:
         """Snapshots of open transactions may hold the cell for long, but not its rows."""
@@ -158,21 +154,21 @@ class Store:
             raise Conflict(f"table {cell.name()!r} was dropped while the statement ran")
         if after is before:
             return before
-        if after.name != before.name:
-            self._move(cell, before, after)
+        if after.definition.name != before.definition.name:
+            self._move(cell, before.definition.name, after.definition.name)
         cell.remember(after, self.options)
         self.version += ddl
         return after
 
-    def _move(self, cell: TableCell, before: TableState, after: TableState) -> None:
+    def _move(self, cell: TableCell, before: str, after: str) -> None:
         schema = self.schemas.get(fold(cell.schema_name))
         if schema is None:
             raise NotFound("schema", cell.schema_name)
         tables = dict(schema.tables)
-        if tables.get(fold(after.name), cell) is not cell:
-            raise AlreadyExists("table", f"{cell.schema_name}.{after.name}")
-        del tables[fold(before.name)]
-        tables[fold(after.name)] = cell
+        if tables.get(fold(after), cell) is not cell:
+            raise AlreadyExists("table", f"{cell.schema_name}.{after}")
+        del tables[fold(before)]
+        tables[fold(after)] = cell
         schema.tables = tables
 
     def state_at(self, cell: TableCell, version: int) -> TableState:

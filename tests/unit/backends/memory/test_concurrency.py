@@ -110,11 +110,12 @@ def test_a_statement_that_keeps_losing_gets_the_lock():
         if len(tries) <= 3:  # someone else is always faster
             with schema.load_table("t").inserting(DMLOptions()) as write:
                 write(pa.record_batch({"id": [9], "n": [9]}))
-        return replace(state, comment="mine", version=state.version + 1)
+        mine = replace(state.definition, comment="mine")
+        return replace(state, definition=mine, version=state.version + 1)
 
     after = store.publish(cell, change)
     assert tries == [1, 2, 3, 4]
-    assert (after.version, after.comment) == (5, "mine")
+    assert (after.version, after.definition.comment) == (5, "mine")
     assert len(_column(schema, "id")) == 7
 
 

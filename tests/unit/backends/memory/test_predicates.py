@@ -9,8 +9,10 @@ from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparabl
 from jetbridge.backends.memory.predicates import simple_parts
 from jetbridge.backends.memory.state import TableState
 from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull
+from jetbridge.tables.definition import Definition
 
-STATE = TableState("t", pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())]))
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())])
+STATE = TableState(Definition("t", SCHEMA))
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,44 @@
 """Rows of a statement that is not published yet: in memory, and above a limit on disk."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.ipc
 
-from jetbridge.backends.memory.chunks import joined_batches
 from jetbridge.errors import LimitExceeded
 
 # Small batches as they came, each with the message it arrived in, are joined above this: below
 # it an INSERT need not pay for the copy, above it the messages would fragment the memory.
 _MOST_RAW_BYTES = 64 * 1024 * 1024
+# Rows and bytes of a joined batch: strings are addressed by 32 bits, and messages stay small.
+JOINED_ROWS = 65_536
+JOINED_BYTES = 32 * 1024 * 1024
+
+
+def joined_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in larger batches, none of them a slice of something larger."""
+    joined: list[pa.RecordBatch] = []
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rows += batch.num_rows
+        size += batch.nbytes
+        if group and (rows > JOINED_ROWS or size > JOINED_BYTES):
+            joined.append(concatenated(group))
+            group, rows, size = [], batch.num_rows, batch.nbytes
+        group.append(batch)
+    if group:
+        joined.append(concatenated(group))
+    return joined
+
+
+def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several with the same types."""
+    schema = batches[0].schema
+    columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 @contextmanager

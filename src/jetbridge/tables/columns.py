@@ -1,4 +1,4 @@
-"""What a table may look like: columns, defaults, checks and keys of CREATE and ALTER TABLE."""
+"""What a column may look like: its name, its type as it is stored, its default."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -6,37 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import embedded
-from jetbridge.backends.memory.state import TableState
-from jetbridge.catalog import ROWID, CreateTable, UniqueKey
+from jetbridge.catalog import ROWID
 from jetbridge.errors import BadRequest
 from jetbridge.names import fold
 
 DEFAULT = b"default"
-
-
-def new_state(request: CreateTable) -> TableState:
-    """Version 1 of a table; raises BadRequest for a column or constraint it cannot take."""
-    if not request.name:
-        raise BadRequest("a table needs a name")
-    schema = checked_schema(stored_field(field) for field in request.schema)
-    keys = tuple(checked_key(schema, key) for key in request.keys)
-    if sum(key.primary for key in keys) > 1:
-        raise BadRequest(f"table {request.name!r} can have one primary key only")
-    for key in keys:
-        schema = with_required_key(schema, key)
-    checks = tuple(checked(text, schema, request.name) for text in request.checks)
-    return TableState(
-        name=request.name,
-        schema=schema,
-        comment=request.comment,
-        checks=checks,
-        keys=keys,
-    )
-
-
-def checked(text: str, schema: pa.Schema, table: str) -> str:
-    """A CHECK as it is kept, in DuckDB's own spelling; raises BadRequest."""
-    return embedded.check_expression(text, schema, table).sql
 
 
 def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
@@ -136,25 +110,3 @@ def with_default(field: pa.Field, text: str) -> pa.Field:
     if text:
         metadata[DEFAULT] = embedded.default_expression(text, field).sql.encode()
     return field.with_metadata(metadata or None)
-
-
-def checked_key(schema: pa.Schema, key: UniqueKey) -> UniqueKey:
-    """The key with the columns as the table spells them."""
-    spelled = {fold(name): name for name in schema.names}
-    kind = "primary key" if key.primary else "unique key"
-    if not key.columns:
-        raise BadRequest(f"a {kind} needs at least one column")
-    for name in key.columns:
-        if fold(name) not in spelled:
-            raise BadRequest(f"the {kind} names the unknown column {name!r}")
-    columns = tuple(dict.fromkeys(spelled[fold(name)] for name in key.columns))
-    if len(columns) != len(key.columns):
-        raise BadRequest(f"the {kind} names a column twice")
-    return UniqueKey(columns, key.primary)
-
-
-def with_required_key(schema: pa.Schema, key: UniqueKey) -> pa.Schema:
-    """A primary key makes its columns NOT NULL."""
-    if not key.primary:
-        return schema
-    return pa.schema([f.with_nullable(False) if f.name in key.columns else f for f in schema])
