@@ -1,6 +1,23 @@
+"""`python -m benchmarks [PART [SUITES]]`; without a part, all of them."""
+
+import importlib
 import sys
 
-from benchmarks.service import main
+# Each in a module of its own, with a `main` that takes the arguments.
+_PARTS = ("service", "lake")
+
+
+def main() -> int:
+    part, *rest = sys.argv[1:] or [""]
+    if part and part not in _PARTS:
+        print(f"usage: python -m benchmarks [{'|'.join(_PARTS)}] [-h] ...", file=sys.stderr)
+        return 2
+    codes = [
+        importlib.import_module(f"benchmarks.{name}").main(rest)
+        for name in ([part] if part else _PARTS)
+    ]
+    return max(codes)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,7 +20,8 @@ def medians(
 ) -> dict[str, float]:
     """Seconds of each; all run in every round, so that a busy moment hits them alike.
 
-    `before` runs ahead of each work and is not counted.
+    `before` runs ahead of each work and is not counted. A work that answers a float has taken its
+    own time, and that counts.
     """
     taken: dict[str, list[float]] = {name: [] for name in works}
     for number in range(WARM_UPS + rounds):
@@ -28,8 +29,9 @@ def medians(
             if before is not None:
                 before()
             start = time.perf_counter()
-            work()
-            seconds = time.perf_counter() - start
+            answer = work()
+            elapsed = time.perf_counter() - start
+            seconds = answer if isinstance(answer, float) else elapsed
             if number >= WARM_UPS:
                 taken[name].append(seconds)
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
@@ -41,6 +43,11 @@ def repeated(work: Work, times: int) -> Work:
             work()
 
     return run
+
+
+def summed(work: Callable[[], float], times: int) -> Work:
+    """As `repeated`, of a work that takes its own time."""
+    return lambda: sum(work() for _ in range(times))
 
 
 def touch_memory() -> None:

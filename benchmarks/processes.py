@@ -12,6 +12,7 @@ import psutil
 
 _LISTENING = "listening on "
 _SAMPLE_SECONDS = 0.01
+_END_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,10 @@ class Running:
 
 
 @contextmanager
-def started(module: str) -> Iterator[Running]:
+def started(module: str, *arguments: str) -> Iterator[Running]:
     """A server in a new process; `module` prints `listening on LOCATION` once it is ready."""
-    process = subprocess.Popen([sys.executable, "-m", module], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", module, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -33,8 +35,10 @@ def started(module: str) -> Iterator[Running]:
             raise RuntimeError(f"{module} ended with {process.wait()} before it was ready")
         yield Running(line.removeprefix(_LISTENING).strip(), process.pid)
     finally:
+        children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
+        psutil.wait_procs(children, _END_SECONDS)  # a JVM ends a moment after its parent
 
 
 class PeakMemory:

@@ -15,28 +15,44 @@ _PACKAGES = ("grpcio", "pyarrow", "numpy", "duckdb", "msgspec", "msgpack", "prot
 
 @dataclass(frozen=True)
 class Result:
-    """`value` is what `target` speaks about; `numbers` are what it was made from."""
+    """`value` is what `target` speaks about; `numbers` are what it was made from.
+
+    A goal is what would be better still; without a target the value is only told.
+    """
 
     name: str
     value: float
     unit: str
-    target: float
+    target: float | None
     at_least: bool
     numbers: dict[str, float]
+    goal: float | None = None
 
     @property
     def passed(self) -> bool:
-        return self.value >= self.target if self.at_least else self.value <= self.target
+        return self.target is None or self._reaches(self.target)
+
+    def _reaches(self, bound: float) -> bool:
+        return self.value >= bound if self.at_least else self.value <= bound
 
     def row(self) -> tuple[str, ...]:
-        bound = "≥" if self.at_least else "≤"
+        sign = "≥" if self.at_least else "≤"
+        bounds = [] if self.target is None else [f"{sign} {self.target:.2f}"]
+        bounds += [] if self.goal is None else [f"goal {self.goal:.2f}"]
         return (
             self.name,
             f"{self.value:.2f} {self.unit}".strip(),
-            f"{bound} {self.target:.2f}",
-            "pass" if self.passed else "MISS",
+            ", ".join(bounds),
+            self._verdict(),
             ", ".join(f"{key} {number:.4g}" for key, number in self.numbers.items()),
         )
+
+    def _verdict(self) -> str:
+        if self.goal is not None and self._reaches(self.goal):
+            return "goal"
+        if self.target is None:
+            return "" if self.goal is None else "missed"
+        return "pass" if self.passed else "MISS"
 
 
 def table(results: Iterable[Result]) -> str:
@@ -46,13 +62,18 @@ def table(results: Iterable[Result]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def write(path: Path, results: Sequence[Result], settings: dict[str, Any]) -> None:
+def write(
+    path: Path,
+    results: Sequence[Result],
+    settings: dict[str, Any],
+    packages: Sequence[str] = (),
+) -> None:
     document = {
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain", "--", "src")),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in (*_PACKAGES, *packages)},
         **settings,
         "results": [{**_rounded(asdict(r)), "passed": r.passed} for r in results],
     }

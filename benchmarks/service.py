@@ -246,12 +246,12 @@ SUITES: dict[str, Callable[[Bench], Iterator[Result]]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks service", description=__doc__)
     parser.add_argument(
         "suites", nargs="*", choices=[*SUITES, "memory", []], help="default: all, and write results"
     )
-    chosen = parser.parse_args().suites
+    chosen = parser.parse_args(arguments).suites
     results: list[Result] = []
     load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
     touch_memory()

@@ -63,6 +63,39 @@ need_venv_module() {
         || fail "$1 has no venv module. Run: sudo apt-get install $package"
 }
 
+# What Spark and its tests need beside Python; all else works without it.
+has_java() {
+    for each in "${JAVA_HOME:-}/bin/java" "$(command -v java)" /usr/lib/jvm/*/bin/java; do
+        if [ -x "$each" ] && "$each" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+has_postgres() {
+    for each in "$(command -v postgres)" /usr/lib/postgresql/*/bin/postgres; do
+        if [ -x "$each" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# need_package CHECK PACKAGE WHY
+need_package() {
+    "$1" && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "setup: installing $2, which $3" >&2
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
+            --no-install-recommends "$2"; } >&2 || true
+    fi
+    "$1" || echo "setup: warning: going on without $2, which $3: apt-get install $2" >&2
+}
+
+need_package has_java openjdk-17-jre-headless "Spark needs (or any Java 17 or 21, in JAVA_HOME)"
+need_package has_postgres postgresql "the tests of PostgreSQL catalogs need"
+
 if ! new_enough .venv/bin/python; then
     python="$(find_python)"
     need_venv_module "$python"

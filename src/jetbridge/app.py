@@ -1,29 +1,110 @@
 """The composition root: the one module that may import everything."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Catalog
-from jetbridge.config import CatalogConfig, Config
+from jetbridge.config import CatalogConfig, Config, LakeConfig
+from jetbridge.errors import BadRequest, FailedPrecondition, Unavailable
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits, Token
+from jetbridge.spark import SparkEngine
+
+if TYPE_CHECKING:
+    from jetbridge.backends.lake import LakeCatalog
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8815
+SPARK_LOG = Path("logs", "spark.log")
+# An orderly end of Spark takes about one; it has nothing left to do by then.
+SPARK_END_SECONDS = 5.0
 
-BACKENDS: Mapping[str, Callable[[CatalogConfig, Limits], Catalog]] = {
-    "memory": lambda _, limits: MemoryCatalog(
-        spill_bytes=limits.spill_bytes, staged_bytes=limits.staged_bytes
-    ),
+
+@dataclass(frozen=True)
+class Shared:
+    """What the catalogs of one server share; there is an engine where there is a lake."""
+
+    limits: Limits
+    engine: SparkEngine | None
+
+
+def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
+    limits = shared.limits
+    return MemoryCatalog(spill_bytes=limits.spill_bytes, staged_bytes=limits.staged_bytes)
+
+
+def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
+    try:
+        # Here, because it takes a second to load, and the extra `lake` brings what it needs.
+        from jetbridge.backends.lake import LakeCatalog  # noqa: PLC0415
+        from jetbridge.backends.lake.store import Options  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package == "jetbridge":
+            raise
+        raise FailedPrecondition(
+            f"catalog {name!r} needs {package}, which is not installed: run "
+            "pip install 'jetbridge[lake]', or name other catalogs in a file for --config"
+        ) from error
+    lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
+    folder = _folder(lake.warehouse)
+    options = Options(
+        str(folder) if folder else lake.warehouse.rstrip("/"),
+        enforce_keys_rows=lake.enforce_keys_rows,
+        staged_bytes=shared.limits.staged_bytes,
+        spill_bytes=shared.limits.spill_bytes,
+    )
+    try:
+        return LakeCatalog(name, options.warehouse, engine, lake.properties, options=options)
+    except (BadRequest, Unavailable) as error:
+        raise type(error)(f"catalog {name!r}: {error}") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        problem = f"the warehouse {options.warehouse} cannot be used: {reason}"
+        raise Unavailable(f"catalog {name!r}: {problem}") from error
+
+
+BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
+    "memory": _memory,
+    "lake": _lake,
 }
 
 
-def build_server(config: Config) -> Server:
-    """The server of a checked configuration, not started yet."""
+@dataclass(frozen=True)
+class App:
+    """A server, and the Spark that its lakes share, if it has any. Neither is started yet."""
+
+    server: Server
+    engine: SparkEngine | None
+
+    def start_spark(self) -> None:
+        """In the background; for after the server listens."""
+        if self.engine:
+            self.engine.start()
+
+    def stop(self, grace: float) -> None:
+        """First the calls, which may need Spark for `grace` seconds yet, then Spark."""
+        self.server.stop(grace)
+        if self.engine:
+            self.engine.stop(SPARK_END_SECONDS)
+
+
+def build_app(config: Config, *, verbose: bool = False) -> App:
+    """Everything of a checked configuration; `verbose` also makes Spark's own log so.
+
+    Raises BadRequest, FailedPrecondition or Unavailable if a lake cannot be opened.
+    """
+    engine = _engine(config, verbose)
+    shared = Shared(config.limits, engine)
     catalogs = {
-        name: BACKENDS[each.type](each, config.limits) for name, each in config.catalogs.items()
+        name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()
     }
-    return Server(
+    server = Server(
         catalogs,
         host=config.server.host,
         port=config.server.port,
@@ -33,6 +114,39 @@ def build_server(config: Config) -> Server:
         transaction_seconds=config.server.transaction_seconds,
         seal_key=config.credentials.seal_key,
     )
+    return App(server, engine)
+
+
+def open_lake(
+    config: Config, name: str, *, verbose: bool = False
+) -> tuple["LakeCatalog", SparkEngine]:
+    """One lake of the configuration, without a server; its Spark is for the caller to stop."""
+    engine = cast(SparkEngine, _engine(config, verbose))
+    return _lake(name, config.catalogs[name], Shared(config.limits, engine)), engine
+
+
+def _engine(config: Config, verbose: bool) -> SparkEngine | None:
+    lakes = [each for each in config.catalogs.values() if isinstance(each, LakeConfig)]
+    if not lakes:
+        return None
+    return SparkEngine(config.spark, log_file=_spark_log(lakes[0]), verbose=verbose)
+
+
+def _spark_log(lake: LakeConfig) -> Path:
+    """With the tables if they are on this machine, so that it is found."""
+    folder = _folder(lake.warehouse)
+    if folder:
+        return folder / ".jetbridge" / SPARK_LOG
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache.absolute() / "jetbridge" / SPARK_LOG
+
+
+def _folder(warehouse: str) -> Path | None:
+    """None if it is not on this machine."""
+    parts = urlsplit(warehouse)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(parts.path if parts.scheme else warehouse).expanduser().absolute()
 
 
 def serve(

@@ -21,6 +21,7 @@ from jetbridge.catalog import (
     DMLOptions,
     Scan,
 )
+from tests.lakes import new_lake
 
 CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas})
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables})
@@ -31,16 +32,25 @@ TABLE_CAPABILITIES = frozenset(
 
 @dataclass(frozen=True)
 class Harness:
-    """`make` gives an empty catalog that takes CREATE SCHEMA and CREATE TABLE."""
+    """`make` gives an empty catalog that takes CREATE SCHEMA and CREATE TABLE.
+
+    `returns_row_ids`: INSERT RETURNING knows the row ids before the rows are published.
+    `refuses`: types, and how clients send them, with a value in the tests that cannot be kept.
+    """
 
     make: Callable[[], Any]
     claims: frozenset[type]
+    returns_row_ids: bool = True
+    refuses: frozenset[tuple[str, str]] = frozenset()
 
 
 # A new backend is one line here.
+ALL = CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
 HARNESSES = {
-    "memory": Harness(
-        MemoryCatalog, CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
+    "memory": Harness(MemoryCatalog, ALL),
+    # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
+    "lake": Harness(
+        new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})
     ),
 }
 

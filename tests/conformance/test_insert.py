@@ -57,18 +57,21 @@ def test_random_defaults_differ_by_row(schema, create):
     assert len(set(read(schema.load_table("t"), ("u",)).column("u").to_pylist())) == 100
 
 
-def test_returning_answers_each_write_with_its_rows_and_row_ids(schema, create):
+def test_returning_answers_each_write_with_its_rows_and_row_ids(harness, schema, create):
     columns = [pa.field("id", pa.int64()), pa.field("q", pa.int8(), metadata={"default": "5"})]
     with create("t", columns).inserting(RETURNING) as write:
         answers = [write(as_batch({"id": ids})).returning_data for ids in ([1, 2], [3])]
-    assert [a.schema.names for a in answers] == [["id", "q", "rowid"]] * 2
+    names = ["id", "q", "rowid"] if harness.returns_row_ids else ["id", "q"]
+    assert [a.schema.names for a in answers] == [names] * 2
     assert [a.num_rows for a in answers] == [2, 1]
-    returned = pa.Table.from_batches(answers).to_pylist()
-    assert returned == read(schema.load_table("t")).to_pylist()
-    assert len({row["rowid"] for row in returned}) == 3
+    returned = pa.Table.from_batches(answers)
+    stored = read(schema.load_table("t"), tuple(names))
+    assert returned.to_pylist() == stored.sort_by("id").to_pylist()
 
 
-def test_row_ids_are_never_reused(schema, create):
+def test_row_ids_are_never_reused(harness, schema, create):
+    if not harness.returns_row_ids:
+        pytest.skip("does not know row ids before it publishes")
     table = create()
     first = insert(table, {"id": [1], "name": ["a"]}, RETURNING).returning_data
     with pytest.raises(ConnectionError), table.inserting(RETURNING) as write:

@@ -239,7 +239,18 @@ def test_large_tables_are_changed_row_by_row_id(schema, create):
     update(table, {"name": [f"u{i}" for i in chosen], "rowid": chosen})
     gone = np.arange(3, count, 11)
     delete(schema.load_table("orders"), gone)
-    found = read(schema.load_table("orders"), ("id", "name", "rowid")).to_pydict()
+    rows_left = read(schema.load_table("orders"), ("id", "name", "rowid"))
+    found = rows_left.sort_by("rowid").to_pydict()
     kept = np.setdiff1d(np.arange(count), gone)
     assert found["id"] == found["rowid"] == kept.tolist()
     assert found["name"] == [f"u{i}" if i % 7 == 0 else f"n{i}" for i in kept]
+
+
+@pytest.mark.parametrize("name", ["filename", "file_row_number"])
+def test_a_column_may_have_any_name(schema, create, name):
+    insert(create("t", [("id", pa.int64()), (name, pa.string())]), {"id": [1, 2], name: ["a", "b"]})
+    table = schema.load_table("t")
+    update(table, {name: ["x"], "rowid": rowids(table, "id", 1)})
+    table = schema.load_table("t")
+    delete(table, rowids(table, "id", 2))
+    assert rows(schema.load_table("t")) == [(1, "x")]

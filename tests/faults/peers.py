@@ -29,6 +29,8 @@ OPTIONS = (
 _END = b""
 # The server and the machine may be busy; a hang is what this tells from slowness.
 PATIENCE = 30.0
+# Spark would start for the default catalogs.
+MEMORY = "\n[catalogs.memory]\ntype = 'memory'\n"
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE, step: float = 0.002) -> Any:
@@ -109,11 +111,11 @@ class RawExchange:
 
 
 class ServerProcess:
-    """`jetbridge serve` as a process of its own."""
+    """`jetbridge serve` as a process of its own; it serves `memory` unless told otherwise."""
 
     def __init__(self, directory: Path, config: str = "", port: int = 0) -> None:
         file = directory / "jetbridge.toml"
-        file.write_text(config)
+        file.write_text(config if "[catalogs" in config else config + MEMORY)
         self.log = directory / "server.log"
         command = [sys.executable, "-m", "jetbridge", "serve"]
         with self.log.open("ab") as log:

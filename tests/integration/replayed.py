@@ -1,7 +1,7 @@
 """The recordings, run against a server of this package and, as SQL, by a local DuckDB."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import SchemaInfo
 from jetbridge.service import Server
 from tests.airport_functions import Databases
@@ -54,9 +53,9 @@ class Played:
 
 
 @contextmanager
-def main_played(exact_names: bool) -> Iterator[Played]:
+def main_played(*, exact_names: bool, make: Callable[[], Any]) -> Iterator[Played]:
     """The first recording, also run by a local DuckDB; leaves a file in the working directory."""
-    catalog = MemoryCatalog()
+    catalog = make()
     catalog.create_schema(SchemaInfo("s"))  # the reference server has it from the start
     with Server({"cat": catalog}, port=0) as server:
         server.start()

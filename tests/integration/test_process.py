@@ -18,6 +18,7 @@ from jetbridge.client import Client, Exchange, connect
 from jetbridge.errors import NotFound, ServerError, Unavailable
 
 COMMAND = str(Path(sys.executable).with_name("jetbridge"))
+MEMORY = ("--config", str(Path(__file__).with_name("memory.toml")))
 SECONDS = 30
 NUMBER = pa.schema([("n", pa.int64())])
 LOG_LINE = re.compile(r"\d{4}-\d\d-\d\dT[\d:.+]+ [A-Z]+ jetbridge[\w.]*: .+")
@@ -75,7 +76,7 @@ def wait_until_refused(location: str) -> None:
 
 
 def test_location_is_the_only_line_on_standard_output_and_the_log_goes_to_standard_error():
-    with serving("--port", "0", "-v") as (process, location):
+    with serving(*MEMORY, "--port", "0", "-v") as (process, location):
         with connect(location, "memory") as client:
             fill(client)
             assert client.read("s", "t").to_pylist() == [{"n": 1}, {"n": 2}]
@@ -92,7 +93,10 @@ def test_location_is_the_only_line_on_standard_output_and_the_log_goes_to_standa
 
 
 def test_running_inserts_are_finished_and_acknowledged_while_new_calls_are_refused():
-    with serving("--port", "0") as (process, location), connect(location, "memory") as client:
+    with (
+        serving(*MEMORY, "--port", "0") as (process, location),
+        connect(location, "memory") as client,
+    ):
         fill(client)
         running = [client.exchange("insert", "s", "t", NUMBER, returning=True) for _ in range(20)]
         for number, statement in enumerate(running):
@@ -108,7 +112,8 @@ def test_running_inserts_are_finished_and_acknowledged_while_new_calls_are_refus
 
 def test_what_runs_longer_than_the_drain_time_is_cut(tmp_path):
     config = tmp_path / "jetbridge.toml"
-    config.write_text("[server]\nport = 0\ndrain_seconds = 0.3\n")
+    text = "[server]\nport = 0\ndrain_seconds = 0.3\n[catalogs.memory]\ntype = 'memory'\n"
+    config.write_text(text)
     with (
         serving("--config", str(config)) as (process, location),
         connect(location, "memory") as client,
@@ -125,7 +130,10 @@ def test_what_runs_longer_than_the_drain_time_is_cut(tmp_path):
 
 
 def test_second_signal_ends_it_at_once():
-    with serving("--port", "0") as (process, location), connect(location, "memory") as client:
+    with (
+        serving(*MEMORY, "--port", "0") as (process, location),
+        connect(location, "memory") as client,
+    ):
         fill(client)
         statement = client.exchange("insert", "s", "t", NUMBER)
         process.send_signal(signal.SIGTERM)
@@ -136,7 +144,10 @@ def test_second_signal_ends_it_at_once():
 
 
 def test_killed_server_starts_again_on_its_port():
-    with serving("--port", "0") as (process, location), connect(location, "memory") as client:
+    with (
+        serving(*MEMORY, "--port", "0") as (process, location),
+        connect(location, "memory") as client,
+    ):
         fill(client)
         statement = client.exchange("insert", "s", "t", NUMBER, returning=True)
         statement.write(rows(3))
@@ -144,7 +155,7 @@ def test_killed_server_starts_again_on_its_port():
         assert process.wait(SECONDS) == -signal.SIGKILL
         with pytest.raises(Unavailable):
             statement.finish()
-        with serving("--port", location.rpartition(":")[2]) as (_, again):
+        with serving(*MEMORY, "--port", location.rpartition(":")[2]) as (_, again):
             assert again == location
             assert listed_again(client) == []
             fill(client)
@@ -167,7 +178,7 @@ def test_port_in_use_is_said_in_one_line_with_exit_one():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run("serve", "--port", str(port))
+        done = run("serve", *MEMORY, "--port", str(port))
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
     assert f"127.0.0.1:{port}" in done.stderr
@@ -218,8 +229,9 @@ def test_doctor_tells_what_is_wrong_with_the_configuration(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--help",), ("serve", "doctor", "ATTACH")),
+        (("--help",), ("serve", "optimize", "doctor", "ATTACH")),
         (("serve", "--help"), ("--config", "--host", "--port", "listening on", "SIGTERM")),
+        (("optimize", "--help"), ("CATALOG.SCHEMA.TABLE", "--older-than", "optimize lake.shop.o")),
     ],
 )
 def test_help_is_printed_on_standard_output(arguments, words):
@@ -228,7 +240,7 @@ def test_help_is_printed_on_standard_output(arguments, words):
     assert [word for word in words if word not in done.stdout] == []
 
 
-@pytest.mark.parametrize("arguments", [(), ("serve", "--port", "many")])
+@pytest.mark.parametrize("arguments", [(), ("serve", "--port", "many"), ("optimize",)])
 def test_wrong_usage_is_exit_two(arguments):
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")

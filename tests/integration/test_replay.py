@@ -13,6 +13,7 @@ import msgpack
 import pyarrow as pa
 import pytest
 
+from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Scan
 from jetbridge.wire import flight_pb2 as pb
 from tests.integration import replay
@@ -35,6 +36,7 @@ from tests.integration.wire_calls import (
     unpack,
     unpack_listing,
 )
+from tests.lakes import ready_lake
 
 
 class Different(NamedTuple):
@@ -76,11 +78,15 @@ WITHOUT_ANSWER = {
 TABLE_NAME = re.compile(r"a\.(sales|lossless)\.(\w+)")
 
 
-@pytest.fixture(scope="module", params=["sealed names", "names as recorded"])
+LAKE = pytest.param("lake", marks=pytest.mark.lake)
+
+
+@pytest.fixture(scope="module", params=["sealed names", "names as recorded", LAKE])
 def played(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("copy"))  # for COPY ... TO 'rec.csv'
-        with main_played(exact_names=request.param == "names as recorded") as run:
+        make = ready_lake if request.param == "lake" else MemoryCatalog
+        with main_played(exact_names=request.param == "names as recorded", make=make) as run:
             yield run
 
 

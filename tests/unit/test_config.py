@@ -4,13 +4,7 @@ import subprocess
 
 import pytest
 
-from jetbridge.config import (
-    Config,
-    ConfigError,
-    ServerConfig,
-    load_config,
-    load_tokens,
-)
+from jetbridge.config import Config, ConfigError, ServerConfig, load_config, load_tokens
 from jetbridge.service.settings import Limits, Token, catalog_name_problem, is_loopback
 
 SECRET = "correct-horse-battery"
@@ -38,10 +32,13 @@ def pair(tmp_path):
     return tmp_path / "cert.pem", tmp_path / "key.pem"
 
 
-def test_without_a_file_there_is_one_memory_catalog_on_loopback():
+def test_without_a_file_there_are_a_lake_and_a_memory_catalog_on_loopback():
     config = load_config()
     assert config == Config()
-    assert {name: each.type for name, each in config.catalogs.items()} == {"memory": "memory"}
+    assert {name: each.type for name, each in config.catalogs.items()} == {
+        "lake": "lake",
+        "memory": "memory",
+    }
     assert is_loopback(config.server.host)
 
 
@@ -56,6 +53,7 @@ def test_every_section_of_the_file_is_read(write):
         [spark]
         "spark.master" = "local[2]"
         "spark.ui.enabled" = false
+        spark.executor.cores = 2
         [catalogs.scratch]
         type = "memory"
         """
@@ -63,7 +61,11 @@ def test_every_section_of_the_file_is_read(write):
     config = load_config(path)
     assert config.server == ServerConfig(port=0, drain_seconds=5.0)
     assert config.limits == Limits(batch_rows=7)
-    assert config.spark == {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+    assert config.spark == {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.executor.cores": "2",
+    }
     assert list(config.catalogs) == ["scratch"]
 
 
@@ -95,12 +97,12 @@ REFUSED = [
     ("[limits]\nscan = 1", "limits.scan", "is not a known key; did you mean 'scans'?"),
     ("[limits]\nconcurrent_calls = 9", "limits.concurrent_calls", "at least exchanges + scans"),
     ("[limits]\nstaged_bytes = 9", "limits.spill_bytes", "must not exceed staged_bytes (9)"),
-    ("[spark]\nspark.master = 'x'", "spark.spark", "put dotted names in quotes"),
+    ("[spark]\nmaster = 'x'", "spark.master", 'they begin with "spark."'),
+    ("[spark]\n'spark.jars' = ['x']", "spark.spark.jars", "must be one value, not a list"),
     ("[catalogs]\nm = 1", "catalogs.m", "= 1: must be a table, [catalogs.m]"),
-    ("[catalogs.m]", "catalogs.m.type", "is missing: must be 'memory'"),
-    ("[catalogs.m]\ntype = 'mem'", "catalogs.m.type", "= 'mem': must be 'memory'"),
-    ("[catalogs.m]\ntype = 3", "catalogs.m.type", "= 3: must be 'memory'"),
-    ("[catalogs.m]\ntype = 'lake'", "catalogs.m.type", "the extra 'jetbridge[lake]'"),
+    ("[catalogs.m]", "catalogs.m.type", "is missing: must be 'lake' or 'memory'"),
+    ("[catalogs.m]\ntype = 'mem'", "catalogs.m.type", "= 'mem': must be 'lake' or 'memory'"),
+    ("[catalogs.m]\ntype = 3", "catalogs.m.type", "= 3: must be 'lake' or 'memory'"),
     ("[catalogs.m]\ntype = 'mssql'", "catalogs.m.type", "the extra 'jetbridge[mssql]'"),
     ("[catalogs.m]\ntype = 'memory'\nx = 1", "catalogs.m.x", "is not a known key; Known: type"),
     ("[catalogs.'é']\ntype = 'memory'", "catalogs.é", "must be printable ASCII"),

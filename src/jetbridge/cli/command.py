@@ -16,42 +16,78 @@ from jetbridge.version import __version__
 ABOUT = "One SQL front door for DuckDB: attach to it over Arrow Flight with the Airport extension."
 EXAMPLES = """\
 examples:
-  jetbridge serve                           serve an in-memory catalog on 127.0.0.1:8815
+  jetbridge serve                           serve a lake in ./jetbridge-data on 127.0.0.1:8815
   jetbridge serve --port 0                  pick a free port and print it
   jetbridge serve --config jetbridge.toml   serve what the file says
+  jetbridge optimize lake.shop.orders       make a table of the lake small and quick again
   jetbridge doctor                          what is installed, what is missing, how to get it
 
 then, in DuckDB:
   INSTALL airport FROM community; LOAD airport;
-  ATTACH 'memory' AS m (TYPE AIRPORT, LOCATION 'grpc://127.0.0.1:8815');
-  CREATE SCHEMA m.s;
-  CREATE TABLE m.s.t AS SELECT 42 AS answer;
+  ATTACH 'lake' AS l (TYPE AIRPORT, LOCATION 'grpc://127.0.0.1:8815');
+  CREATE SCHEMA l.s;
+  CREATE TABLE l.s.t AS SELECT 42 AS answer;
 """
 SERVE_EXAMPLES = """\
-It prints one line, 'listening on grpc://HOST:PORT', when it accepts calls; the log goes to
-standard error. SIGTERM or Ctrl-C: no new calls, running ones finish (server.drain_seconds), exit 0.
+Without a configuration it serves two catalogs: 'lake', Iceberg tables in ./jetbridge-data, and
+'memory', tables that are gone when it stops. It prints one line, 'listening on grpc://HOST:PORT',
+when it accepts calls; the log goes to standard error, that of Spark to
+DIR/.jetbridge/logs/spark.log. Scans are answered at once; Spark starts meanwhile, and writes wait
+for it. SIGTERM or Ctrl-C: no new calls, running ones finish (server.drain_seconds), exit 0.
 
 examples:
   jetbridge serve --port 0
+  jetbridge serve --warehouse /data/lake
   jetbridge serve --config jetbridge.toml --host 0.0.0.0    (the file must name a tokens_file)
 """
-MODULES = {"serve": "jetbridge.cli.serve", "doctor": "jetbridge.cli.doctor"}
+OPTIMIZE_ABOUT = """\
+Rewrites the small files of a table of a lake as few large ones, forgets old versions, and removes
+files that no version needs. Others may read and write the table meanwhile. AT (VERSION => ...)
+reaches no further back than --older-than afterwards.
+"""
+OPTIMIZE_EXAMPLES = """\
+Progress goes to standard error; a table of what was there before and after, to standard output.
+Durations are a number and a unit: 7d, 12h, 30m, 0s. Names that hold a dot or a quote are written
+as in SQL: lake.shop."a.b". Exit code 0: done; 1: it failed; 2: wrong usage.
+
+examples:
+  jetbridge optimize lake.shop.orders
+  jetbridge optimize lake.shop.orders --older-than 12h --warehouse /data/lake
+  jetbridge optimize lake.shop.orders --partition-by "day(ts), bucket(8, id)"
+  jetbridge optimize lake.shop.orders --sort-by "id, ts DESC"
+  jetbridge optimize lake.shop.orders --upgrade        (a table that another engine made)
+"""
+WAREHOUSE = "folder of the lake's tables (default ./jetbridge-data)"
+MODULES = {
+    "serve": "jetbridge.cli.serve",
+    "optimize": "jetbridge.cli.optimize",
+    "doctor": "jetbridge.cli.doctor",
+}
+RAW = argparse.RawDescriptionHelpFormatter
 
 
 def parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
     root = argparse.ArgumentParser(
-        "jetbridge", description=ABOUT, epilog=EXAMPLES, formatter_class=raw
+        "jetbridge", description=ABOUT, epilog=EXAMPLES, formatter_class=RAW
     )
     root.add_argument("--version", action="version", version=f"jetbridge {__version__}")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     add = commands.add_parser(
-        "serve", help="run the server", epilog=SERVE_EXAMPLES, formatter_class=raw
+        "serve", help="run the server", epilog=SERVE_EXAMPLES, formatter_class=RAW
     )
     _common(add)
     add.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     add.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default 8815)")
-    add.add_argument("--warehouse", type=Path, metavar="DIR", help="directory of the lake's tables")
+    add.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
+    add = commands.add_parser(
+        "optimize",
+        help="make a table of a lake small and quick again",
+        description=OPTIMIZE_ABOUT,
+        epilog=OPTIMIZE_EXAMPLES,
+        formatter_class=RAW,
+    )
+    _common(add)
+    _optimize(add)
     add = commands.add_parser("doctor", help="what is installed, what is missing, how to get it")
     _common(add)
     add.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
@@ -61,6 +97,19 @@ def parser() -> argparse.ArgumentParser:
 def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
     command.add_argument("-v", "--verbose", action="store_true", help="log more")
+
+
+def _optimize(command: argparse.ArgumentParser) -> None:
+    command.add_argument("table", metavar="CATALOG.SCHEMA.TABLE", help="the table")
+    command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
+    older = "forget versions older than this; the newest always stays (default 7d)"
+    command.add_argument("--older-than", metavar="TIME", default="7d", help=older)
+    upgrade = "bring a table of Iceberg format 1 or 2 to format 3, which UPDATE and DELETE need"
+    command.add_argument("--upgrade", action="store_true", help=upgrade)
+    partition = "part the files by these, as in Spark's PARTITIONED BY; '' for not at all"
+    command.add_argument("--partition-by", metavar="LIST", help=partition)
+    order = "keep the rows of a file in this order; '' for none"
+    command.add_argument("--sort-by", metavar="LIST", help=order)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,12 +3,11 @@
 import importlib.metadata
 import operator
 import re
-import shutil
 import socket
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +17,7 @@ from jetbridge.version import __version__
 
 if TYPE_CHECKING:
     from jetbridge.config import Config
+    from jetbridge.spark.jars import Jars
 
 State = Literal["ok", "missing", "optional"]
 OLDEST_PYTHON = (3, 11)
@@ -59,27 +59,29 @@ def _line(finding: Finding) -> str:
 def examine(config_file: Path | None) -> Iterator[Finding]:
     yield Finding("jetbridge", "ok", __version__)
     yield _python()
+    config, configuration = _configuration(config_file)
+    used = {str(each.type) for each in config.catalogs.values()} if config else set()
     for requirement in importlib.metadata.requires("jetbridge") or ():
-        yield _package(requirement)
-    yield _java()
+        yield _package(requirement, used)
+    yield from _spark(config.spark if config else {}, "lake" in used)
     yield _temporary_directory()
-    yield from _configuration(config_file)
+    yield configuration
+    if config:
+        yield _port(config)
 
 
-def _configuration(config_file: Path | None) -> Iterator[Finding]:
+def _configuration(config_file: Path | None) -> "tuple[Config | None, Finding]":
     try:
         # Here, because it imports grpc, and to say that grpc is missing is what doctor is for.
         from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
     except ImportError as error:
-        yield Finding("configuration", "missing", f"cannot be checked: {error}", SET_UP)
-        return
+        found = f"cannot be checked: {error}"
+        return None, Finding("configuration", "missing", found, SET_UP)
     try:
         config = load_config(config_file)
     except ConfigError as error:
-        yield Finding("configuration", "missing", "not valid", str(error))
-        return
-    yield Finding("configuration", "ok", str(config_file or "the default one"))
-    yield _port(config)
+        return None, Finding("configuration", "missing", "not valid", str(error))
+    return config, Finding("configuration", "ok", str(config_file or "the default one"))
 
 
 def _python() -> Finding:
@@ -89,20 +91,24 @@ def _python() -> Finding:
     return Finding("python", "ok", version)
 
 
-def _package(requirement: str) -> Finding:
-    """From the metadata of the distribution, so that this list cannot differ from the real one."""
+def _package(requirement: str, used: Collection[str] = ()) -> Finding:
+    """From the metadata of the distribution, so that this list cannot differ from the real one.
+
+    `used` are the types of the catalogs, each of which has an extra of its name.
+    """
     match = REQUIREMENT.match(requirement)
     if match is None:
         return Finding(requirement, "missing", "not understood", SET_UP)
     name, wanted, marker = match[1], match[2].strip(), match[3] or ""
     extra = EXTRA.search(marker)
     remedy = f"pip install 'jetbridge[{extra[1]}]'" if extra else f"needs {wanted}; {SET_UP}"
-    state: State = "optional" if extra else "missing"
+    state: State = "missing"
+    if extra and extra[1] not in used:
+        state, remedy = "optional", f"only catalogs of type {extra[1]} need it: {remedy}"
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        later = "not needed yet; later" if extra else ""
-        return Finding(name, state, "not installed", f"{later} {remedy}".strip())
+        return Finding(name, state, "not installed", remedy)
     if not all(_satisfies(version, each) for each in wanted.split(",") if each):
         return Finding(name, state, f"{version}, not {wanted}", remedy)
     return Finding(name, "ok", version)
@@ -122,12 +128,35 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _java() -> Finding:
-    path = shutil.which("java")
-    if path is None:
-        remedy = "not needed yet; for Spark later: apt-get install openjdk-17-jre-headless"
-        return Finding("java", "optional", "not found", remedy)
-    return Finding("java", "ok", path)
+def _spark(settings: Mapping[str, str], needed: bool) -> Iterator[Finding]:
+    try:
+        # Here for the same reason as the configuration.
+        from jetbridge.errors import Unavailable  # noqa: PLC0415
+        from jetbridge.spark.jars import choose_jars, needed_jars  # noqa: PLC0415
+        from jetbridge.spark.java import ALLOWED, REMEDY, find_java  # noqa: PLC0415
+    except ImportError:
+        return
+    try:
+        java = find_java()
+        yield Finding("java", "ok", f"{java.version} in {java.home}")
+    except Unavailable:
+        state: State = "missing" if needed else "optional"
+        yield Finding("java", state, f"no Java {ALLOWED}", f"only Spark needs it: {REMEDY}")
+    try:
+        yield _jars(choose_jars(settings, needed_jars([])))
+    except Unavailable as error:
+        yield Finding("spark jars", "missing", "not complete", str(error))
+
+
+def _jars(jars: "Jars") -> Finding:
+    found = {
+        "given": "given by spark.jars",
+        "folder": "found in the folder of JETBRIDGE_JARS",
+        "cache": f"cached in {jars.ivy}",
+        "fetch": f"Spark's first start will fetch about 60 MB into {jars.ivy}",
+    }[jars.source]
+    remedy = "without a network, put them into a folder and name it in JETBRIDGE_JARS"
+    return Finding("spark jars", "ok", found, remedy if jars.source == "fetch" else "")
 
 
 def _temporary_directory() -> Finding:

@@ -18,3 +18,9 @@ def say_json(value: Any) -> None:
 def complain(sentence: str) -> None:
     """Why it did not work, as one line on standard error."""
     sys.stderr.write(f"jetbridge: {' '.join(sentence.split())}\n")
+
+
+def note(line: str) -> None:
+    """How far it has come, on standard error."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -7,10 +7,10 @@ import threading
 from argparse import Namespace
 from types import FrameType
 
-from jetbridge.app import build_server
+from jetbridge.app import App, build_app
 from jetbridge.cli.output import complain, say
 from jetbridge.config import Config, ConfigError, load_config
-from jetbridge.errors import Unavailable
+from jetbridge.errors import BadRequest, ServerError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -23,20 +23,36 @@ def run(options: Namespace) -> int:
     given = {name: getattr(options, name) for name in FLAGS}
     try:
         flags = {name: value for name, value in given.items() if value is not None}
-        config = load_config(options.config, flags)
+        config = load_config(options.config, flags, warehouse=options.warehouse)
     except ConfigError as error:
         complain(str(error))
         return USAGE_ERROR
-    if options.warehouse:
-        log.warning("--warehouse %s is not used: no catalog here is a lake", options.warehouse)
-    return serve_until_signal(config)
+    return serve_until_signal(config, verbose=options.verbose)
 
 
-def serve_until_signal(config: Config) -> int:
+def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
     stop = _stop_on_signals()
-    server = build_server(config)
     try:
-        server.start()
+        app = build_app(config, verbose=verbose)
+    except ServerError as error:
+        log.debug("could not start", exc_info=error)
+        complain(str(error))
+        return USAGE_ERROR if isinstance(error, BadRequest) else 1
+    if not _listens(app, config):
+        return 1
+    if not stop.is_set():
+        app.start_spark()
+    stop.wait()
+    log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
+    app.stop(config.server.drain_seconds)
+    logging.shutdown()
+    # Python would wait for the threads of calls that were cut, however long they go on.
+    os._exit(0)
+
+
+def _listens(app: App, config: Config) -> bool:
+    try:
+        app.server.start()
     except Unavailable as error:
         log.debug("could not start", exc_info=error)
         address = f"{config.server.host}:{config.server.port}"
@@ -44,14 +60,9 @@ def serve_until_signal(config: Config) -> int:
             f"cannot listen on {address}: the port is in use, or the address is not one of this "
             "machine; choose another with --port (0: a free one)"
         )
-        return 1
-    say(f"listening on {server.location}")
-    stop.wait()
-    log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
-    server.stop(config.server.drain_seconds)
-    logging.shutdown()
-    # Python would wait for the threads of calls that were cut, however long they go on.
-    os._exit(0)
+        return False
+    say(f"listening on {app.server.location}")
+    return True
 
 
 def _stop_on_signals() -> threading.Event:

@@ -33,10 +33,12 @@ def duckdb_type(field: pa.Field) -> str:
 
 def _named(field: pa.Field) -> str:
     # GEOMETRY is plain binary whose extension name stands in the metadata of the field.
-    metadata = tuple(sorted((field.metadata or {}).items()))
-    extension = tuple(item for item in metadata if item[0].startswith(b"ARROW:"))
+    metadata = field.metadata or {}
+    extension = {key: value for key, value in metadata.items() if key.startswith(b"ARROW:")}
+    schema = pa.schema([pa.field("c", field.type, metadata=extension or None)])
     try:
-        return _described(field.type, extension)
+        # By its bytes: Arrow takes types for equal whose inner fields differ in metadata.
+        return _described(schema.serialize().to_pybytes())
     except (duckdb.Error, pa.ArrowException) as error:
         raise BadRequest(
             f"column {field.name!r}: DuckDB has no type for Arrow {field.type}: {first_line(error)}"
@@ -44,8 +46,8 @@ def _named(field: pa.Field) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _described(kind: pa.DataType, extension: tuple[tuple[bytes, bytes], ...]) -> str:
-    schema = pa.schema([pa.field("c", kind, metadata=dict(extension) or None)])
+def _described(serialized: bytes) -> str:
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     # A reader without batches, because pyarrow cannot make an empty array of every type.
     with session(pa.RecordBatchReader.from_batches(schema, [])) as cursor:
         row = cursor.execute("DESCRIBE jetbridge_data").fetchone()

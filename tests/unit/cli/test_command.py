@@ -19,14 +19,17 @@ def run_main(*arguments: str) -> int:
     ("arguments", "code", "out", "err"),
     [
         (["--version"], 0, f"jetbridge {__version__}\n", ""),
-        (["--help"], 0, "ATTACH 'memory' AS m (TYPE AIRPORT", ""),
+        (["--help"], 0, "ATTACH 'lake' AS l (TYPE AIRPORT", ""),
         (["serve", "--help"], 0, "listening on grpc://HOST:PORT", ""),
+        (["optimize", "--help"], 0, "jetbridge optimize lake.shop.orders --older-than 12h", ""),
         ([], 2, "", "the following arguments are required: COMMAND"),
         (["sevre"], 2, "", "invalid choice: 'sevre'"),
         (["serve", "--port", "x"], 2, "", "invalid int value: 'x'"),
         (["serve", "--port", "70000"], 2, "", "--port = 70000: must be a whole number from 0"),
         (["serve", "--host", "0.0.0.0"], 2, "", "set server.tokens_file"),
         (["serve", "--config", "no-such.toml"], 2, "", "no-such.toml: cannot be read: No such fil"),
+        (["serve", "--warehouse", ""], 2, "", "--warehouse = '': must be the path of a folder"),
+        (["optimize"], 2, "", "the following arguments are required: CATALOG.SCHEMA.TABLE"),
     ],
 )
 def test_command_line_answers_or_says_what_is_wrong(capsys, arguments, code, out, err):

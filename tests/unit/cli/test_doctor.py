@@ -3,7 +3,8 @@ import json
 import pytest
 
 from jetbridge.cli import main
-from jetbridge.cli.doctor import _package, _satisfies
+from jetbridge.cli.doctor import _package, _satisfies, _spark
+from jetbridge.spark import java
 
 
 @pytest.fixture
@@ -53,6 +54,41 @@ def test_package_that_is_missing_or_wrong_comes_with_its_remedy(requirement, sta
     finding = _package(requirement)
     assert finding.state == state
     assert remedy in finding.remedy
+
+
+def test_extra_of_a_catalog_that_is_served_is_missing():
+    finding = _package("no-such-thing-here>=1; extra == 'lake'", {"memory", "lake"})
+    assert (finding.state, finding.remedy) == ("missing", "pip install 'jetbridge[lake]'")
+
+
+@pytest.fixture
+def findings(monkeypatch, tmp_path):
+    """By name, on a machine without Java and without cached jars."""
+    monkeypatch.setattr(java, "FOLDER", tmp_path / "nowhere")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JETBRIDGE_JARS", raising=False)
+    return lambda settings, needed: {each.name: each for each in _spark(settings, needed)}
+
+
+@pytest.mark.parametrize(("needed", "state"), [(False, "optional"), (True, "missing")])
+def test_java_that_is_not_there_is_missing_only_where_spark_is_needed(findings, needed, state):
+    found = findings({}, needed)["java"]
+    assert found.state == state
+    assert "apt-get install openjdk-17-jre-headless" in found.remedy
+
+
+def test_jars_are_fetched_given_or_wrong(findings, tmp_path, monkeypatch):
+    jars = findings({}, False)["spark jars"]
+    assert (jars.state, jars.found.split()[-1]) == ("ok", str(tmp_path / "jetbridge" / "ivy"))
+    (tmp_path / "iceberg-spark-runtime.jar").touch()
+    given = {"spark.jars": str(tmp_path / "iceberg-spark-runtime.jar")}
+    assert findings(given, False)["spark jars"].found == "given by spark.jars"
+    monkeypatch.setenv("JETBRIDGE_JARS", str(tmp_path))
+    wrong = findings({}, False)["spark jars"]
+    assert wrong.state == "missing"
+    assert "lacks iceberg-spark-runtime-4.1_2.13-1.12.0.jar" in wrong.remedy
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+"""Apache Iceberg tables in a warehouse: Spark writes them, the embedded DuckDB reads them."""
+
+from jetbridge.backends.lake.catalog import LakeCatalog
+
+__all__ = ["LakeCatalog"]

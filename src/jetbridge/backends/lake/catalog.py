@@ -1,0 +1,120 @@
+"""The catalog of a lake, and what it looked like at one moment."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jetbridge.backends.lake.connect import Connection, connected
+from jetbridge.backends.lake.pointers import Listing
+from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
+from jetbridge.backends.lake.store import Lake, Options
+from jetbridge.backends.lake.sweeper import Grace, Sweeper, Swept, sweep
+from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.embedded.lake import LakeReader
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.names import fold
+from jetbridge.spark.engine import SparkEngine
+
+
+class LakeCatalog:
+    """Iceberg tables below a warehouse folder.
+
+    `properties` go to Iceberg, in Spark and in PyIceberg alike; without a `uri` the catalog is a
+    SQLite file in the warehouse. The engine is shared by all lakes of a server.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        warehouse: str | Path,
+        engine: SparkEngine,
+        properties: Mapping[str, str] | None = None,
+        *,
+        options: Options | None = None,
+        reader: LakeReader | None = None,
+    ) -> None:
+        """`reader`: one that may read the warehouse, if it is to be shared with other lakes."""
+        connection: Connection = connected(name, str(warehouse), properties or {})
+        self._connection = connection
+        engine.add_catalog(name, connection.spark_properties)
+        self._lake = Lake(
+            connection.catalog,
+            engine,
+            reader or connection.reader,
+            connection.files,
+            options or Options(connection.warehouse),
+        )
+        self._sweeper: Sweeper | None = None
+
+    @property
+    def lake(self) -> Lake:
+        return self._lake
+
+    def list_schemas(self) -> Sequence[LakeSchema]:
+        names = self._lake.pointers.listing().namespaces
+        return [LakeSchema(self._lake, names[key]) for key in sorted(names)]
+
+    def load_schema(self, name: str) -> LakeSchema:
+        found = self._lake.pointers.find_namespace(name)
+        if found is None:
+            raise NotFound("schema", name)
+        return LakeSchema(self._lake, found)
+
+    def version(self) -> CatalogVersion:
+        return CatalogVersion(self._lake.versions.number(self._lake.pointers.listing()))
+
+    def snapshot(self) -> "LakeSnapshot":
+        listing = self._lake.pointers.listing()
+        version = CatalogVersion(self._lake.versions.number(listing))
+        return LakeSnapshot(self._lake, listing, version)
+
+    def create_schema(self, info: SchemaInfo) -> LakeSchema:
+        if not info.name:
+            raise BadRequest("a schema needs a name")
+        if self._lake.pointers.find_namespace(info.name) is not None:
+            raise AlreadyExists("schema", info.name)
+        self._lake.namespaces.create(info.name, namespace_properties(info))
+        return LakeSchema(self._lake, info.name)
+
+    def drop_schema(self, name: str) -> None:
+        schema = self.load_schema(name).info().name
+        listed = self._lake.pointers.listing().tables
+        tables = [key for key in listed if key[0] == fold(schema)]
+        if tables:
+            raise FailedPrecondition(f"schema {schema!r} has {len(tables)} tables; drop them first")
+        self._lake.namespaces.drop(schema)
+
+    def start_sweeper(self, grace: Grace | None = None) -> None:
+        """Clears up after crashes, in the background, for as long as the catalog is open."""
+        if self._sweeper is None:
+            self._sweeper = Sweeper(self._lake, grace)
+            self._lake.on_trouble = self._sweeper.soon
+            self._sweeper.start()
+
+    def sweep(self, grace: Grace | None = None) -> Swept:
+        """Clears up now."""
+        return sweep(self._lake, grace)
+
+    def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.stop()
+        self._lake.presence.close()
+        self._connection.reader.close()
+
+
+class LakeSnapshot:
+    """All tables as of one moment."""
+
+    def __init__(self, lake: Lake, listing: Listing, version: CatalogVersion) -> None:
+        self._lake, self._listing, self._version = lake, listing, version
+
+    def list_schemas(self) -> Sequence[SnapshotSchema]:
+        return [self.load_schema(name) for name in sorted(self._listing.namespaces)]
+
+    def load_schema(self, name: str) -> SnapshotSchema:
+        found = self._listing.namespaces.get(fold(name))
+        if found is None:
+            raise NotFound("schema", name)
+        return SnapshotSchema(self._lake, found, self._listing.tables)
+
+    def version(self) -> CatalogVersion:
+        return self._version

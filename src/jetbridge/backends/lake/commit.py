@@ -1,0 +1,304 @@
+"""Commits through Iceberg's Java API, in the JVM that Spark runs in.
+
+Every change of a table names the metadata file it starts from, and is made only if that is still
+the current one; else `Stale` is raised and the caller looks again. So whatever the caller found
+out about the table still holds when his change is published, whichever engine works beside him.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import JavaMember
+from py4j.protocol import STATIC_PREFIX, Py4JJavaError
+
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.errors import AlreadyExists, Conflict, LimitExceeded, NotFound, Unavailable
+from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.errors import is_java, java_message
+
+Json = dict[str, Any]
+_ICEBERG = "org.apache.iceberg.exceptions."
+
+
+class Stale(Exception):  # noqa: N818 - never leaves the backend
+    """The table has another metadata file than the one the change starts from."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file with rows, not part of the table yet."""
+
+    location: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class DeletionVector:
+    """Deleted positions of one data file: a blob in a Puffin file."""
+
+    location: str
+    data_file: str
+    offset: int
+    length: int
+    rows: int
+    file_size: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one commit does, all of it or nothing.
+
+    `fields` and `properties` redefine the table; `replaces_rows` takes all rows away before the
+    new files come. A change without rows still makes a snapshot, so that every change of a table
+    is a version that AT can name.
+    """
+
+    fields: Sequence[Json] | None = None
+    identifiers: Sequence[int] = ()
+    properties: Mapping[str, str] | None = None
+    files: Sequence[DataFile] = ()
+    added: Sequence[DeletionVector] = ()
+    removed: Sequence[DeletionVector] = ()
+    replaces_rows: bool = False
+
+
+class Commits:
+    def __init__(
+        self, engine: SparkEngine, catalog: str, entered: Callable[[Session], None]
+    ) -> None:
+        """`entered` is told of each session before it is used."""
+        self._engine, self._catalog, self._entered = engine, catalog, entered
+        self._known: tuple[Session, Any] | None = None
+
+    @contextmanager
+    def _java(self, what: str) -> Iterator[tuple[Session, Any]]:
+        with self._engine.session() as session, translating(what):
+            self._entered(session)
+            yield session, self._java_catalog(session)
+
+    def _java_catalog(self, session: Session) -> Any:
+        """Spark hands out the same object as long as its session lives; to ask takes 20 calls."""
+        known = self._known
+        if known is None or known[0] is not session:
+            known = self._known = (session, session.catalog(self._catalog))
+        return known[1]
+
+    def create(
+        self,
+        namespace: str,
+        name: str,
+        schema: Json,
+        properties: Mapping[str, str],
+        *,
+        new: bool,
+        folder: str | None = None,
+    ) -> None:
+        """Makes a table, or with `new` False puts it in the place of the one that is there."""
+        title = f"{namespace}.{name}"
+        with self._java(title) as (session, catalog):
+            fields = static(session, "SchemaParser.fromJson")(json.dumps(schema))
+            builder = catalog.buildTable(identifier(session, namespace, name), fields)
+            builder = builder.withProperties(dict(properties)).withLocation(folder)
+            if new:
+                builder.create()
+            else:
+                builder.createOrReplaceTransaction().commitTransaction()
+
+    def change(self, state: TableState, change: Change) -> None:
+        """Raises Stale if the table is no longer what `state` says."""
+        with self._java(state.title()) as (session, catalog):
+            space, name = state.pointer.namespace, state.pointer.name
+            table = catalog.loadTable(identifier(session, space, name))
+            operations = table.operations()
+            base = operations.current()
+            if base.metadataFileLocation() != state.location:
+                raise Stale
+            transaction = table.newTransaction()
+            if change.fields is not None or change.properties is not None:
+                self._redefine(session, state, transaction, change)
+            if change.added and state.was_partitioned():
+                raise _partitioned(state.title())
+            self._write(session, table, transaction, change)
+            try:
+                operations.commit(base, transaction.currentMetadata())
+            except Py4JJavaError as error:
+                if is_java(error, _ICEBERG + "CommitFailedException"):
+                    _discard(table, transaction)
+                raise
+
+    def _redefine(
+        self, session: Session, state: TableState, transaction: Any, change: Change
+    ) -> None:
+        current = transaction.currentMetadata()
+        after = current
+        if change.fields is not None:
+            schema = {**state.iceberg_schema, "fields": list(change.fields)}
+            schema["identifier-field-ids"] = list(change.identifiers)
+            parse = static(session, "SchemaParser.fromJson")
+            after = after.updateSchema(parse(json.dumps(schema)))
+        if change.properties is not None:
+            after = after.replaceProperties(dict(change.properties))
+        transaction.table().operations().commit(current, after)
+
+    def _write(self, session: Session, table: Any, transaction: Any, change: Change) -> None:
+        files = [_data_file(session, table, transaction, file) for file in change.files]
+        if change.replaces_rows:
+            overwrite = transaction.newOverwrite()
+            overwrite.overwriteByRowFilter(static(session, "expressions.Expressions.alwaysTrue")())
+            for file in files:
+                overwrite.addFile(file)
+            overwrite.commit()
+        elif change.added:
+            delta = transaction.newRowDelta().validateFromSnapshot(
+                table.currentSnapshot().snapshotId()
+            )
+            for file in files:
+                delta.addRows(file)
+            for vector in change.added:
+                delta.addDeletes(_delete_file(session, table, vector))
+            for vector in change.removed:
+                delta.removeDeletes(_delete_file(session, table, vector))
+            delta.commit()
+        else:
+            append = transaction.newAppend()
+            for file in files:
+                append.appendFile(file)
+            append.commit()
+
+    def drop(self, namespace: str, name: str) -> None:
+        """Takes the table out of the catalog; its files stay."""
+        with self._java(f"{namespace}.{name}") as (session, catalog):
+            if not catalog.dropTable(identifier(session, namespace, name), False):
+                raise NotFound("table", f"{namespace}.{name}")
+
+    def rename(self, namespace: str, name: str, new_name: str) -> None:
+        with self._java(f"{namespace}.{new_name}") as (session, catalog):
+            catalog.renameTable(
+                identifier(session, namespace, name), identifier(session, namespace, new_name)
+            )
+
+
+def static(session: Session, name: str) -> Callable[..., Any]:
+    """A static method of Iceberg.
+
+    `session.jvm.org.apache…` would ask Java at every dot whether that is a class, and Java then
+    looks through all its jars.
+    """
+    owner, _, method = name.rpartition(".")
+    client: Any = session.jvm._gateway_client
+    member: Callable[..., Any] = JavaMember(
+        method, None, f"{STATIC_PREFIX}org.apache.iceberg.{owner}", client
+    )
+    return member
+
+
+def identifier(session: Session, namespace: str, name: str) -> Any:
+    if "." not in name:
+        return static(session, "catalog.TableIdentifier.parse")(f"{namespace}.{name}")
+    levels = namespace.split(".")
+    gateway: Any = session.spark.sparkContext._gateway
+    array = gateway.new_array(session.jvm.java.lang.String, len(levels))
+    for index, level in enumerate(levels):
+        array[index] = level
+    space = static(session, "catalog.Namespace.of")(array)
+    return static(session, "catalog.TableIdentifier.of")(space, name)
+
+
+def _data_file(session: Session, table: Any, transaction: Any, file: DataFile) -> Any:
+    source = table.io().newInputFile(file.location)
+    config = static(session, "MetricsConfig.forTable")(transaction.table())
+    metrics = static(session, "parquet.ParquetUtil.fileMetrics")(source, config)
+    builder = static(session, "DataFiles.builder")(_plain_spec(table)).withInputFile(source)
+    return builder.withFormat("PARQUET").withMetrics(metrics).build()
+
+
+def _plain_spec(table: Any) -> Any:
+    """The table may have been partitioned since the rows were written; they still may go in."""
+    current = table.spec()
+    if current.isUnpartitioned():
+        return current
+    for spec in table.specs().values():
+        if spec.isUnpartitioned():
+            return spec
+    raise _partitioned(table.name())
+
+
+def _partitioned(what: str) -> Conflict:
+    """A deletion vector would have to tell in which partition its file is, for one."""
+    return Conflict(f"table {what!r} was partitioned meanwhile; run the statement again")
+
+
+def _discard(table: Any, transaction: Any) -> None:
+    """Removes the manifests of a snapshot that did not become one."""
+    snapshot = transaction.currentMetadata().currentSnapshot()
+    with suppress(Exception):
+        for manifest in snapshot.allManifests(table.io()):
+            if manifest.snapshotId() == snapshot.snapshotId():
+                table.io().deleteFile(manifest.path())
+        table.io().deleteFile(snapshot.manifestListLocation())
+
+
+def _delete_file(session: Session, table: Any, vector: DeletionVector) -> Any:
+    builder = static(session, "FileMetadata.deleteFileBuilder")(table.spec())
+    return (
+        builder.ofPositionDeletes()
+        .withFormat("PUFFIN")
+        .withPath(vector.location)
+        .withFileSizeInBytes(vector.file_size)
+        .withReferencedDataFile(vector.data_file)
+        .withContentOffset(vector.offset)
+        .withContentSizeInBytes(vector.length)
+        .withRecordCount(vector.rows)
+        .build()
+    )
+
+
+@contextmanager
+def translating(what: str) -> Iterator[None]:
+    # Here, because it takes half a second to load: scans are served before Spark is.
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise translated(error, what) from error
+
+
+def translated(error: Exception, what: str) -> Exception:
+    """The Java error as one of ours; what nobody expected as it is."""
+    for name, answer in _BY_CLASS.items():
+        if is_java(error, _ICEBERG + name):
+            return answer(what, java_message(error))
+    message = str(error)
+    for text, answer in _BY_TEXT.items():
+        if text in message:
+            return answer(what, message)
+    return error
+
+
+_UNKNOWN = (
+    "nobody knows whether the change of {!r} was made: the catalog did not answer; "
+    "look at the table before you try again"
+)
+_LOCKED = "the catalog of the lake is locked by another process; {!r} was not changed, try again"
+_FULL = "the disk of the warehouse is full; {!r} was not changed, free some space there"
+
+Answer = Callable[[str, str], Exception]
+_BY_CLASS: dict[str, Answer] = {
+    "CommitFailedException": lambda _what, _why: Stale(),
+    "CommitStateUnknownException": lambda what, _: Unavailable(_UNKNOWN.format(what)),
+    "NoSuchTableException": lambda what, _: NotFound("table", what),
+    "NoSuchNamespaceException": lambda what, _: NotFound("schema", what.split(".", 1)[0]),
+    "AlreadyExistsException": lambda what, _: AlreadyExists("table", what),
+    "ValidationException": lambda what, why: Conflict(
+        f"table {what!r} was changed by someone else: {why}"[:450]
+    ),
+}
+_BY_TEXT: dict[str, Answer] = {
+    "No space left": lambda what, _: LimitExceeded(_FULL.format(what)),
+    "SQLITE_BUSY": lambda what, _: Unavailable(_LOCKED.format(what)),
+    "database is locked": lambda what, _: Unavailable(_LOCKED.format(what)),
+}

@@ -1,0 +1,23 @@
+"""Errors about files of a table that cannot be read: one sentence with the table and the file."""
+
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.errors import Unavailable
+
+_LONGEST_REASON = 330
+_LONGEST_LOCATION = 180
+# How DuckDB says that a file is outside of the folders it may read.
+_FORBIDDEN = "disabled by configuration"
+_HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"
+
+
+def damaged(state: TableState, problem: object, location: str = "") -> Unavailable:
+    """The location is told unless the problem tells it by itself."""
+    reason = str(problem).split("\n", 1)[0].strip().rstrip(".")
+    if location and location.rsplit("/", 1)[-1] not in reason:
+        reason = f"file {_cut(location)}: {reason}"
+    hint = _HINT if _FORBIDDEN in reason else ""
+    return Unavailable(f"table {state.title()!r} cannot be read: {reason[:_LONGEST_REASON]}{hint}")
+
+
+def _cut(location: str) -> str:
+    return location if len(location) <= _LONGEST_LOCATION else "..." + location[-_LONGEST_LOCATION:]

@@ -1,0 +1,170 @@
+"""Tables that DuckDB cannot read: PyIceberg reads them, or Spark.
+
+PyIceberg streams batches into the query, but knows no row ids. Spark writes the rows as Parquet
+into the staging folder of the lake, and they are removed when the query ends.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyiceberg.table import StaticTable
+
+from jetbridge.backends.lake.metadata import Json, TableState
+from jetbridge.backends.lake.store import Lake
+from jetbridge.embedded import duckdb_type
+from jetbridge.errors import Unavailable
+from jetbridge.spark.errors import java_message
+from jetbridge.sql import lake as queries
+from jetbridge.sql import spark as sql
+
+log = logging.getLogger(__name__)
+
+# It warns of every batch whose timestamps it makes shorter, as the table says it must.
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+
+_ROWS = "jetbridge_rows"
+_PYICEBERG_READS = {"PARQUET", "ORC", "PUFFIN"}
+# Spark's metadata columns, and what `iceberg_scan` calls the same.
+_LINEAGE = ((queries.ROW_ID, queries.ROW_ID), (queries.UPDATED, queries.UPDATED))
+_PLACES = (("_file", queries.FILE), ("_pos", queries.POSITION))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a query reads from, whether that has row ids, and the streams it needs."""
+
+    sql: str
+    row_ids: bool
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Columns of the table, None for all of them; `row_ids`: also ids, files and positions."""
+
+    columns: Sequence[str] | None = None
+    row_ids: bool = True
+
+    def of(self, fields: Sequence[Json]) -> list[Json]:
+        """At least one, so that rows can be counted."""
+        wanted = self.columns
+        found = [each for each in fields if wanted is None or each["name"] in wanted]
+        return found or list(fields[:1])
+
+
+@contextmanager
+def elsewhere(
+    lake: Lake, state: TableState, reason: str, formats: frozenset[str], need: Need
+) -> Iterator[Relation]:
+    """The rows of a snapshot with the columns that are needed."""
+    fields = need.of(state.fields)
+    batches = None if need.row_ids else _by_pyiceberg(lake, state, formats, fields)
+    if batches is not None:
+        _say(lake, state, f"read by PyIceberg: {reason}")
+        names = {field["id"]: field["name"] for field in fields}
+        rows = queries.copied(_ROWS, _columns(state, fields, names))
+        yield Relation(rows, row_ids=False, tables={_ROWS: batches})
+        return
+    _say(lake, state, f"read by Spark: {reason}")
+    with _by_spark(lake, state, fields, reason) as relation:
+        yield relation
+
+
+def _say(lake: Lake, state: TableState, reason: str) -> None:
+    """Once for each table."""
+    if (state.identity, reason) not in lake.said:
+        lake.said.add((state.identity, reason))
+        log.info("table %s is %s", state.title(), reason)
+
+
+def _by_pyiceberg(
+    lake: Lake, state: TableState, formats: frozenset[str], fields: Sequence[Json]
+) -> pa.RecordBatchReader | None:
+    """None if it cannot; whether it can shows at the first batch."""
+    if not formats <= _PYICEBERG_READS:
+        return None
+    properties = {str(key): str(value) for key, value in lake.iceberg.properties.items()}
+    try:
+        table = StaticTable.from_metadata(state.location, properties)
+        names = tuple(field["name"] for field in fields)
+        scan = table.scan(snapshot_id=state.past_id, selected_fields=names)
+        reader = scan.to_arrow_batch_reader()
+        first = next(iter(reader), None)
+    except Exception as error:  # whatever it is, Spark is asked next
+        _say(lake, state, f"not read by PyIceberg: {str(error)[:200]}")
+        return None
+    batches = reader if first is None else chain([first], reader)
+    return pa.RecordBatchReader.from_batches(reader.schema, batches)
+
+
+@contextmanager
+def _by_spark(
+    lake: Lake, state: TableState, fields: Sequence[Json], reason: str
+) -> Iterator[Relation]:
+    folder = f"{lake.staging_folder()}/{lake.prefix()}-{uuid4().hex[:12]}"
+    wanted = {field["id"] for field in fields}
+    there = [field for field in _stored_fields(state) if field["id"] in wanted]
+    try:
+        _copy(lake, state, there, folder, reason)
+        files = lake.files.list_folder(folder, ".parquet")
+        names = {field["id"]: _alias(field["id"]) for field in there}
+        columns = _columns(state, fields, names)
+        columns += [(f"j{name}", ours) for name, ours in _metadata_columns(state)]
+        rows = queries.copied(queries.parquet(files), columns)
+        yield Relation(rows, row_ids=state.has_row_ids())
+    finally:
+        lake.files.delete_folder(folder)
+
+
+def _stored_fields(state: TableState) -> list[Json]:
+    """Those of the snapshot: `VERSION AS OF` reads with the schema it was made with."""
+    schemas = {schema["schema-id"]: schema for schema in state.raw.get("schemas", [])}
+    known = schemas.get((state.snapshot or {}).get("schema-id"))
+    return list(known["fields"]) if known else state.fields
+
+
+def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason: str) -> None:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
+
+    columns = [(field["name"], _alias(field["id"])) for field in fields]
+    columns += [(name, f"j{name}") for name, _ in _metadata_columns(state)]
+    table = [lake.name, *state.pointer.namespace.split("."), state.pointer.name]
+    try:
+        with lake.session(state.title()) as session:
+            rows = session.sql(sql.copy(table, state.snapshot_id or 0, columns))
+            rows.write.parquet(folder)
+    except (Py4JJavaError, PySparkException) as error:
+        raise Unavailable(
+            f"table {state.title()!r} cannot be read, neither by DuckDB ({reason}) nor by Spark: "
+            f"{java_message(error)}"[:490]
+        ) from error
+
+
+def _metadata_columns(state: TableState) -> list[tuple[str, str]]:
+    lineage = _LINEAGE if state.has_row_ids() else ()
+    return [*lineage, *(() if state.hides_places() else _PLACES)]
+
+
+def _alias(field_id: int) -> str:
+    return f"c{field_id}"
+
+
+def _columns(
+    state: TableState, fields: Sequence[Json], names: Mapping[int, str]
+) -> list[tuple[str, str]]:
+    """Columns with the names and types that `iceberg_scan` gives them; `names` are those there."""
+    columns = []
+    for found in fields:
+        kind = duckdb_type(state.codec.storage_schema.field(found["name"]))
+        name = names.get(found["id"])
+        default = found.get("initial-default")
+        constant = queries.constant(None if default is None else str(default), kind)
+        columns.append((constant if name is None else queries.as_type(name, kind), found["name"]))
+    return columns

@@ -1,0 +1,66 @@
+"""PRIMARY KEY and UNIQUE: whether new data files hold a key twice, or one the table has.
+
+Both questions are asked of the embedded DuckDB over the files themselves, so the keys of a large
+statement never stand in memory.
+"""
+
+from collections.abc import Sequence
+
+from jetbridge import embedded
+from jetbridge.backends.lake.commit import DataFile
+from jetbridge.backends.lake.elsewhere import Need
+from jetbridge.backends.lake.metadata import ENFORCE_KEYS, TableState
+from jetbridge.backends.lake.reading import reading
+from jetbridge.backends.lake.store import Lake
+from jetbridge.catalog import UniqueKey
+from jetbridge.errors import DuplicateKey
+from jetbridge.names import fold
+from jetbridge.sql import lake as queries
+
+
+def enforced(lake: Lake, state: TableState) -> bool:
+    """Whether keys are checked: as the table says (true, false or a number of rows)."""
+    said = state.properties.get(ENFORCE_KEYS, "").lower()
+    if said in ("true", "false"):
+        return said == "true"
+    limit = int(said) if said.isdecimal() else lake.options.enforce_keys_rows
+    count = state.count()
+    return count is not None and count <= limit
+
+
+def refuse_duplicates(
+    lake: Lake,
+    state: TableState,
+    files: Sequence[DataFile],
+    *,
+    changed: Sequence[str] | None = None,
+) -> None:
+    """Raises DuplicateKey.
+
+    With `changed` the files hold new values of rows of the table, by row id, and only keys over
+    these columns are looked at.
+    """
+    if not files or not state.definition.keys or not enforced(lake, state):
+        return
+    names = None if changed is None else {fold(name) for name in changed}
+    for key in state.definition.keys:
+        if names is None or names & {fold(name) for name in key.columns}:
+            _refuse(lake, state, key, files, is_update=changed is not None)
+
+
+def _refuse(
+    lake: Lake, state: TableState, key: UniqueKey, files: Sequence[DataFile], *, is_update: bool
+) -> None:
+    # As filters see them: a key may be NaN, which no row group's bounds tell of.
+    columns = [state.codec.condition(name) for name in key.columns]
+    new = queries.parquet([file.location for file in files])
+    found = lake.reader.query(queries.repeated_key(new, columns))
+    if not found.num_rows and state.snapshot is not None:
+        with reading(lake, state, Need(key.columns, is_update)) as there:
+            sql = queries.clashing_key(new, there.sql, columns, other_rows_only=is_update)
+            found = lake.reader.query(sql, **there.tables)
+    if found.num_rows:
+        names = ", ".join(key.columns)
+        values = ", ".join(embedded.shown(column[0]) for column in found.columns)
+        title = state.title()
+        raise DuplicateKey(f"Duplicate key in {title}: ({names}) = ({values}) already exists"[:490])

@@ -1,0 +1,251 @@
+"""How a table lies on disk: its partitions and its order, in the words of a DuckDB user.
+
+    day(ts), bucket(8, id), truncate(4, name), region
+    id, ts DESC NULLS LAST
+
+Names match without regard to case, may be quoted with double quotes, and reach into structs with
+dots. Nothing at all takes the partitions, or the order, away.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jetbridge.backends.lake.commit import Stale, identifier
+from jetbridge.backends.lake.metadata import Json, TableState
+from jetbridge.backends.lake.store import Lake
+from jetbridge.backends.lake.terms import (
+    IDENTITY,
+    Ordering,
+    Term,
+    parse_order,
+    parse_partitions,
+)
+from jetbridge.backends.lake.types.iceberg import parts
+from jetbridge.errors import BadRequest, FailedPrecondition, Unavailable
+from jetbridge.names import fold
+from jetbridge.spark.engine import Session
+from jetbridge.spark.errors import is_java, java_message
+
+_TRIES = 5
+# Spark can neither read nor write them, and it is Spark that keeps to a layout.
+_NOT_SPARK = ("time", "timestamp_ns", "timestamptz_ns", "geometry", "geography", "unknown")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A term of this table: the id of its column and what Iceberg calls the transform."""
+
+    source: int
+    transform: str
+    term: Term
+
+
+def bound(state: TableState, term: Term, what: str) -> Bound:
+    """Raises BadRequest for a column that is not there or of a type that does not fit."""
+    field = _find(state, term, what)
+    kind = field["type"]
+    if not isinstance(kind, str):
+        raise BadRequest(f"{what}: {term.shown()!r} is a {kind['type']}, name a column inside it")
+    if not kind.startswith(term.transform.kinds):
+        raise BadRequest(
+            f"{what}: {term.transform.name} does not take {'.'.join(term.path)!r}, which is kept "
+            f"as {kind}"
+        )
+    number = f"[{term.number}]" if term.number else ""
+    return Bound(int(field["id"]), f"{term.transform.name}{number}", term)
+
+
+def _find(state: TableState, term: Term, what: str) -> Json:
+    fields, found = state.fields, None
+    for depth, name in enumerate(term.path):
+        matches = [field for field in fields if fold(field["name"]) == fold(name)]
+        if not matches:
+            missing = ".".join(term.path[: depth + 1])
+            raise BadRequest(f"{what}: table {state.title()!r} has no column {missing!r}")
+        found = matches[0]
+        kind = found["type"]
+        inner = isinstance(kind, dict) and kind["type"] == "struct"
+        fields = kind["fields"] if inner else []
+    return found or {}
+
+
+def lay_out(
+    lake: Lake, state: TableState, partition_by: str | None, sort_by: str | None
+) -> TableState:
+    """Partitions and order for rows to come; None leaves as it is, '' takes away.
+
+    Rows that are there move with the next `jetbridge optimize`.
+    """
+    terms = None if partition_by is None else parse_partitions(partition_by)
+    order = None if sort_by is None else parse_order(sort_by)
+    with lake.writing(state):
+        for _ in range(_TRIES):
+            now = lake.current(state)
+            wanted = _wanted(now, terms, order)
+            try:
+                _apply(lake, now, wanted)
+            except Stale:
+                continue
+            return lake.current(now)
+    raise Unavailable(f"table {state.title()!r} is written by others all the time; try again later")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """None: as it is."""
+
+    partitions: list[Bound] | None
+    order: list[tuple[Bound, Ordering]] | None
+
+
+def _wanted(state: TableState, terms: list[Term] | None, order: list[Ordering] | None) -> _Wanted:
+    if terms or order:
+        _refuse_types(state)
+    partitions = None if terms is None else [bound(state, each, "partition_by") for each in terms]
+    if partitions is not None:
+        _refuse_twice([(each.source, each.transform) for each in partitions], "partition_by", terms)
+        if sorted((e.source, e.transform) for e in partitions) == sorted(_partitions(state)):
+            partitions = None
+    if order is None:
+        return _Wanted(partitions, None)
+    sorting = [(bound(state, each.term, "sort_by"), each) for each in order]
+    _refuse_twice([(b.source, b.transform) for b, _ in sorting], "sort_by", [o.term for o in order])
+    same = [_described(each, how) for each, how in sorting] == _order(state)
+    return _Wanted(partitions, None if same else sorting)
+
+
+def _refuse_twice(keys: Sequence[object], what: str, terms: Sequence[Term] | None) -> None:
+    for index, key in enumerate(keys):
+        if key in keys[:index] and terms:
+            raise BadRequest(f"{what}: {terms[index].shown()!r} is there twice")
+
+
+def _refuse_types(state: TableState) -> None:
+    for field in state.fields:
+        for kind in _leaves(field["type"]):
+            if kind.split("(")[0] in _NOT_SPARK:
+                raise FailedPrecondition(
+                    f"table {state.title()!r} cannot be partitioned or sorted: Spark does not "
+                    f"write type {kind} of column {field['name']!r}"
+                )
+
+
+def _leaves(kind: Any) -> Iterator[str]:
+    if isinstance(kind, str):
+        yield kind
+        return
+    for _, _, inner, _ in parts(kind):
+        yield from _leaves(inner)
+
+
+def _spec(state: TableState) -> list[Json]:
+    specs = {spec["spec-id"]: spec for spec in state.raw.get("partition-specs", [])}
+    fields: list[Json] = specs.get(state.raw.get("default-spec-id"), {"fields": []})["fields"]
+    return [field for field in fields if field["transform"] != "void"]
+
+
+def _partitions(state: TableState) -> list[tuple[int, str]]:
+    return [(int(field["source-id"]), str(field["transform"])) for field in _spec(state)]
+
+
+def _order(state: TableState) -> list[Json]:
+    orders = {order["order-id"]: order for order in state.raw.get("sort-orders", [])}
+    found: list[Json] = orders.get(state.raw.get("default-sort-order-id"), {"fields": []})["fields"]
+    return found
+
+
+def _described(each: Bound, how: Ordering) -> Json:
+    return {
+        "transform": each.transform,
+        "source-id": each.source,
+        "direction": "desc" if how.descending else "asc",
+        "null-order": "nulls-first" if how.nulls_first else "nulls-last",
+    }
+
+
+def _apply(lake: Lake, state: TableState, wanted: _Wanted) -> None:
+    """Both in one commit."""
+    if wanted.partitions is None and wanted.order is None:
+        return
+    space, name = state.pointer.namespace, state.pointer.name
+    with lake.session(state.title()) as session, _refusals(state):
+        table = session.catalog(lake.name).loadTable(identifier(session, space, name))
+        transaction = table.newTransaction()
+        if wanted.partitions is not None:
+            _repartition(session, table, transaction.updateSpec(), state, wanted.partitions)
+        if wanted.order is not None:
+            _reorder(session, table, transaction.replaceSortOrder(), wanted.order)
+        transaction.commitTransaction()
+
+
+@contextmanager
+def _refusals(state: TableState) -> Iterator[None]:
+    """What Iceberg has against a layout, e.g. day and hour of the same column."""
+    try:
+        yield
+    except Exception as error:
+        refused = ("java.lang.IllegalArgumentException", "java.lang.IllegalStateException")
+        invalid = "org.apache.iceberg.exceptions.ValidationException"
+        if any(is_java(error, name) for name in (*refused, invalid)):
+            title, why = state.title(), java_message(error)
+            raise BadRequest(f"table {title!r} cannot be laid out so: {why}"[:450]) from error
+        raise
+
+
+def _repartition(
+    session: Session, table: Any, update: Any, state: TableState, wanted: Sequence[Bound]
+) -> None:
+    keys = {(each.source, each.transform) for each in wanted}
+    there = {(int(f["source-id"]), str(f["transform"])): f["name"] for f in _spec(state)}
+    for key, name in there.items():
+        if key not in keys:
+            update.removeField(name)
+    for each in wanted:
+        if (each.source, each.transform) not in there:
+            update.addField(_java_term(session, table, each))
+    update.commit()
+
+
+def _reorder(
+    session: Session, table: Any, update: Any, order: Sequence[tuple[Bound, Ordering]]
+) -> None:
+    nulls = session.jvm.org.apache.iceberg.NullOrder
+    for each, how in order:
+        add = update.desc if how.descending else update.asc
+        place = nulls.NULLS_FIRST if how.nulls_first else nulls.NULLS_LAST
+        add(_java_term(session, table, each), place)
+    update.commit()
+
+
+def _java_term(session: Session, table: Any, each: Bound) -> Any:
+    name = table.schema().findColumnName(each.source)
+    expressions = session.jvm.org.apache.iceberg.expressions.Expressions
+    transform = each.term.transform
+    if transform is IDENTITY:
+        return expressions.ref(name)
+    arguments = [each.term.number] if transform.takes_number else []
+    return getattr(expressions, transform.name)(name, *arguments)
+
+
+def refuse_lost_columns(state: TableState, fields: Sequence[Json]) -> None:
+    """Raises FailedPrecondition for a column that the layout is made of and that would go."""
+    kept = {number for field in fields for number in _ids(field["id"], field["type"])}
+    names = {field["id"]: field["name"] for field in state.fields}
+    used = {"partitions": _spec(state), "sort order": _order(state)}
+    for what, entries in used.items():
+        for entry in entries:
+            if entry["source-id"] not in kept:
+                column = names.get(entry["source-id"], "a field")
+                raise FailedPrecondition(
+                    f"column {column!r} is part of the {what} of {state.title()!r}: "
+                    "change that first, with the action set_layout"
+                )
+
+
+def _ids(number: int, kind: Any) -> Iterator[int]:
+    yield number
+    if not isinstance(kind, str):
+        for _, inner, inside, _ in parts(kind):
+            yield from _ids(inner, inside)

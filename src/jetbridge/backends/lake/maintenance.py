@@ -1,0 +1,300 @@
+"""`jetbridge optimize`: a table made small and quick again, while others read and write it.
+
+Files are joined and laid out anew with their rows' ids, by Iceberg's procedures on Spark; then
+what nobody needs any more goes: old snapshots, files that no snapshot refers to.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from jetbridge.backends.lake import branches, orphans, servers
+from jetbridge.backends.lake.commit import Stale, identifier
+from jetbridge.backends.lake.layout import lay_out
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.schema import TABLE_PROPERTIES
+from jetbridge.backends.lake.store import Lake
+from jetbridge.errors import Conflict, Unavailable
+from jetbridge.spark.engine import Session
+from jetbridge.sql import spark as sql
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+_TRIES = 4
+_PAUSE = 0.5
+_FORMAT = "format-version"
+_WITH_ROW_IDS = 3
+_VECTORS = "PUFFIN"
+
+
+@dataclass(frozen=True)
+class OptimizeOptions:
+    """`older_than`: snapshots and stray files of that age go; younger ones stay.
+
+    `partition_by` and `sort_by` are as in `layout`: None leaves them as they are.
+    """
+
+    older_than: timedelta = timedelta(days=7)
+    upgrade: bool = False
+    partition_by: str | None = None
+    sort_by: str | None = None
+
+
+def optimize(
+    lake: Lake,
+    schema: str,
+    table: str,
+    options: OptimizeOptions | None = None,
+    progress: Progress = lambda _: None,
+) -> list[tuple[str, str, str]]:
+    """What there was of each kind before and after; `progress` gets a line for each step."""
+    work = _Optimize(lake, lake.load(schema, table), options or OptimizeOptions(), progress)
+    before = work.size()
+    work.upgrade()
+    work.lay_out()
+    work.compact()
+    work.join_manifests()
+    work.expire()
+    removed = work.remove_orphans()
+    after = work.size()
+    rows = [(what, f"{before[what]:,}", f"{after[what]:,}") for what in before]
+    return [*rows, ("orphan files removed", "", f"{removed:,}")]
+
+
+class _Optimize:
+    def __init__(
+        self, lake: Lake, state: TableState, options: OptimizeOptions, progress: Progress
+    ) -> None:
+        self.lake, self.state, self.options, self.progress = lake, state, options, progress
+        self.now = datetime.now(UTC)
+
+    @property
+    def _parts(self) -> list[str]:
+        pointer = self.state.pointer
+        return [*pointer.namespace.split("."), pointer.name]
+
+    def _current(self) -> TableState:
+        self.state = self.lake.current(self.state)
+        return self.state
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[list[str]]:
+        """What is put into the list is told at the end, with the seconds it took."""
+        start, said = time.monotonic(), list[str]()
+        yield said
+        seconds = time.monotonic() - start
+        self.progress(f"{what}: {', '.join(said) or 'nothing to do'} ({seconds:.1f} s)")
+
+    def _retried(self, work: Callable[[], T]) -> T:
+        """Others may commit at the same moment; then it is done again, on what there is then."""
+        for attempt in range(_TRIES):
+            try:
+                return work()
+            except (Stale, Conflict):
+                time.sleep(_PAUSE * 2**attempt)
+        title = self.state.title()
+        raise Unavailable(f"table {title!r} is written by others all the time; try again later")
+
+    def _call(self, procedure: str, **arguments: sql.Argument) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            with self.lake.job(self._current()) as session:
+                text = sql.call(self.lake.name, procedure, self._parts, **arguments)
+                return session.spark.sql(text).collect()[0].asDict()
+
+        return self._retried(work)
+
+    def _table(self, session: Session) -> Any:
+        pointer = self._current().pointer
+        name = identifier(session, pointer.namespace, pointer.name)
+        return session.catalog(self.lake.name).loadTable(name)
+
+    def _contents(self) -> "_Contents":
+        state = self._current()
+        if state.snapshot is None:
+            return _Contents((), 0)
+        table = [self.lake.name, *self._parts]
+        with self.lake.session(state.title()) as session:
+            rows = session.spark.sql(sql.files_by_kind(table)).collect()
+            manifests = session.spark.sql(sql.count_manifests(table)).collect()[0][0]
+        return _Contents([_Kind(*row) for row in rows], manifests)
+
+    def size(self) -> dict[str, int]:
+        state, contents = self._current(), self._contents()
+        rows = state.count()
+        return {
+            "data files": contents.files(),
+            "bytes": contents.bytes(),
+            "rows": contents.rows() if rows is None else rows,
+            "delete files": contents.deletes(),
+            "manifests": contents.manifests,
+            "snapshots": len(state.raw.get("snapshots") or ()),
+        }
+
+    def upgrade(self) -> None:
+        if not self.options.upgrade:
+            return
+        with self._step("upgrade") as said:
+            version = self._current().format_version
+            if version >= _WITH_ROW_IDS:
+                said.append(f"it has format {version} already")
+                return
+            self._retried(self._upgraded)
+            said.append(f"format {version} to {_WITH_ROW_IDS}")
+
+    def _upgraded(self) -> None:
+        wanted = {
+            name: value
+            for name, value in TABLE_PROPERTIES.items()
+            if name == _FORMAT or name.endswith(".mode")
+        }
+        with self.lake.writing(self.state), self.lake.session(self.state.title()) as session:
+            table = self._table(session)
+            transaction = table.newTransaction()
+            update = transaction.updateProperties()
+            for name, value in wanted.items():
+                update.set(name, value)
+            update.commit()
+            if table.currentSnapshot() is not None:
+                # Rows that are there get their ids with the next snapshot.
+                transaction.newFastAppend().commit()
+            transaction.commitTransaction()
+
+    def lay_out(self) -> None:
+        partitions, order = self.options.partition_by, self.options.sort_by
+        if partitions is None and order is None:
+            return
+        with self._step("layout") as said:
+            before = self._current().location
+            self.state = lay_out(self.lake, self.state, partitions, order)
+            if self.state.location != before:
+                said.append("changed for all rows")
+
+    def compact(self) -> None:
+        """Joins small files, and writes those anew that have deleted rows or another layout."""
+        if self._current().snapshot is None:
+            return
+        with self._step("compaction") as said:
+            rewritten = failed = 0
+            for attempt in range(_TRIES):
+                answer = self._call("rewrite_data_files", **self._compaction())
+                rewritten += answer["rewritten_data_files_count"]
+                failed = answer["failed_data_files_count"]
+                if not failed:
+                    break
+                time.sleep(_PAUSE * 2**attempt)  # others have changed these rows meanwhile
+            if rewritten:
+                said.append(f"{rewritten:,} data files written anew")
+            if failed:
+                said.append(f"{failed:,} that others changed meanwhile stay as they are")
+            if self._contents().old_deletes():
+                self._call("rewrite_position_delete_files")
+                said.append("delete files joined")
+
+    def _compaction(self) -> Mapping[str, sql.Argument]:
+        state, contents = self._current(), self._contents()
+        options = {
+            "min-input-files": "2",
+            "delete-file-threshold": "1",
+            "partial-progress.enabled": "true",
+            "rewrite-all": str(contents.has_another_layout(state)).lower(),
+        }
+        if contents.old_deletes():
+            options["remove-dangling-deletes"] = "true"
+        sorts = bool(state.raw.get("default-sort-order-id"))
+        return {"strategy": "sort" if sorts else "binpack", "options": options}
+
+    def join_manifests(self) -> None:
+        state = self._current()
+        if state.snapshot is None or self._contents().manifests <= 1:
+            return
+        with self._step("manifests") as said:
+            answer = self._call("rewrite_manifests", use_caching=False)
+            if answer["rewritten_manifests_count"]:
+                old, new = answer["rewritten_manifests_count"], answer["added_manifests_count"]
+                said.append(f"{old:,} became {new:,}")
+
+    def expire(self) -> None:
+        with self._step("snapshots") as said:
+            left = self._forgotten_branches()
+            if left:
+                branches.remove(self.lake, self.state, left)
+                said.append(f"{len(left):,} branches of jobs that died removed")
+            before = len(self._current().raw.get("snapshots") or ())
+            if not before:
+                return
+            moment = self.now - self.options.older_than
+            self._call("expire_snapshots", older_than=moment, retain_last=1)
+            gone = before - len(self._current().raw.get("snapshots") or ())
+            if gone > 0:
+                said.append(f"{gone:,} expired")
+
+    def _forgotten_branches(self) -> list[str]:
+        """Those of servers that are dead; where that cannot be known, old ones."""
+        state, folder = self._current(), self.lake.presence.folder
+        found = [name for name in state.raw.get("refs") or {} if name.startswith(branches.ANY)]
+        if folder is not None:
+            live = {*servers.live_servers(folder), self.lake.options.server}
+            return [name for name in found if branches.server_of(name) not in live]
+        moments = {s["snapshot-id"]: s["timestamp-ms"] for s in state.raw.get("snapshots") or ()}
+        limit = (self.now - self.options.older_than).timestamp() * 1000
+        heads = {name: state.raw["refs"][name]["snapshot-id"] for name in found}
+        return [name for name, head in heads.items() if moments.get(head, limit) < limit]
+
+    def remove_orphans(self) -> int:
+        with self._step("orphan files") as said:
+            limit = self.now - self.options.older_than
+
+            def work() -> Sequence[str]:
+                with self.lake.session(self.state.title()) as session:
+                    return orphans.found(session, self._table(session), limit)
+
+            gone = orphans.removable(self.lake, self._current(), self._retried(work))
+            orphans.remove(self.lake, gone)
+            if gone:
+                said.append(f"{len(gone):,} removed")
+            return len(gone)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Files of one kind: 0 holds rows, 1 deleted positions, 2 deleted values."""
+
+    content: int
+    file_format: str
+    spec: int
+    order: int
+    files: int
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Contents:
+    kinds: Sequence[_Kind]
+    manifests: int
+
+    def files(self) -> int:
+        return sum(kind.files for kind in self.kinds if not kind.content)
+
+    def deletes(self) -> int:
+        return sum(kind.files for kind in self.kinds if kind.content)
+
+    def bytes(self) -> int:
+        return sum(kind.bytes for kind in self.kinds)
+
+    def rows(self) -> int:
+        return sum(kind.rows for kind in self.kinds if not kind.content)
+
+    def old_deletes(self) -> bool:
+        """Whether there are delete files of format 2."""
+        return any(kind.content and kind.file_format != _VECTORS for kind in self.kinds)
+
+    def has_another_layout(self, state: TableState) -> bool:
+        """Whether files were written before the partitions or the order were what they are."""
+        spec, order = state.raw.get("default-spec-id"), state.raw.get("default-sort-order-id")
+        data = [kind for kind in self.kinds if not kind.content]
+        return any(kind.spec != spec or (order and kind.order != order) for kind in data)

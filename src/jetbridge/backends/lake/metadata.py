@@ -1,0 +1,332 @@
+"""A table as one metadata file tells it: columns, constraints, snapshots.
+
+Metadata files never change, so what was read once is kept. What Iceberg has no place for stands
+in the table property `jetbridge.table`, as JSON by field id: the exact types (`types.note`),
+defaults, checks and keys.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.backends.lake import types
+from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
+from jetbridge.errors import NotFound, Unavailable
+from jetbridge.names import fold
+from jetbridge.tables.columns import DEFAULT
+from jetbridge.tables.definition import Definition
+from jetbridge.tables.travel import moment, not_kept, version_number
+
+PROPERTY = "jetbridge.table"
+CREATED = "jetbridge.created-ms"
+ENFORCE_KEYS = "jetbridge.enforce-keys"
+COMMENT = "comment"
+# Names of `iceberg_scan`'s own columns that a column of the table would hide.
+PLACES = ("filename", "file_row_number")
+_WITH_ROW_IDS = 3
+_GZIP = b"\x1f\x8b"
+_NEEDED = ("format-version", "location", "last-column-id")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class TableState:
+    """A table at one snapshot of one metadata file; `snapshot` None is the empty table."""
+
+    pointer: Pointer
+    raw: Json
+    snapshot: Json | None
+    schema_id: int
+
+    def title(self) -> str:
+        return f"{self.pointer.namespace}.{self.pointer.name}"
+
+    @property
+    def location(self) -> str:
+        """Of the metadata file."""
+        return self.pointer.location
+
+    @property
+    def folder(self) -> str:
+        """Where the table keeps its files."""
+        return str(self.raw["location"]).rstrip("/")
+
+    @property
+    def identity(self) -> str:
+        # A table of format 1 need not have one.
+        return str(self.raw.get("table-uuid") or self.folder)
+
+    @property
+    def format_version(self) -> int:
+        return int(self.raw["format-version"])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.raw.get("properties") or {})
+
+    @property
+    def snapshot_id(self) -> int | None:
+        return None if self.snapshot is None else int(self.snapshot["snapshot-id"])
+
+    @property
+    def past_id(self) -> int | None:
+        """The snapshot to ask for; None if the metadata file by itself means this one.
+
+        DDL of Spark makes no snapshot: the newest one then has an older schema than the table.
+        """
+        is_current = self.snapshot_id == self.raw.get("current-snapshot-id")
+        if is_current and self.schema_id == self.raw.get("current-schema-id", self.schema_id):
+            return None
+        return self.snapshot_id
+
+    @property
+    def version(self) -> int:
+        if self.snapshot is not None:
+            return int(self.snapshot.get("sequence-number", 0))
+        return 0
+
+    @property
+    def next_row_id(self) -> int:
+        return int(self.raw.get("next-row-id") or 0)
+
+    def has_row_ids(self) -> bool:
+        return self.format_version >= _WITH_ROW_IDS
+
+    def hides_places(self) -> bool:
+        """Whether a column has the name by which `iceberg_scan` tells files or positions."""
+        return any(fold(field["name"]) in PLACES for field in self.fields)
+
+    def is_plain(self) -> bool:
+        """Neither partitioned nor sorted: a file may hold any rows in any order."""
+        specs = {spec["spec-id"]: spec for spec in self.raw.get("partition-specs", [])}
+        spec = specs.get(self.raw.get("default-spec-id"), {"fields": []})
+        return not spec["fields"] and not self.raw.get("default-sort-order-id")
+
+    def was_partitioned(self) -> bool:
+        """Whether there may be files that belong to a partition."""
+        return any(spec["fields"] for spec in self.raw.get("partition-specs", []))
+
+    @cached_property
+    def extras(self) -> Json:
+        try:
+            found: Json = json.loads(self.properties.get(PROPERTY, "{}"))
+        except ValueError:
+            return {}
+        return found
+
+    @cached_property
+    def iceberg_schema(self) -> Json:
+        schemas = {schema["schema-id"]: schema for schema in self.raw.get("schemas", [])}
+        found: Json = schemas.get(self.schema_id) or self.raw["schema"]
+        return found
+
+    @property
+    def fields(self) -> list[Json]:
+        return list(self.iceberg_schema["fields"])
+
+    @cached_property
+    def definition(self) -> Definition:
+        schema = pa.schema([self._column(field) for field in self.fields])
+        return Definition(
+            name=self.pointer.name,
+            schema=schema,
+            comment=self.properties.get(COMMENT, ""),
+            checks=tuple(self.extras.get("checks", ())),
+            keys=self._keys(),
+        )
+
+    def _column(self, field: Json) -> pa.Field:
+        identifier = str(field["id"])
+        doc = field.get("doc")
+        column = types.arrow_field(
+            field["name"],
+            field["type"],
+            required=bool(field["required"]),
+            doc=doc,
+            notes=self.extras.get("notes", {}).get(identifier, ()),
+        )
+        default = self.extras.get("defaults", {}).get(identifier)
+        if default:
+            column = column.with_metadata({**(column.metadata or {}), DEFAULT: default.encode()})
+        return column
+
+    def _keys(self) -> tuple[UniqueKey, ...]:
+        names = {field["id"]: field["name"] for field in self.fields}
+        keys = [
+            UniqueKey(tuple(names[i] for i in key["columns"]), bool(key["primary"]))
+            for key in self.extras.get("keys", ())
+            if all(i in names for i in key["columns"])
+        ]
+        identifiers = self.iceberg_schema.get("identifier-field-ids") or ()
+        if not any(key.primary for key in keys) and identifiers:
+            top = [names[i] for i in identifiers if i in names]
+            if len(top) == len(identifiers):
+                keys.insert(0, UniqueKey(tuple(top), primary=True))
+        return tuple(keys)
+
+    @cached_property
+    def codec(self) -> types.Codec:
+        return types.Codec(self.definition.schema, self.fields)
+
+    def info(self) -> TableInfo:
+        return TableInfo(
+            name=self.definition.name,
+            schema=self.definition.schema,
+            comment=self.definition.comment or self._about_keys(),
+            row_id=pa.int64() if self.has_row_ids() else None,
+            version=self.version,
+            identity=self.identity,
+            checks=self.definition.checks,
+            keys=self.definition.keys,
+        )
+
+    def _about_keys(self) -> str:
+        """What a table without a comment says of its keys, so that CREATE TABLE answers it."""
+        said = self.properties.get(ENFORCE_KEYS, "")
+        if not self.definition.keys or not said:
+            return ""
+        if said.isdecimal():
+            return f"keys are checked up to {int(said):,} rows"
+        return "keys are checked" if said == "true" else "keys are not checked"
+
+    def count(self) -> int | None:
+        """The number of rows, if the summary of the snapshot tells it."""
+        if self.snapshot is None:
+            return 0
+        summary: Mapping[str, str] = self.snapshot.get("summary") or {}
+        if "total-records" not in summary or int(summary.get("total-equality-deletes", 0)):
+            return None
+        return int(summary["total-records"]) - int(summary.get("total-position-deletes", 0))
+
+    def ddl_mark(self) -> tuple[object, ...]:
+        """What DDL changes, and nothing else does."""
+        return (
+            self.pointer.namespace,
+            self.pointer.name,
+            self.identity,
+            self.has_row_ids(),
+            self.raw.get("current-schema-id"),
+            self.properties.get(PROPERTY),
+            self.properties.get(COMMENT),
+        )
+
+    def history(self) -> list[Json]:
+        """The snapshots that led here and are kept, the oldest first."""
+        known = {s["snapshot-id"]: s for s in self.raw.get("snapshots", [])}
+        found: list[Json] = []
+        current = known.get(self.raw.get("current-snapshot-id"))
+        while current is not None:
+            found.append(current)
+            current = known.get(current.get("parent-snapshot-id"))
+        return found[::-1]
+
+    def at_snapshot(self, snapshot: Json | None) -> "TableState":
+        if snapshot is None:
+            schemas = [schema["schema-id"] for schema in self.raw.get("schemas", ())]
+            first = min(schemas, default=self.schema_id)
+            return replace(self, snapshot=None, schema_id=first)
+        return replace(self, snapshot=snapshot, schema_id=snapshot.get("schema-id", self.schema_id))
+
+    def at(self, point: AsOf) -> "TableState":
+        """The table as it was; raises NotFound that says what is kept."""
+        history = self.history()
+        begins = not history or history[0].get("parent-snapshot-id") is None
+        if point.unit == AtUnit.VERSION:
+            found = self._by_number(history, version_number(point.value), begins)
+        else:
+            found = self._by_time(history, moment(point.value) // 1000, begins)
+        if found is not None:
+            return found
+        raise self._not_kept(point, history, begins)
+
+    def _by_number(self, history: Sequence[Json], number: int, begins: bool) -> "TableState | None":
+        if number == self.version:
+            return self
+        if number == 0 and begins:
+            return self.at_snapshot(None)
+        for snapshot in history:
+            if snapshot.get("sequence-number") == number:
+                return self.at_snapshot(snapshot)
+        for snapshot in self.raw.get("snapshots", []):
+            if snapshot["snapshot-id"] == number:
+                return self.at_snapshot(snapshot)
+        return None
+
+    def _by_time(
+        self, history: Sequence[Json], millisecond: int, begins: bool
+    ) -> "TableState | None":
+        for snapshot in reversed(history):
+            if snapshot["timestamp-ms"] <= millisecond:
+                return self.at_snapshot(snapshot)
+        created = self.properties.get(CREATED, "")
+        if begins and created.isdecimal() and int(created) <= millisecond:
+            return self.at_snapshot(None)
+        return None
+
+    def _not_kept(self, point: AsOf, history: Sequence[Json], begins: bool) -> NotFound:
+        oldest = 0 if begins else history[0].get("sequence-number", 0)
+        since = int(self.properties.get(CREATED) or 0)
+        if history and (not begins or not since):
+            since = history[0]["timestamp-ms"]
+        when = datetime.fromtimestamp(since / 1000, UTC)
+        kept = f"kept are versions {oldest} to {self.version}, from {when:%F %T.%f} UTC on"
+        return not_kept(self.title(), point, kept)
+
+
+def parsed(pointer: Pointer, data: bytes) -> TableState:
+    """The table as its metadata file says it is now; raises Unavailable if that is damaged."""
+    raw = _read(pointer, data)
+    snapshots = {s["snapshot-id"]: s for s in raw.get("snapshots") or []}
+    current = snapshots.get(raw.get("current-snapshot-id"))
+    return TableState(pointer, raw, current, raw.get("current-schema-id", 0))
+
+
+def _read(pointer: Pointer, data: bytes) -> Json:
+    try:
+        # Other engines may compress it.
+        raw: Json = json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data)
+        if all(key in raw for key in _NEEDED):
+            return raw
+        problem = "it is no metadata of a table"
+    except (ValueError, TypeError, OSError, EOFError, zlib.error) as error:
+        problem = str(error)[:100]
+    title = f"{pointer.namespace}.{pointer.name}"
+    raise Unavailable(
+        f"table {title!r} cannot be read: its metadata file {pointer.location} is damaged: "
+        f"{problem}"[:450]
+    )
+
+
+def with_extras(definition: Definition, fields: Sequence[Json], before: Json) -> str:
+    """The value of `jetbridge.table` for a definition whose columns are these fields.
+
+    Notes of columns that are gone stay: the past still needs them.
+    """
+    ids = {field["name"]: field["id"] for field in fields}
+    notes = {key: list(value) for key, value in before.get("notes", {}).items()}
+    defaults: dict[str, str] = {}
+    for column, field in zip(definition.schema, fields, strict=True):
+        key = str(field["id"])
+        note = types.note(column, field["type"])
+        storage = types.signature(field["type"])
+        others = [old for old in notes.pop(key, ()) if old.get("storage") != storage]
+        if note is not None or others:
+            notes[key] = [*([] if note is None else [note]), *others]
+        default = (column.metadata or {}).get(DEFAULT)
+        if default:
+            defaults[key] = default.decode()
+    keys = [
+        {"columns": [ids[name] for name in key.columns], "primary": key.primary}
+        for key in definition.keys
+    ]
+    extras = {"notes": notes, "defaults": defaults, "checks": definition.checks, "keys": keys}
+    return json.dumps({name: value for name, value in extras.items() if value})

@@ -1,0 +1,186 @@
+"""Which tables there are, and which metadata file each has now: asked of the Iceberg catalog.
+
+A catalog in a database answers for all tables with one query, so that is one moment of the whole
+lake. Any other catalog is asked table by table.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyiceberg.catalog import Catalog as IcebergCatalog
+from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
+from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
+from jetbridge.names import fold
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A table and its current metadata file; a nested namespace is `a.b`."""
+
+    namespace: str
+    name: str
+    location: str
+
+    def key(self) -> Key:
+        return fold(self.namespace), fold(self.name)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One moment of the lake: namespaces by their folded names, tables by theirs."""
+
+    namespaces: Mapping[str, str]
+    tables: Mapping[Key, Pointer]
+
+
+class Pointers(Protocol):
+    def listing(self) -> Listing: ...
+
+    def find(self, namespace: str, name: str) -> Pointer | None: ...
+
+    def find_namespace(self, name: str) -> str | None: ...
+
+
+class SqlPointers:
+    """Those of a catalog in a database (SQLite, PostgreSQL), in one transaction."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        self._catalog = catalog
+        self._tables = select(
+            IcebergTables.table_namespace,
+            IcebergTables.table_name,
+            IcebergTables.metadata_location,
+        ).where(IcebergTables.catalog_name == catalog.name)
+        self._table = self._tables.where(
+            IcebergTables.table_namespace == bindparam("namespace"),
+            IcebergTables.table_name == bindparam("name"),
+        )
+        self._namespaces = (
+            select(IcebergNamespaceProperties.namespace)
+            .where(IcebergNamespaceProperties.catalog_name == catalog.name)
+            .distinct()
+        )
+        self._namespace = self._namespaces.where(
+            IcebergNamespaceProperties.namespace == bindparam("namespace")
+        )
+
+    def listing(self) -> Listing:
+        with self._connection() as connection:
+            rows = connection.execute(self._tables).all()
+            spaces = {str(row[0]) for row in connection.execute(self._namespaces)}
+        found = [Pointer(space, name, location) for space, name, location in rows if location]
+        spaces |= {pointer.namespace for pointer in found}
+        return Listing(
+            {fold(name): name for name in spaces}, {pointer.key(): pointer for pointer in found}
+        )
+
+    def find(self, namespace: str, name: str) -> Pointer | None:
+        """Most often by the spelling that the table has, which needs no look at all the others."""
+        with self._connection() as connection:
+            row = connection.execute(self._table, {"namespace": namespace, "name": name}).first()
+        if row is not None and row[2]:
+            return Pointer(row[0], row[1], row[2])
+        return self.listing().tables.get((fold(namespace), fold(name)))
+
+    def find_namespace(self, name: str) -> str | None:
+        with self._connection() as connection:
+            row = connection.execute(self._namespace, {"namespace": name}).first()
+        return name if row is not None else self.listing().namespaces.get(fold(name))
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            with self._catalog.engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise unreachable(error) from error
+
+
+class AskedPointers:
+    """Those of any other catalog; each table is asked for when it is wanted."""
+
+    def __init__(self, catalog: IcebergCatalog) -> None:
+        self._catalog = catalog
+
+    def listing(self) -> Listing:
+        spaces = list(self._catalog.list_namespaces())
+        found = (
+            self._load(tuple(identifier))
+            for namespace in spaces
+            for identifier in self._catalog.list_tables(namespace)
+        )
+        names = [".".join(space) for space in spaces]
+        return Listing(
+            {fold(name): name for name in names},
+            {pointer.key(): pointer for pointer in found if pointer is not None},
+        )
+
+    def find(self, namespace: str, name: str) -> Pointer | None:
+        exact = self._load((*namespace.split("."), name))
+        if exact is not None:
+            return exact
+        return self.listing().tables.get((fold(namespace), fold(name)))
+
+    def find_namespace(self, name: str) -> str | None:
+        names = (".".join(space) for space in self._catalog.list_namespaces())
+        return next((each for each in names if fold(each) == fold(name)), None)
+
+    def _load(self, identifier: tuple[str, ...]) -> Pointer | None:
+        try:
+            table = self._catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        return Pointer(".".join(identifier[:-1]), identifier[-1], table.metadata_location)
+
+
+def pointers_of(catalog: IcebergCatalog) -> Pointers:
+    return SqlPointers(catalog) if isinstance(catalog, SqlCatalog) else AskedPointers(catalog)
+
+
+class Namespaces:
+    """Schemas: their names and properties."""
+
+    def __init__(self, catalog: IcebergCatalog) -> None:
+        self._catalog = catalog
+
+    def properties(self, name: str) -> Mapping[str, str]:
+        try:
+            return self._catalog.load_namespace_properties(name)
+        except NoSuchNamespaceError:
+            raise NotFound("schema", name) from None
+
+    def create(self, name: str, properties: Mapping[str, str]) -> None:
+        try:
+            self._catalog.create_namespace(name, dict(properties))
+        except NamespaceAlreadyExistsError:
+            raise AlreadyExists("schema", name) from None
+        except SQLAlchemyError as error:
+            raise unreachable(error) from error
+
+    def drop(self, name: str) -> None:
+        try:
+            self._catalog.drop_namespace(name)
+        except NoSuchNamespaceError:
+            raise NotFound("schema", name) from None
+        except NamespaceNotEmptyError:
+            raise FailedPrecondition(f"schema {name!r} has tables; drop them first") from None
+        except SQLAlchemyError as error:
+            raise unreachable(error) from error
+
+
+def unreachable(error: Exception) -> Unavailable:
+    cause = str(error.__cause__ or error).split("\n", 1)[0][:200]
+    return Unavailable(f"the lake's catalog database does not answer: {cause}; try again")

@@ -1,0 +1,78 @@
+"""How a table is read: by DuckDB where it can, else by PyIceberg or Spark."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jetbridge.backends.lake.damage import damaged
+from jetbridge.backends.lake.elsewhere import Need, Relation, elsewhere
+from jetbridge.backends.lake.inventory import inventory
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.source import ElsewhereError, source
+from jetbridge.backends.lake.store import Lake
+from jetbridge.embedded.lake import QueryError, is_about_files, is_out_of_memory
+from jetbridge.errors import LimitExceeded, ServerError
+from jetbridge.sql import lake as queries
+
+ALL = Need()
+# PUFFIN files hold deletion vectors.
+_DUCKDB_READS = {"PARQUET", "PUFFIN"}
+_FILE_ENDINGS = (".parquet", ".avro", ".puffin", ".json")
+# How long the file at fault is looked for where DuckDB does not name it.
+_SEARCH_SECONDS = 5.0
+
+
+@contextmanager
+def reading(lake: Lake, state: TableState, need: Need = ALL) -> Iterator[Relation]:
+    """The rows of a snapshot as a relation of DuckDB, for the queries of this block.
+
+    It has the columns that `iceberg_scan` offers, as far as they are needed.
+    What goes wrong with a query is raised as Unavailable, with the name of the table and file.
+    """
+    try:
+        formats = lake.manifests.formats(state)
+        found = _by_duckdb(lake, state, formats)
+        if isinstance(found, Relation):
+            yield found
+            return
+        with elsewhere(lake, state, str(found), formats, need) as relation:
+            yield relation
+    except QueryError as error:
+        raise _unreadable(lake, state, error) from error
+
+
+def is_read_by_duckdb(lake: Lake, state: TableState) -> bool:
+    return isinstance(_by_duckdb(lake, state, lake.manifests.formats(state)), Relation)
+
+
+def _by_duckdb(lake: Lake, state: TableState, formats: frozenset[str]) -> Relation | ElsewhereError:
+    strange = formats - _DUCKDB_READS
+    if strange:
+        return ElsewhereError(f"DuckDB does not read {' and '.join(sorted(strange))} files")
+    try:
+        return Relation(source(lake, state), row_ids=state.has_row_ids())
+    except ElsewhereError as reason:
+        return reason
+
+
+def _unreadable(lake: Lake, state: TableState, error: Exception) -> ServerError:
+    if is_out_of_memory(error):
+        return LimitExceeded(f"table {state.title()!r}: the scan needs more memory than it may use")
+    named = any(ending in str(error) for ending in _FILE_ENDINGS)
+    if named or not is_about_files(error):
+        return damaged(state, error)
+    return damaged(state, error, _culprit(lake, state))
+
+
+def _culprit(lake: Lake, state: TableState) -> str:
+    """The data file that DuckDB cannot read by itself either."""
+    end = time.monotonic() + _SEARCH_SECONDS
+    files = inventory(lake.reader, state).files
+    for file in files:
+        try:
+            for _ in lake.reader.stream(queries.everything([file.location])):
+                if time.monotonic() > end:
+                    return f"one of the {len(files)} in {lake.data_folder(state)}"
+        except QueryError:
+            return file.location
+    return ""

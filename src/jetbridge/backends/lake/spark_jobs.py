@@ -1,0 +1,185 @@
+"""Writes that Spark does: into tables that are partitioned or sorted, so that the layout holds.
+
+A job works on a branch of the table, which starts at the snapshot the conditions were checked
+against; then `main` is moved there in one step, provided nobody else moved it meanwhile. So
+readers see all of it or nothing, and what was checked still holds.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from jetbridge.backends.lake import branches, keys, storage
+from jetbridge.backends.lake.commit import DataFile, Stale, identifier
+from jetbridge.backends.lake.inventory import Inventory, inventory
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.store import Lake
+from jetbridge.backends.lake.writer import DataWriter, write_all
+from jetbridge.embedded import duckdb_type
+from jetbridge.errors import Unavailable
+from jetbridge.spark.engine import Session
+from jetbridge.spark.errors import is_java
+from jetbridge.sql import lake as queries
+from jetbridge.sql import spark as sql
+
+log = logging.getLogger(__name__)
+
+Integers = npt.NDArray[np.int64]
+_TRIES = 5
+
+
+def is_needed(lake: Lake, state: TableState) -> bool:
+    """Whether rows of this table are changed by a MERGE."""
+    if state.hides_places() or not state.is_plain() or state.was_partitioned():
+        return True
+    return inventory(lake.reader, state).old_deletes
+
+
+def insert(
+    lake: Lake,
+    state: TableState,
+    files: list[DataFile],
+    fitting: Callable[[TableState, list[DataFile]], list[DataFile]],
+) -> None:
+    def job(session: Session, now: TableState, target: str) -> None:
+        rows = fitting(now, files)
+        keys.refuse_duplicates(lake, now, rows)
+        with _for_spark(lake, now, rows) as readable, _view(session, readable) as source:
+            session.spark.sql(sql.insert(target, source, now.codec.storage_schema.names))
+
+    _publish(lake, state, job)
+
+
+def update(
+    lake: Lake,
+    state: TableState,
+    changed: Sequence[str],
+    new_rows: Callable[[TableState, Inventory], Iterable[pa.RecordBatch]],
+) -> None:
+    def job(session: Session, now: TableState, target: str) -> None:
+        listed = inventory(lake.reader, now)
+        schema = now.codec.storage_schema.append(storage.ROW_ID)
+        with _staged(lake, schema, new_rows(now, listed)) as files:
+            keys.refuse_duplicates(lake, now, files, changed=changed)
+            with _for_spark(lake, now, files) as readable, _view(session, readable) as source:
+                session.spark.sql(sql.merge_update(target, source, queries.ROW_ID, changed))
+
+    _publish(lake, state, job)
+
+
+def delete(
+    lake: Lake,
+    state: TableState,
+    row_ids: Integers,
+    refuse_conflicts: Callable[[TableState, Inventory], object],
+) -> None:
+    def job(session: Session, now: TableState, target: str) -> None:
+        refuse_conflicts(now, inventory(lake.reader, now))
+        batch = pa.record_batch({queries.ROW_ID: pa.array(row_ids)})
+        with _staged(lake, batch.schema, [batch]) as files, _view(session, files) as source:
+            session.spark.sql(sql.merge_delete(target, source, queries.ROW_ID))
+
+    _publish(lake, state, job)
+
+
+@contextmanager
+def _staged(
+    lake: Lake, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[list[DataFile]]:
+    """Rows as Parquet files where Spark's workers can read them, for as long as the job runs."""
+    writer = DataWriter(lake.files, lake.staging_folder(), lake.prefix(), schema)
+    renamed = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
+    try:
+        yield write_all(writer, renamed)
+    finally:
+        writer.abandon()
+
+
+@contextmanager
+def _for_spark(
+    lake: Lake, state: TableState, files: Sequence[DataFile]
+) -> Iterator[Sequence[DataFile]]:
+    """The same rows without UUIDs: to Spark they are texts, and in a Parquet file an error."""
+    fields = zip(state.codec.storage_schema, state.codec.staged_schema, strict=True)
+    texts = {stored.name: staged for stored, staged in fields if stored.type != staged.type}
+    if not texts:
+        yield files
+        return
+    source = queries.parquet([file.location for file in files])
+    kinds = {name: duckdb_type(field) for name, field in texts.items()}
+    batches = lake.reader.stream(queries.with_types(source, kinds))
+    first = next(batches)
+    with _staged(lake, first.schema, chain([first], batches)) as staged:
+        yield staged
+
+
+@contextmanager
+def _view(session: Session, files: Sequence[DataFile]) -> Iterator[str]:
+    """The rows of files under a name, for as long as the job runs."""
+    name = f"jetbridge_{uuid4().hex}"
+    locations = [file.location for file in files]
+    session.spark.read.parquet(*locations).createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        with suppress(Exception):
+            session.spark.catalog.dropTempView(name)
+
+
+Job = Callable[[Session, TableState, str], None]
+
+
+def _publish(lake: Lake, state: TableState, job: Job) -> None:
+    """Runs the job against the table as it is, and again if someone else was faster."""
+    with lake.writing(state):
+        for _ in range(_TRIES):
+            now = lake.current(state)
+            try:
+                with lake.job(now) as session:
+                    _on_branch(lake, session, now, job)
+                return
+            except Stale:
+                log.info("table %s was changed by others; the job runs again", now.title())
+    raise Unavailable(f"table {state.title()!r} is written by others all the time; try again later")
+
+
+def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:
+    space, name = now.pointer.namespace, now.pointer.name
+    parts = [lake.name, *space.split("."), name]
+    table = session.catalog(lake.name).loadTable(identifier(session, space, name))
+    branch = branches.new_name(lake)
+    # Of a table without a snapshot it makes an empty one.
+    start = [] if now.snapshot_id is None else [now.snapshot_id]
+    table.manageSnapshots().createBranch(branch, *start).commit()
+    try:
+        job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
+        table.refresh()
+        _move_main(table, branch)
+    except BaseException:
+        _forget(lake, table, now, branch)
+        raise
+
+
+def _move_main(table: Any, branch: str) -> None:
+    try:
+        table.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
+    except Exception as error:
+        if is_java(error, "java.lang.IllegalArgumentException"):
+            raise Stale from error  # main is no ancestor of the branch any more
+        raise
+
+
+def _forget(lake: Lake, table: Any, state: TableState, branch: str) -> None:
+    try:
+        table.refresh()
+        branches.forget(table, lake.current(state), [branch])
+    except Exception:
+        log.warning("branch %s of %s is left for the sweeper", branch, state.title())
+        log.debug("because", exc_info=True)

@@ -1,0 +1,238 @@
+"""What all handles of one lake share: its catalog, its files, its readers and writers."""
+
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from pyiceberg.catalog import Catalog as IcebergCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+
+from jetbridge.backends.lake.commit import Change, Commits, Stale, translating
+from jetbridge.backends.lake.dropped import Note, Notes, new_folder
+from jetbridge.backends.lake.files import Files
+from jetbridge.backends.lake.manifests import Manifests
+from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
+from jetbridge.backends.lake.servers import Presence
+from jetbridge.embedded.lake import LakeReader
+from jetbridge.errors import Conflict, NotFound, ServerError, Unavailable
+from jetbridge.spark.engine import Session, SparkEngine
+
+_MOST_STATES = 2_000
+# Between two tries of a commit that others outran; twice as long each time.
+_FIRST_PAUSE = 0.02
+_TRIES = 12
+# A statement whose outcome nobody knows began at most so long ago.
+_DOUBT_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """`enforce_keys_rows`: keys of larger tables are not checked, unless the table says so."""
+
+    warehouse: str
+    enforce_keys_rows: int = 10_000_000
+    staged_bytes: int = 16 * 1024**3
+    spill_bytes: int = 256 * 1024**2
+    server: str = field(default_factory=lambda: uuid4().hex[:8])
+
+
+class Lake:
+    def __init__(
+        self,
+        catalog: IcebergCatalog,
+        engine: SparkEngine,
+        reader: LakeReader,
+        files: Files,
+        options: Options,
+    ) -> None:
+        self.name = catalog.name
+        self.iceberg, self.engine, self.reader = catalog, engine, reader
+        self.files, self.options = files, options
+        self.pointers = pointers_of(catalog)
+        self.namespaces = Namespaces(catalog)
+        self.presence = Presence(options.warehouse, options.server)
+        weakref.finalize(self, self.presence.close)
+        self.dropped = Notes(files, options.warehouse)
+        self.commits = Commits(engine, catalog.name, self.presence.hold_in)
+        # Called when a job went wrong and may have left files behind.
+        self.on_trouble: Callable[[], None] = _nothing
+        self.versions = Versions(self)
+        # How snapshots with deletion vectors are read; see `source`.
+        self.manifests = Manifests(reader, files)
+        # What the log was told about a table, so that it is told once.
+        self.said: set[tuple[str, str]] = set()
+        self.sources: dict[tuple[str, int | None, int], str] = {}
+        self._states: OrderedDict[str, TableState] = OrderedDict()
+        self._lock = threading.Lock()
+        self._table_locks: dict[str, threading.RLock] = {}
+
+    def find(self, namespace: str, name: str) -> TableState | None:
+        pointer = self.pointers.find(namespace, name)
+        return None if pointer is None else self.state(pointer)
+
+    def load(self, namespace: str, name: str) -> TableState:
+        """The table as it is now; raises NotFound."""
+        found = self.find(namespace, name)
+        if found is None:
+            raise NotFound("table", f"{namespace}.{name}")
+        return found
+
+    def state(self, pointer: Pointer) -> TableState:
+        """What the metadata file says; it never changes, so it is kept."""
+        with self._lock:
+            known = self._states.get(pointer.location)
+            if known is not None and known.pointer == pointer:
+                self._states.move_to_end(pointer.location)
+                return known
+        try:
+            state = parsed(pointer, self.files.read(pointer.location))
+        except FileNotFoundError:
+            title = f"{pointer.namespace}.{pointer.name}"
+            raise Conflict(
+                f"the metadata of table {title!r} is gone: {pointer.location}; "
+                "start a new transaction"
+            ) from None
+        with self._lock:
+            self._states[pointer.location] = state
+            while len(self._states) > _MOST_STATES:
+                self._states.popitem(last=False)
+        return state
+
+    def current(self, state: TableState) -> TableState:
+        """The same table as it is now; raises NotFound if it was dropped, even if made anew."""
+        found = self.find(state.pointer.namespace, state.pointer.name)
+        if found is not None and found.identity == state.identity:
+            return found
+        for pointer in self.pointers.listing().tables.values():  # renamed meanwhile
+            other = self.state(pointer)
+            if other.identity == state.identity:
+                return other
+        raise NotFound("table", state.title())
+
+    @contextmanager
+    def writing(self, state: TableState) -> Iterator[None]:
+        """Writers of this server wait for each other here, not for a commit that fails."""
+        with self._lock:
+            lock = self._table_locks.setdefault(state.identity, threading.RLock())
+        with lock:
+            yield
+
+    def commit(self, state: TableState, make: Callable[[TableState], Change | None]) -> TableState:
+        """Publishes the change that `make` finds for the table as it is at that moment.
+
+        If another engine is faster, the change is made anew. Answers the table afterwards.
+        """
+        pause = _FIRST_PAUSE
+        with self.writing(state):
+            for _ in range(_TRIES):
+                now = self.current(state)
+                change = make(now)
+                if change is None:
+                    return now
+                try:
+                    self.commits.change(now, change)
+                except Stale:
+                    time.sleep(pause)
+                    pause *= 2
+                    continue
+                return self.current(now)
+        raise Unavailable(
+            f"table {state.title()!r} is written by others all the time; try again later"
+        )
+
+    @contextmanager
+    def session(self, what: str) -> Iterator[Session]:
+        """Spark, whose errors about `what` become ours."""
+        with self.engine.session() as session, translating(what):
+            self.presence.hold_in(session)
+            yield session
+
+    @contextmanager
+    def job(self, state: TableState) -> Iterator[Session]:
+        """The same for work in which Spark writes files; if it is cut off, they are swept."""
+        try:
+            with (
+                self.presence.job(state.identity, state.title()),
+                self.session(state.title()) as session,
+            ):
+                yield session
+        except Unavailable:
+            self.on_trouble()
+            raise
+
+    @contextmanager
+    def making(self, namespace: str, name: str) -> Iterator[str | None]:
+        """A folder for a new table; None where the catalog chooses one."""
+        if not isinstance(self.iceberg, SqlCatalog):
+            yield None
+            return
+        self.presence.hold()
+        folder = new_folder(self.options.warehouse, namespace, name)
+        with self.dropped.making(folder, f"{namespace}.{name}", self.options.server):
+            yield folder
+
+    def drop(self, state: TableState) -> None:
+        """Takes the table out of the catalog; what it leaves behind is swept later."""
+        note = Note(state.folder, state.title(), time.time(), state.identity, state.location)
+        self.dropped.add(note)
+        self.commits.drop(state.pointer.namespace, state.pointer.name)
+
+    def discard(self, state: TableState, locations: Sequence[str], error: BaseException) -> None:
+        """Removes the files of a statement that failed, unless they may be part of the table.
+
+        If the answer to a commit was lost, only the sweeper can find out.
+        """
+        if isinstance(error, ServerError) and not isinstance(error, Unavailable):
+            self.files.delete(locations)
+        elif locations:
+            self.presence.doubt(state.identity, state.title(), time.time() - _DOUBT_SECONDS)
+
+    def staging_folder(self) -> str:
+        """For files that Spark's workers read and that no table keeps."""
+        return f"{self.options.warehouse}/.jetbridge/staging"
+
+    def data_folder(self, state: TableState) -> str:
+        return state.properties.get("write.data.path", f"{state.folder}/data").rstrip("/")
+
+    def prefix(self) -> str:
+        """How the data files of this server begin, so that a sweeper knows whose they were."""
+        self.presence.hold()
+        return f"jetbridge-{self.options.server}"
+
+
+def _nothing() -> None:
+    """Nobody sweeps."""
+
+
+class Versions:
+    """The version of the catalog: a number that rises whenever someone's DDL is seen."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._lock = threading.Lock()
+        # So that it also rises from one start of the server to the next.
+        self._number = time.time_ns() // 1_000_000
+        self._seen = Listing({}, {})
+        self._marks: dict[Key, tuple[object, ...]] = {}
+
+    def number(self, listing: Listing) -> int:
+        with self._lock:
+            marks = {key: self._mark(key, pointer) for key, pointer in listing.tables.items()}
+            changed = (listing.namespaces, marks) != (self._seen.namespaces, self._marks)
+            self._number += changed
+            self._seen, self._marks = listing, marks
+            return self._number
+
+    def _mark(self, key: Key, pointer: Pointer) -> tuple[object, ...]:
+        if self._seen.tables.get(key) == pointer:
+            return self._marks[key]
+        try:
+            return self._lake.state(pointer).ddl_mark()
+        except Conflict:
+            return (pointer,)

@@ -1,0 +1,314 @@
+"""Clears up after crashes: files that no table refers to, and whose writer is dead.
+
+Whatever a statement writes bears the name of its server, so what a dead server has left behind is
+known at once. Files that Spark wrote have names of its own; they are looked for where a job ended
+badly, and only after a grace time. What anyone refers to is never touched, nor is what cannot be
+judged: a table whose metadata cannot be read keeps all its files.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jetbridge.backends.lake import branches, servers
+from jetbridge.backends.lake.dropped import Note
+from jetbridge.backends.lake.files import local_path
+from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.backends.lake.references import is_below, overlap, referenced
+from jetbridge.backends.lake.servers import DeadServer, Job
+from jetbridge.backends.lake.store import Lake
+from jetbridge.embedded.lake import QueryError
+from jetbridge.errors import ServerError
+
+log = logging.getLogger(__name__)
+
+PERIOD = 600.0
+# File times and clocks agree to so many seconds.
+_SLACK = 5.0
+_DATA = (".parquet", ".puffin", ".orc", ".avro")
+_METADATA = (".avro", ".metadata.json")
+
+
+@dataclass(frozen=True)
+class Grace:
+    """Seconds: the age of files without a server's name, and how long a dropped table stays."""
+
+    files: float = 3600.0
+    dropped: float = 600.0
+
+
+@dataclass
+class Swept:
+    """What was removed."""
+
+    files: list[str] = field(default_factory=list)
+    branches: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.branches or self.tables or self.servers)
+
+
+def sweep(lake: Lake, grace: Grace | None = None) -> Swept:
+    """Removes what dead servers, failed jobs and dropped tables have left behind."""
+    work = _Sweep(lake, grace or Grace())
+    work.dropped()
+    folder = lake.presence.folder
+    if folder is None:
+        log.debug("no sweep of %s: an object store has no locks", lake.options.warehouse)
+        return work.swept
+    for name in servers.names_of_others(folder, lake.options.server):
+        with servers.dead(folder, name) as server:
+            if server is not None and work.server(server):
+                servers.forget(folder, name)
+                work.swept.servers.append(name)
+    for note, job in servers.failed_jobs(folder, lake.options.server).items():
+        if work.failed(job):
+            note.unlink(missing_ok=True)
+    if work.swept:
+        log.info("swept %s", work.swept)
+    return work.swept
+
+
+# Whether a file may go, by its name and the second it was last written.
+Suspect = Callable[[str, float], bool]
+
+
+class _Sweep:
+    def __init__(self, lake: Lake, grace: Grace) -> None:
+        self.lake, self.grace, self.swept = lake, grace, Swept()
+        self.now = time.time()
+
+    def _pointers(self) -> Iterable[Pointer]:
+        return self.lake.pointers.listing().tables.values()
+
+    def _tables(self) -> Iterator[TableState]:
+        """All that can be read."""
+        for pointer in self._pointers():
+            state = self._state(pointer)
+            if state is not None:
+                yield state
+
+    def _state(self, pointer: Pointer) -> TableState | None:
+        try:
+            return self.lake.state(pointer)
+        except (ServerError, OSError, ValueError) as error:
+            log.warning("%s.%s is not swept: %s", pointer.namespace, pointer.name, error)
+            return None
+
+    def server(self, server: DeadServer) -> bool:
+        """Whether nothing of it is left."""
+        prefix, branch = f"jetbridge-{server.name}-", branches.prefix(server.name)
+        done = self.now - server.seen >= self.grace.files
+        for found in list(self._tables()):
+            state = self._without_branches(found, branch)
+            self._data(state, lambda name, _: name.startswith(prefix))
+            for job in server.jobs.values():
+                if job.identity == state.identity:
+                    done = self._job(state, job, server.name) and done
+            self._metadata(state, server.started)
+        self._staging(prefix)
+        return done
+
+    def failed(self, job: Job) -> bool:
+        """A job of this server, which lives: Spark may have died beneath it."""
+        for found in self._tables():
+            if found.identity == job.identity:
+                with self.lake.writing(found):  # so no other job of ours is on this table
+                    ours = branches.prefix(self.lake.options.server)
+                    state = self._without_branches(self.lake.current(found), ours)
+                    self._metadata(state, job.started, job.ended)
+                    return self._job(state, job)
+        return True
+
+    def _job(self, state: TableState, job: Job, dead_one: str = "") -> bool:
+        """Whether its files are gone, or there are none that may still be written."""
+        folder = self.lake.presence.folder
+        if folder is not None and any(
+            other.identity == state.identity for other in servers.live_jobs(folder, dead_one)
+        ):
+            return False
+        old, young = self._ages(job.started, job.ended)
+        self._data(state, lambda _, changed: old(changed))
+        ended = self.now if job.ended is None else job.ended
+        if self.now - ended >= self.grace.files:
+            return True
+        return not self._unreferenced(
+            state, self._data_folders(state), _DATA, lambda _, changed: young(changed)
+        )
+
+    def _metadata(self, state: TableState, started: float, ended: float | None = None) -> None:
+        """Manifests and metadata files of commits that were not made."""
+        old, _ = self._ages(started, ended)
+        folders = [f"{state.folder}/metadata"]
+        self._remove(self._unreferenced(state, folders, _METADATA, lambda _, at: old(at)))
+
+    def _ages(
+        self, started: float, ended: float | None
+    ) -> tuple[Callable[[float], bool], Callable[[float], bool]]:
+        """Was it written by then, and so long ago that it may go, or not long enough?"""
+        last = self.now if ended is None else ended + _SLACK
+        limit = self.now - self.grace.files
+
+        def old(changed: float) -> bool:
+            return started - _SLACK <= changed <= min(last, limit)
+
+        def young(changed: float) -> bool:
+            return max(limit, started - _SLACK) < changed <= last
+
+        return old, young
+
+    def _data(self, state: TableState, suspect: Suspect) -> None:
+        folders = self._data_folders(state)
+        self._remove(self._unreferenced(state, folders, _DATA, suspect))
+
+    def _data_folders(self, state: TableState) -> list[str]:
+        return [self.lake.data_folder(state)]
+
+    def _unreferenced(
+        self, state: TableState, folders: Iterable[str], endings: tuple[str, ...], suspect: Suspect
+    ) -> list[Path]:
+        """The files are listed before the metadata are read: none can be added between the two."""
+        paths = [path for folder in folders for path in _files(folder, endings, suspect)]
+        if not paths:
+            return []
+        try:
+            names = self._names_in_use(state)
+        except (QueryError, ServerError, OSError, ValueError, KeyError) as error:
+            log.warning("files of %s are not swept: %s", state.title(), str(error)[:300])
+            return []
+        return [path for path in paths if _base(path.name) not in names]
+
+    def _names_in_use(self, state: TableState) -> set[str]:
+        """Those of every table that may have files in the same folders, as it is now."""
+        mine = self._folders(state)
+        names: set[str] = set()
+        for pointer in self._pointers():
+            other = self.lake.state(pointer)
+            if other.identity == state.identity or overlap(mine, self._folders(other)):
+                names |= referenced(self.lake.reader, other)
+        return names
+
+    def _folders(self, state: TableState) -> list[str]:
+        return [state.folder, self.lake.data_folder(state)]
+
+    def _staging(self, prefix: str) -> None:
+        folder = self.lake.staging_folder()
+        self._remove(_files(folder, _DATA, lambda name, _: name.startswith(prefix)))
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            path.unlink(missing_ok=True)
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum
+            self.swept.files.append(str(path))
+
+    def _without_branches(self, state: TableState, prefix: str) -> TableState:
+        names = [name for name in state.raw.get("refs") or {} if name.startswith(prefix)]
+        if not names:
+            return state
+        branches.remove(self.lake, state, names)
+        self.swept.branches += names
+        return self.lake.current(state)
+
+    def dropped(self) -> None:
+        """Folders of tables that nobody has any more."""
+        folder = self.lake.presence.folder
+        live = set() if folder is None else servers.live_servers(folder)
+        for location, note in self.lake.dropped.all().items():
+            if note.maker in live if note.maker else self.now - note.at < self.grace.dropped:
+                continue
+            try:
+                self._drop(note)
+            except (QueryError, ServerError, OSError, ValueError, KeyError) as error:
+                log.warning("the folder of %s stays: %s", note.title, str(error)[:300])
+                continue
+            self.lake.dropped.withdraw(location)
+
+    def _drop(self, note: Note) -> None:
+        states = [self.lake.state(each) for each in self._pointers()]
+        there = any(state.identity == note.identity for state in states)
+        if there or not is_below(note.folder, self.lake.options.warehouse):
+            return
+        others = [state for state in states if overlap([note.folder], self._folders(state))]
+        gone = self._last_state(note)
+        if gone is not None and gone.properties.get("gc.enabled", "true").lower() == "false":
+            return
+        if not others:
+            filesystem, path = self.lake.files.filesystem(note.folder)
+            filesystem.delete_dir(path)
+        elif gone is not None and local_path(note.folder) is not None:
+            names = referenced(self.lake.reader, gone)
+            for state in others:
+                names -= referenced(self.lake.reader, state)
+            endings = (*_DATA, *_METADATA)
+            self._remove(_files(note.folder, endings, lambda name, _: name in names))
+        self.swept.tables.append(note.title)
+
+    def _last_state(self, note: Note) -> TableState | None:
+        if not note.metadata:
+            return None
+        namespace, _, name = note.title.rpartition(".")
+        pointer = Pointer(namespace, name, note.metadata)
+        try:
+            return parsed(pointer, self.lake.files.read(note.metadata))
+        except FileNotFoundError:
+            return None
+
+
+def _files(folder: str, endings: tuple[str, ...], suspect: Suspect) -> list[Path]:
+    """Files below a local folder; a checksum of Hadoop counts as the file it belongs to."""
+    root = local_path(folder)
+    found = []
+    for parent, _, names in os.walk(root or ""):
+        for name in names:
+            path = Path(parent, name)
+            if _base(name).endswith(endings):
+                try:
+                    changed = path.stat().st_mtime
+                except FileNotFoundError:
+                    continue
+                if suspect(_base(name), changed):
+                    found.append(path)
+    return found
+
+
+def _base(name: str) -> str:
+    is_checksum = name.startswith(".") and name.endswith(".crc")
+    return name[1 : -len(".crc")] if is_checksum else name
+
+
+class Sweeper:
+    """Sweeps in the background: at the start, every ten minutes, and soon after trouble."""
+
+    def __init__(self, lake: Lake, grace: Grace | None = None, period: float = PERIOD) -> None:
+        self._lake, self._grace, self._period = lake, grace or Grace(), period
+        self._wake, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="jetbridge-sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def soon(self) -> None:
+        self._wake.set()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Waits so long for a sweep that is under way."""
+        self._ended.set()
+        self._wake.set()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                sweep(self._lake, self._grace)
+            except Exception as error:
+                log.warning("the sweep of %s failed: %s", self._lake.name, str(error)[:300])
+                log.debug("because", exc_info=True)
+            self._wake.wait(self._period)
+            self._wake.clear()

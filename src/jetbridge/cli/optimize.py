@@ -1,0 +1,128 @@
+"""`jetbridge optimize`: one table of a lake, made small and quick again."""
+
+import logging
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import timedelta
+
+from jetbridge.app import open_lake
+from jetbridge.cli.output import complain, note, say
+from jetbridge.config import Config, ConfigError, LakeConfig, load_config
+from jetbridge.errors import BadRequest, ServerError
+from jetbridge.names import fold
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+DURATION = re.compile(r"(\d{1,6})([dhms])")
+# A part of a name: as it is, or in double quotes, which are doubled inside.
+PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+HEADINGS = ("", "before", "after")
+
+
+class WrongUsage(Exception):  # noqa: N818 - never leaves this module
+    """An argument that cannot be right; the message is one sentence with what is allowed."""
+
+
+def run(options: Namespace) -> int:
+    log = logging.getLogger("jetbridge")
+    if not options.verbose:
+        # What went wrong is said at the end, in one line.
+        log.setLevel(logging.CRITICAL)
+    try:
+        age = duration(options.older_than)
+        config = load_config(options.config, warehouse=options.warehouse)
+        catalog, schema, table = find_table(options.table, config)
+        _optimize(config, (catalog, schema, table), age, options)
+    except (ConfigError, WrongUsage, BadRequest) as error:
+        complain(str(error))
+        return USAGE_ERROR
+    except ServerError as error:
+        log.debug("it failed", exc_info=error)
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _optimize(
+    config: Config, name: tuple[str, str, str], age: timedelta, options: Namespace
+) -> None:
+    catalog, schema, table = name
+    opened, engine = open_lake(config, catalog, verbose=options.verbose)
+    # Here, because it needs the packages of the extra, which `open_lake` has asked for.
+    from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize  # noqa: PLC0415
+
+    opened.load_schema(schema).load_table(table)
+    try:
+        note("starting Spark")
+        engine.start()
+        rows = optimize(
+            opened.lake,
+            schema,
+            table,
+            OptimizeOptions(
+                older_than=age,
+                upgrade=options.upgrade,
+                partition_by=options.partition_by,
+                sort_by=options.sort_by,
+            ),
+            progress=note,
+        )
+    finally:
+        engine.stop()
+    for line in drawn([HEADINGS, *rows]):
+        say(line)
+
+
+def duration(text: str) -> timedelta:
+    """`7d`, `12h`, `30m` or `0s`."""
+    match = DURATION.fullmatch(text)
+    if match is None:
+        allowed = "must be a number and a unit: 7d, 12h, 30m or 0s"
+        raise WrongUsage(f"--older-than = {text!r}: {allowed}")
+    return timedelta(**{UNITS[match[2]]: int(match[1])})
+
+
+def find_table(text: str, config: Config) -> tuple[str, str, str]:
+    """Catalog, schema and table of a dotted name; a schema may have several parts."""
+    parts = name_parts(text)
+    if len(parts) < len(HEADINGS):
+        raise WrongUsage(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
+    known = {fold(name): name for name in config.catalogs}
+    catalog = known.get(fold(parts[0]))
+    if catalog is None:
+        raise WrongUsage(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
+    if not isinstance(config.catalogs[catalog], LakeConfig):
+        kind = config.catalogs[catalog].type
+        raise WrongUsage(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
+    return catalog, ".".join(parts[1:-1]), parts[-1]
+
+
+def name_parts(text: str) -> list[str]:
+    """[] if it is not a name."""
+    parts, at = [], 0
+    while match := PART.match(text, at):
+        parts.append(match[2] or match[1].replace('""', '"'))
+        at = match.end()
+        if at == len(text):
+            return parts
+        if text[at] != ".":
+            break
+        at += 1
+    return []
+
+
+def drawn(rows: Sequence[Sequence[object]]) -> list[str]:
+    """A table for people: the first column to the left, numbers to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in texts
+    ]

@@ -1,0 +1,34 @@
+"""The TOML file and the flags that override it, as frozen values.
+
+Whatever is wrong is said here, before anything starts: `ConfigError` names the file, the key, the
+value and what is allowed. Every key is a field of a struct in `values` and a row of a rule table;
+docs/reference/configuration.md lists them, and a test compares the two.
+"""
+
+from jetbridge.config.catalogs import LAKE_RULES
+from jetbridge.config.credentials import load_tokens
+from jetbridge.config.load import TABLES, load_config, refuse_open_door
+from jetbridge.config.rules import RULES
+from jetbridge.config.values import (
+    CatalogConfig,
+    Config,
+    ConfigError,
+    Credentials,
+    LakeConfig,
+    ServerConfig,
+)
+
+__all__ = [
+    "LAKE_RULES",
+    "RULES",
+    "TABLES",
+    "CatalogConfig",
+    "Config",
+    "ConfigError",
+    "Credentials",
+    "LakeConfig",
+    "ServerConfig",
+    "load_config",
+    "load_tokens",
+    "refuse_open_door",
+]

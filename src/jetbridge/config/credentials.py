@@ -1,0 +1,106 @@
+"""The files that hold secrets: tokens, the certificate and its key, the key of the seals."""
+
+import logging
+import ssl
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jetbridge.config.rules import Refused
+from jetbridge.config.values import Config, ConfigError, Credentials, ServerConfig
+from jetbridge.service.settings import Token
+
+log = logging.getLogger(__name__)
+
+SEAL_KEY_BYTES = 32
+
+
+def load_credentials(source: str, config: Config) -> Credentials:
+    server = config.server
+    tokens = load_tokens(server.tokens_file, config.catalogs) if server.tokens_file else ()
+    return Credentials(tokens, _load_tls(source, server), _load_seal_key(server))
+
+
+def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
+    if server.tls_cert is None and server.tls_key is None:
+        return None
+    if server.tls_cert is None or server.tls_key is None:
+        lone, other = ("tls_key", "tls_cert") if server.tls_key else ("tls_cert", "tls_key")
+        raise ConfigError(source, f"server.{lone}", f"needs server.{other} beside it")
+    try:
+        # grpc says nothing useful about a bad pair; ssl does. No password: never ask the terminal.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(server.tls_cert, server.tls_key, password=lambda: "")
+    except (ssl.SSLError, ValueError) as error:
+        problem = f"= {str(server.tls_cert)!r}: must be a PEM certificate that fits tls_key: "
+        raise ConfigError(source, "server.tls_cert", f"{problem}{error}") from None
+    return _read_bytes(server.tls_cert), _read_bytes(server.tls_key)
+
+
+def _load_seal_key(server: ServerConfig) -> bytes | None:
+    if server.seal_key_file is None:
+        return None
+    _warn_if_readable_by_all(server.seal_key_file)
+    key = _read_bytes(server.seal_key_file)
+    if len(key) < SEAL_KEY_BYTES:
+        problem = f"holds {len(key)} bytes; it must hold at least {SEAL_KEY_BYTES} random ones"
+        raise ConfigError(str(server.seal_key_file), "", problem)
+    return key
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(str(path), "", f"cannot be read: {error.strerror or error}") from None
+
+
+def _warn_if_readable_by_all(path: Path) -> None:
+    if path.stat().st_mode & stat.S_IROTH:
+        log.warning("%s holds secrets and every user can read it: chmod 600 %s", path, path)
+
+
+def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
+    """One `name: token` a line, or `name: token: catalog1,catalog2`; `#` starts a comment line.
+
+    No message quotes more of a line than the name: the rest may be a secret.
+    """
+    _warn_if_readable_by_all(path)
+    try:
+        lines = _read_bytes(path).decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        raise ConfigError(str(path), "", "must be ASCII: the client dies of other tokens") from None
+    known = {name.lower(): name for name in catalogs}
+    tokens: list[Token] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            tokens.append(_token(line, known, tokens))
+        except Refused as refused:
+            raise ConfigError(str(path), f"line {number}", str(refused)) from None
+    if not tokens:
+        raise ConfigError(str(path), "", 'holds no token; write one "name: token" a line')
+    return tuple(tokens)
+
+
+def _token(line: str, known: Mapping[str, str], others: Iterable[Token]) -> Token:
+    name, *rest = (part.strip() for part in line.split(":"))
+    if not name or len(rest) not in (1, 2) or not rest[0]:
+        raise Refused('must be "name: token" or "name: token: catalog1,catalog2"')
+    secret = rest[0]
+    if not secret.isprintable() or " " in secret:
+        raise Refused(f"(token {name!r}): a token is printable ASCII without blanks")
+    if any(name == other.name for other in others):
+        raise Refused(f"names token {name!r} a second time")
+    if any(secret == other.secret for other in others):
+        raise Refused(f"(token {name!r}) repeats the token of another name")
+    if len(rest) == 1:
+        return Token(name, secret)
+    allowed = [known.get(part.strip().lower()) for part in rest[1].split(",")]
+    if None in allowed:
+        raise Refused(
+            f"(token {name!r}): the third part must list catalogs of this server "
+            f"({', '.join(known.values())}); a token itself must not contain ':'"
+        )
+    return Token(name, secret, frozenset(part for part in allowed if part))

@@ -1,0 +1,176 @@
+"""One Spark application: a JVM, its context and its session, from start to end."""
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jetbridge.errors import Unavailable
+from jetbridge.spark.process import END_SECONDS, Jvm
+from jetbridge.spark.settings import worker_python
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+# They print a JSON line with a stack trace on standard error for each statement that fails.
+TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Session:
+    """Spark, for the time of one `with` block; several threads may use it at once."""
+
+    spark: "SparkSession"
+    jvm: Any
+
+    def sql(self, text: str) -> "DataFrame":
+        return self.spark.sql(text)
+
+    def catalog(self, name: str) -> Any:
+        """Iceberg's own catalog object, in Java."""
+        # Java looks a catalog up in the settings of the session that its thread has.
+        sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
+        sessions.setActiveSession(self.spark._jsparkSession)
+        loader = self.jvm.org.apache.iceberg.spark.Spark3Util
+        return loader.loadIcebergCatalog(self.spark._jsparkSession, name)
+
+
+class Application:
+    """Spark on a JVM that has just been launched. PySpark allows one in a process."""
+
+    def __init__(self, jvm: Jvm, settings: Mapping[str, str], seconds: float) -> None:
+        """`settings` come on top of those the JVM was launched with."""
+        _silence()
+        self._process = jvm
+        with _one_at_a_time:
+            refuse_a_second()
+            self._gateway = jvm.connect(seconds)
+            try:
+                self._context = _open_context(self._gateway, settings)
+                self._core = _core(self._context)
+                self.session = _open_session(self._context)
+            except BaseException:
+                _forget(self._gateway)
+                raise
+
+    def usable(self) -> bool:
+        """Whether the JVM runs and nobody has stopped Spark inside it: a call to the JVM."""
+        if not self._process.runs():
+            return False
+        try:
+            return not self._core.isStopped()
+        except Exception as error:
+            log.debug("Spark does not answer", exc_info=error)
+            return False
+
+    def set(self, settings: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            self.session.spark.conf.set(name, value)
+
+    def close(self) -> None:
+        """Returns when the JVM is gone, and PySpark is ready for another."""
+        if self._process.runs():
+            # A JVM that is stuck does not answer, and py4j would wait for it for ever.
+            stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
+            stopping.start()
+            stopping.join(END_SECONDS)
+        self._process.end()
+        with _one_at_a_time:
+            _close_context(self._context)
+            _forget(self._gateway)
+
+    def _stop(self) -> None:
+        with suppress(Exception):
+            self._core.stop()
+
+
+def refuse_a_second() -> None:
+    """PySpark would hand out the first one instead."""
+    from pyspark import SparkContext  # noqa: PLC0415 - the extra `lake` brings it
+
+    if SparkContext._gateway is not None:
+        raise Unavailable("this process runs another Spark application already: stop it first")
+
+
+def _open_context(gateway: Any, settings: Mapping[str, str]) -> "SparkContext":
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - the extra `lake` brings them
+
+    conf = SparkConf(_jvm=gateway.jvm)
+    for name, value in settings.items():
+        conf.set(name, value)
+    paths = set(sys.path)
+    context = SparkContext(conf=conf, gateway=gateway)
+    # It puts a folder of this JVM there, and leaves it there for ever.
+    for added in set(sys.path) - paths:
+        sys.path.remove(added)
+    context.pythonExec = worker_python(dict(context.getConf().getAll()), os.environ)
+    # It prints a traceback when the JVM dies while it is connected.
+    context._accumulatorServer.handle_error = _ignore  # type: ignore[assignment,method-assign]
+    return context
+
+
+def _open_session(context: "SparkContext") -> Session:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - the extra `lake` brings it
+
+    return Session(SparkSession(context), context._jvm)
+
+
+def _core(context: "SparkContext") -> Any:
+    """Scala's own SparkContext, beneath the ones of Java and Python."""
+    return context._jsc.sc()
+
+
+def _close_context(context: "SparkContext") -> None:
+    """What SparkContext.stop() does, without its call to a JVM that is gone."""
+    context._jsc = None
+    if context._accumulatorServer is not None:
+        context._accumulatorServer.shutdown()
+        context._accumulatorServer = None  # type: ignore[assignment]
+
+
+def _forget(gateway: Any) -> None:
+    """PySpark keeps its one JVM in class attributes; without this it would never start another."""
+    from pyspark import SparkContext  # noqa: PLC0415 - the extra `lake` brings them
+    from pyspark.sql import SparkSession, SQLContext  # noqa: PLC0415
+
+    with suppress(Exception):
+        gateway.shutdown()
+    with suppress(Exception):
+        gateway.close()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
+
+
+def _ignore(*_: object) -> None:
+    """Nothing to say."""
+
+
+def _silence() -> None:
+    """What PySpark and py4j put on the terminal; the same errors reach the caller as well."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - the extra `lake` brings it
+
+    for name in TALKATIVE:
+        # Made by PySpark's own function: a plain logger of that name would break its calls.
+        PySparkLogger.getLogger(name).disabled = True
+    # A second call replaces the first: filters are kept once.
+    logging.getLogger().addFilter(_not_from_py4j)
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    """py4j logs a broken connection with a traceback, and to the root logger."""
+    return record.module != "java_gateway"

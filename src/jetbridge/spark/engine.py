@@ -1,0 +1,209 @@
+"""The one Spark of a server: it starts in the background and comes back when it dies.
+
+    engine = SparkEngine(settings, log_file=Path("spark.log"))
+    engine.add_catalog("lake", {"type": "jdbc", ...})
+    engine.start()
+    with engine.session() as session:
+        session.sql("SELECT 1").toArrow()
+
+The engine holds the latest attempt to start Spark. Whoever finds that it failed, or that its
+application is lost, replaces it by the next; everyone else waits for that one.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
+from jetbridge.spark.application import Application, Session
+from jetbridge.spark.attempt import STOPPING, Attempt, Order
+from jetbridge.spark.errors import is_from_spark
+from jetbridge.spark.jars import needed_jars
+from jetbridge.spark.settings import catalog_settings
+
+__all__ = ["Session", "SparkEngine"]
+
+log = logging.getLogger(__name__)
+
+# How often the log says that calls wait.
+REPORT_SECONDS = 5.0
+# Between a start that failed and the next: long enough not to spin, short enough not to bore.
+RETRY_SECONDS = 5.0
+# The connection breaks a moment before the process is seen to be gone.
+DEATH_SECONDS = 2.0
+STOP_SECONDS = 30.0
+
+
+class SparkEngine:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        log_file: Path,
+        scratch: Path | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """`settings` are Spark's own; `scratch` is where Spark keeps files while it runs."""
+        self._settings = dict(settings or {})
+        self._log_file = log_file.absolute()
+        self._scratch = scratch.absolute() if scratch else None
+        self._verbose = verbose
+        self._catalogs: dict[str, Mapping[str, str]] = {}
+        self._lock = threading.Lock()
+        self._attempt: Attempt | None = None
+        self._reported = 0.0
+        self._closing = threading.Event()
+
+    def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
+        """An Iceberg catalog; also while Spark runs, if its jars are there already."""
+        with self._lock:
+            catalogs = {**self._catalogs, name: dict(properties)}
+            known = needed_jars(self._catalogs.values())
+            if self._attempt and needed_jars(catalogs.values()) != known:
+                problem = f"catalog {name!r} needs another jar"
+                raise FailedPrecondition(f"{problem}: add it before Spark starts")
+            self._catalogs = catalogs
+            application = self._attempt.application() if self._attempt else None
+        if application:
+            application.set(catalog_settings(name, properties))
+
+    def start(self) -> None:
+        """Begins to start Spark, in the background; does nothing where that is under way."""
+        self._current()
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Spark, as soon as it is up.
+
+        Unavailable: it cannot start, or it was lost meanwhile, whatever the block has raised
+        because of that. Java's other exceptions pass.
+        """
+        attempt, application = self._ready()
+        try:
+            yield application.session
+        except Exception as error:
+            if not is_from_spark(error) or application.usable():
+                raise
+            raise Unavailable(self._replace(attempt)) from error
+
+    def alive(self) -> bool:
+        """Whether a session would begin at once; asks the process, not Spark."""
+        attempt = self._attempt
+        return bool(attempt and attempt.runs())
+
+    def status(self) -> str:
+        """For people: one phrase."""
+        attempt = self._attempt
+        if self._closing.is_set():
+            return "stopped"
+        if attempt is None:
+            return "not started"
+        if attempt.failed():
+            return f"failed: {attempt.result.exception()}"
+        if not attempt.result.done():
+            return f"starting ({time.monotonic() - attempt.began:.0f} s)"
+        return "running" if attempt.runs() else "lost"
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Ends Spark and returns when it is gone; the engine does not start again.
+
+        What takes longer than `seconds` is killed.
+        """
+        self._closing.set()
+        with self._lock:
+            attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        attempt.cancel()
+        patience = threading.Timer(seconds, attempt.kill)
+        patience.daemon = True
+        patience.start()
+        with suppress(TimeoutError):
+            attempt.result.exception(seconds)
+        attempt.close()
+        patience.cancel()
+
+    def _ready(self) -> tuple[Attempt, Application]:
+        while True:
+            attempt = self._current()
+            application = self._await(attempt)
+            if application.usable():
+                return attempt, application
+            self._replace(attempt)
+
+    def _current(self) -> Attempt:
+        """The latest attempt, or the next one if that failed."""
+        with self._lock:
+            if self._attempt is None or self._attempt.failed():
+                return self._begin(self._attempt)
+            return self._attempt
+
+    def _await(self, attempt: Attempt) -> Application:
+        while True:
+            try:
+                return attempt.result.result(REPORT_SECONDS)
+            except TimeoutError:
+                self._report(attempt)
+            except ServerError as error:
+                # One object raised in many threads would collect the tracebacks of all.
+                raise Unavailable(str(error)) from error
+
+    def _report(self, attempt: Attempt) -> None:
+        """However many calls wait, the log says so once."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._reported < REPORT_SECONDS / 2:
+                return
+            self._reported = now
+        log.info("waiting for Spark (%.0f s)", now - attempt.began)
+
+    def _replace(self, lost: Attempt) -> str:
+        """Begins the next attempt, unless someone has; returns what to tell the caller."""
+        death = lost.death(DEATH_SECONDS)
+        with self._lock:
+            if self._closing.is_set():
+                return STOPPING
+            what = f"Spark has died ({death})" if death else "Spark was stopped from outside"
+            if self._attempt is lost:
+                log.warning("%s; it is being restarted", what)
+                self._begin(lost)
+        return f"{what}; it is being restarted, run the statement again"
+
+    def _begin(self, previous: Attempt | None) -> Attempt:
+        """With the lock held."""
+        if self._closing.is_set():
+            raise Unavailable(STOPPING)
+        order = Order(self._settings, self._catalogs, self._log_file, self._scratch, self._verbose)
+        attempt = self._attempt = Attempt(order)
+        work = (attempt, previous)
+        threading.Thread(target=self._run, args=work, name="spark-start", daemon=True).start()
+        return attempt
+
+    def _run(self, attempt: Attempt, previous: Attempt | None) -> None:
+        """Starts Spark, then waits for its end."""
+        try:
+            if previous:
+                self._clear(previous)
+            self._publish(attempt, attempt.open())
+        except Exception as error:
+            attempt.fail(error)
+            return
+        log.info("Spark is up (%.1f s)", time.monotonic() - attempt.began)
+        attempt.death()
+        self._replace(attempt)
+
+    def _clear(self, previous: Attempt) -> None:
+        previous.close()
+        if previous.failed():
+            self._closing.wait(max(0.0, previous.ended + RETRY_SECONDS - time.monotonic()))
+
+    def _publish(self, attempt: Attempt, application: Application) -> None:
+        """With the catalogs that were added while it started."""
+        with self._lock:
+            for name, properties in self._catalogs.items():
+                if attempt.order.catalogs.get(name) is not properties:
+                    application.set(catalog_settings(name, properties))
+            attempt.result.set_result(application)

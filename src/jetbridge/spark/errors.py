@@ -1,0 +1,81 @@
+"""Reads what Java threw, whichever way PySpark wrapped it.
+
+PySpark turns some Java exceptions into its own (`PySparkException`) and lets the others through as
+`Py4JJavaError`. Both hold the Java object; asking it is a call to the JVM, which may be gone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LONGEST_MESSAGE = 300
+# Wrapped exceptions nest a few levels; a cycle of causes would nest for ever.
+DEEPEST_CAUSE = 20
+
+
+def java_class(error: BaseException) -> str:
+    """The full name of the Java class that was thrown; empty when Java threw nothing."""
+    return next(iter(_ask(error, _name, depth=1)), "")
+
+
+def java_classes(error: BaseException) -> list[str]:
+    """The class that was thrown, then that of its cause, and so on; [] when Java threw nothing."""
+    return _ask(error, _name)
+
+
+def java_message(error: BaseException) -> str:
+    """The first line of what Java said, cut to a readable length."""
+    text = next(iter(_ask(error, _message, depth=1)), "") or str(error)
+    first = next(iter(text.strip().splitlines()), type(error).__name__).strip()
+    return first if len(first) <= LONGEST_MESSAGE else f"{first[: LONGEST_MESSAGE - 3]}..."
+
+
+def is_java(error: BaseException, name: str) -> bool:
+    """Whether Java threw the class `name`, or threw something that was caused by it.
+
+    Subclasses do not count.
+    """
+    return name in java_classes(error)
+
+
+def is_from_spark(error: BaseException) -> bool:
+    """Whether this, or what caused it, came out of a call to Spark."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - the extra `lake` brings it
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    kinds = (Py4JError, PySparkException, ConnectionError, EOFError)
+    return any(isinstance(each, kinds) for each in _python_chain(error))
+
+
+def _python_chain(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    for _ in range(DEEPEST_CAUSE):
+        if current is None:
+            return
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _ask(
+    error: BaseException, question: Callable[[Any], str], depth: int = DEEPEST_CAUSE
+) -> list[str]:
+    """The answers of the Java exception and of its causes, until the JVM answers no more."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - the extra `lake` brings it
+
+    answers: list[str] = []
+    # `java_exception` is py4j's name for the Java object, `_origin` PySpark's.
+    thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    try:
+        while thrown is not None and len(answers) < depth:
+            answers.append(question(thrown))
+            thrown = thrown.getCause()
+    except (Py4JError, OSError):
+        pass
+    return answers
+
+
+def _name(thrown: Any) -> str:
+    return str(thrown.getClass().getName())
+
+
+def _message(thrown: Any) -> str:
+    return str(thrown.getMessage() or thrown.getClass().getSimpleName())

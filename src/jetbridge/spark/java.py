@@ -1,0 +1,81 @@
+"""Finds a Java that Spark runs on."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jetbridge.errors import Unavailable
+from jetbridge.spark.versions import JAVA_VERSIONS
+
+# Where Debian, Ubuntu, Fedora and their kin put each Java they install.
+FOLDER = Path("/usr/lib/jvm")
+VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+SECONDS = 20.0
+ALLOWED = " or ".join(map(str, JAVA_VERSIONS))
+REMEDY = (
+    f"install it with `apt-get install openjdk-{JAVA_VERSIONS[0]}-jre-headless` (Debian, Ubuntu), "
+    f"elsewhere install any Java {ALLOWED} and set JAVA_HOME to its folder"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """`home` is what JAVA_HOME must be."""
+
+    home: Path
+    version: int
+
+
+def find_java() -> Java:
+    """JAVA_HOME first, then PATH, then the usual folder; another version of Java is passed over."""
+    others: list[str] = []
+    seen: set[Path] = set()
+    for home in _homes():
+        if home in seen:
+            continue
+        seen.add(home)
+        version = java_version(home)
+        if version in JAVA_VERSIONS:
+            return Java(home, version)
+        if version is not None:
+            others.append(f"Java {version} in {home}")
+    found = f" (found {', '.join(others)})" if others else ""
+    raise Unavailable(f"Spark needs Java {ALLOWED}, which this machine lacks{found}: {REMEDY}")
+
+
+def java_version(home: Path) -> int | None:
+    """None when there is no working Java in `home`."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user's own Java
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_version(answer.stderr + answer.stdout)
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in what `java -version` prints: 8 calls itself 1.8."""
+    match = VERSION.search(text)
+    return int(match[1]) if match else None
+
+
+def _homes() -> Iterator[Path]:
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        yield Path(given).resolve()
+    path = shutil.which("java")
+    if path:
+        # Debian's /usr/bin/java is a link to a link to the home's bin/java.
+        yield Path(path).resolve().parent.parent
+    if FOLDER.is_dir():
+        yield from (each.resolve() for each in sorted(FOLDER.iterdir()) if each.is_dir())

@@ -1,0 +1,218 @@
+"""The JVM that Spark's driver runs in: a child of ours, which ends when we do.
+
+PySpark could start it by itself, but it would inherit our terminal, wait for ever when the start
+goes wrong, and fork in a way that is not safe beside the threads of gRPC. What PySpark supports is
+a JVM that someone else started: PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET tell where.
+"""
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jetbridge.errors import Unavailable
+from jetbridge.spark.java import Java
+from jetbridge.spark.settings import LOOPBACK, is_local, properties_text, worker_python
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+# How long an orderly end may take before it becomes a disorderly one.
+END_SECONDS = 10.0
+TAIL_BYTES = 16_384
+# They would turn the JVM, or PySpark's view of it, into something else.
+STRANGERS = (
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+    "SPARK_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "SPARK_API_MODE",
+)
+# What the end of the output says, what it means.
+REASONS = (
+    ("Could not reserve enough space", "there is not enough memory for spark.driver.memory"),
+    ("Cannot allocate memory", "there is not enough memory for spark.driver.memory"),
+    ("Invalid maximum heap size", "spark.driver.memory is not valid"),
+    ("UnsupportedClassVersionError", "a jar is made for a newer Java"),
+    ("No space left on device", "the disk is full"),
+)
+UNRESOLVED = ("unresolved dependenc", "Server access error", "download failed")
+# Exit codes: -XX:+ExitOnOutOfMemoryError, and SparkExitCode.OOM.
+OUT_OF_MEMORY = (3, 52)
+
+_environment_lock = threading.Lock()
+
+
+class FetchFailed(Exception):
+    """Ivy did not get the jars."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a JVM is started with; `folder` is its own and becomes its working directory."""
+
+    java: Java
+    settings: Mapping[str, str]
+    folder: Path
+    log_file: Path
+
+
+class Jvm:
+    """A running JVM. It has begun when this is made, and answers when `connect` returns."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._address = launch.folder / "gateway"
+        self._properties = launch.folder / "spark.properties"
+        self._write_properties()
+        with launch.log_file.open("ab") as output:
+            self._output_starts = output.tell()
+            self._process = subprocess.Popen(  # noqa: S603 - PySpark's own script
+                self._command(),
+                # Its gateway ends with this pipe, and so with our process, however that dies.
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                cwd=launch.folder,
+                # Ctrl-C is for us alone: running statements still need Spark while we drain.
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _write_properties(self) -> None:
+        """Settings go through a file: a command line is readable by every user."""
+        descriptor = os.open(self._properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(properties_text(self._launch.settings))
+
+    def _command(self) -> list[str]:
+        submit = str(spark_home() / "bin" / "spark-submit")
+        # Spark's own defaults (SPARK_CONF_DIR) still count where we say nothing.
+        files = ["--properties-file", str(self._properties), "--load-spark-defaults"]
+        return [submit, *files, "pyspark-shell"]
+
+    def _environment(self) -> dict[str, str]:
+        settings = self._launch.settings
+        ours = {
+            "JAVA_HOME": str(self._launch.java.home),
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_CONNECT_MODE": "0",
+            "PYSPARK_PYTHON": worker_python(settings, os.environ),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
+        }
+        environment = {k: v for k, v in os.environ.items() if k not in STRANGERS} | ours
+        if is_local(settings):
+            # Else it asks for the address of the host name, which may have none.
+            environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        return environment
+
+    def connect(self, seconds: float) -> Any:
+        """Waits until the JVM listens, and returns the py4j gateway to it."""
+        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - the extra `lake`
+
+        self._await_address(time.monotonic() + seconds, seconds)
+        # The port and the length of the secret, four bytes each, then the secret.
+        said = self._address.read_bytes()
+        port, secret = int.from_bytes(said[:4]), said[8:].decode()
+        for file_with_secrets in (self._address, self._properties):
+            file_with_secrets.unlink(missing_ok=True)
+        with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+            return launch_gateway()  # type: ignore[no-untyped-call]
+
+    def _await_address(self, deadline: float, seconds: float) -> None:
+        # The gateway renames the finished file into place: once it is there it is whole.
+        while not self._address.exists():
+            if self._process.poll() is not None:
+                raise self._start_error()
+            if time.monotonic() > deadline:
+                self.kill()
+                raise Unavailable(
+                    f"Spark did not start within {seconds:g} s; see {self._launch.log_file}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _start_error(self) -> Exception:
+        text = self._output()
+        if any(each in text for each in UNRESOLVED):
+            return FetchFailed()
+        reason = next((meaning for sign, meaning in REASONS if sign in text), None)
+        if reason is None:
+            lines = [
+                line.strip() for line in text.splitlines() if "rror" in line or "xception" in line
+            ]
+            reason = lines[0][:200] if lines else self.how_it_ended()
+        return Unavailable(f"Spark did not start: {reason}; see {self._launch.log_file}")
+
+    def _output(self) -> str:
+        """The end of what this JVM has written; its log is in the same file."""
+        with suppress(OSError), self._launch.log_file.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(min(self._output_starts, end), end - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended, after at most so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.runs()
+
+    def how_it_ended(self) -> str:
+        code = self._process.poll()
+        if code in OUT_OF_MEMORY:
+            return "out of memory: raise the setting spark.driver.memory"
+        if code is not None and code < 0:
+            return f"killed by signal {-code}"
+        return f"exit code {code}"
+
+    def end(self) -> None:
+        """In an orderly way if it can; returns when the process is gone."""
+        self._close_pipe()
+        if not self.wait(END_SECONDS):
+            self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+def spark_home() -> Path:
+    """The Spark inside PySpark: a SPARK_HOME of another version would not fit it."""
+    import pyspark  # noqa: PLC0415 - the extra `lake` brings it
+
+    return Path(pyspark.__file__).resolve().parent
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """PySpark takes the address of a running JVM from the environment, and from nowhere else."""
+    with _environment_lock:
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

@@ -1,0 +1,83 @@
+"""Spark SQL for the jobs on tables of a lake."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from jetbridge.errors import BadRequest
+
+Argument = str | int | datetime | Mapping[str, str]
+
+
+def identifier(name: str) -> str:
+    if "\0" in name:
+        raise BadRequest(f"the name {name!r} contains a NUL character")
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(parts: Sequence[str]) -> str:
+    return ".".join(identifier(part) for part in parts)
+
+
+def insert(target: str, source: str, columns: Sequence[str]) -> str:
+    listed = ", ".join(identifier(name) for name in columns)
+    return f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {identifier(source)}"
+
+
+def merge_update(target: str, source: str, row_id: str, columns: Sequence[str]) -> str:
+    """New values for the rows that have the same id in the source."""
+    assigned = ", ".join(f"t.{identifier(n)} = s.{identifier(n)}" for n in columns)
+    return f"{_merge(target, source, row_id)} UPDATE SET {assigned}"
+
+
+def merge_delete(target: str, source: str, row_id: str) -> str:
+    return f"{_merge(target, source, row_id)} DELETE"
+
+
+def _merge(target: str, source: str, row_id: str) -> str:
+    return (
+        f"MERGE INTO {target} t USING {identifier(source)} s "
+        f"ON t.{identifier(row_id)} = s.{identifier(row_id)} WHEN MATCHED THEN"
+    )
+
+
+def copy(table: Sequence[str], snapshot_id: int, columns: Sequence[tuple[str, str]]) -> str:
+    """The rows of one snapshot, each column under a name of ours."""
+    listed = ", ".join(f"{identifier(name)} AS {identifier(ours)}" for name, ours in columns)
+    return f"SELECT {listed or '1 AS one'} FROM {qualified(table)} VERSION AS OF {snapshot_id:d}"
+
+
+def literal(value: str | int | datetime) -> str:
+    """A constant; Spark escapes with backslashes, and knows moments with their zone."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case datetime():
+            return f"TIMESTAMP '{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC'"
+    return str(value)
+
+
+def call(catalog: str, procedure: str, table: Sequence[str], **arguments: Argument) -> str:
+    """A procedure of Iceberg for one table; a map is an argument too."""
+    given: dict[str, Argument] = {"table": qualified(table), **arguments}
+    listed = ", ".join(f"{name} => {_argument(value)}" for name, value in given.items())
+    return f"CALL {identifier(catalog)}.system.{identifier(procedure)}({listed})"
+
+
+def _argument(value: Argument) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(key)}, {literal(each)}" for key, each in value.items())
+        return f"map({', '.join(pairs)})"
+    return literal(value)
+
+
+def files_by_kind(table: Sequence[str]) -> str:
+    """How many files of which kind the current snapshot has, and what is in them."""
+    kinds = "content, file_format, spec_id, coalesce(sort_order_id, 0)"
+    sums = "count(*), sum(file_size_in_bytes), sum(record_count)"
+    return f"SELECT {kinds}, {sums} FROM {qualified([*table, 'files'])} GROUP BY {kinds}"
+
+
+def count_manifests(table: Sequence[str]) -> str:
+    return f"SELECT count(*) FROM {qualified([*table, 'manifests'])}"

@@ -1,0 +1,122 @@
+"""A lake whose server, or Spark, is killed again and again, and what its tables must hold."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.client import Client
+from tests.faults.lake_model import COLUMNS, differences, made, read, settled
+from tests.faults.lake_process import LakeServer
+from tests.faults.leftovers import leftovers, table_folder
+from tests.faults.moments import Broken, Moment, Watch, broken
+
+Table = tuple[str, str]
+PARTED = ("s", "parted")
+INSERTED = 1_000_000
+KEPT = 200_000
+CHANGED = 100_000
+SPARE = 10**9  # ids of the single rows that follow a fault
+
+
+@dataclass
+class Scene:
+    server: LakeServer
+    models: dict[Table, pa.Table] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def create(self, client: Client, table: Table) -> None:
+        client.create_table(*table, COLUMNS)
+        self.models[table] = made(0, 0)
+
+    def fill(self, client: Client, table: Table, rows: pa.Table) -> None:
+        client.insert(*table, rows)
+        self.models[table] = pa.concat_tables([self.models[table], rows])
+
+    def break_off(self, client: Client, work: "Work", moment: Moment, kill: "Kill") -> Broken:
+        folder = table_folder(self.server.warehouse, *work.table)
+        watch = Watch(self.server.warehouse, folder, moment)
+        return broken(lambda: work.run(client), watch, lambda: kill(self))
+
+    def settle(self, client: Client, work: "Work", *, done: bool) -> bool:
+        """Checks that the table is as before or after; whether it is as after."""
+        before = self.models[work.table]
+        found = settled(read(client, work.table), before, work.after, done=done)
+        self.models[work.table] = found
+        return found is work.after
+
+    def check_next_statements(self, client: Client, table: Table) -> None:
+        """The server takes the next statement, and nothing is lost by it."""
+        self.fill(client, table, made(SPARE + next(self.numbers), 1))
+        wrong = differences(read(client, table), self.models[table])
+        assert not wrong, wrong
+
+    def check_swept(self, client: Client, table: Table) -> None:
+        """Nothing is left behind, and what is swept is not missed."""
+        swept = self.server.order("sweep")
+        left = leftovers(self.server.warehouse)
+        assert not left, f"{left} outlive the sweeper, which took {swept}"
+        wrong = differences(read(client, table), self.models[table])
+        assert not wrong, wrong
+
+
+class Work(NamedTuple):
+    """A statement on a table, and what the table holds when it is done."""
+
+    table: Table
+    run: Callable[[Client], object]
+    after: pa.Table
+
+
+Kill = Callable[[Scene], object]
+
+
+@contextmanager
+def opened(folder: Path, spark: dict[str, str] | None = None) -> Iterator[Scene]:
+    """With a partitioned table, whose rows Spark changes."""
+    with LakeServer(folder, spark=spark) as server:
+        scene = Scene(server)
+        with server.client() as client:
+            client.create_schema("s")
+            scene.create(client, PARTED)
+            server.order("sql", "ALTER TABLE lake.s.parted ADD PARTITION FIELD p")
+            scene.fill(client, PARTED, made(0, KEPT))
+        yield scene
+
+
+def insert(scene: Scene, client: Client) -> Work:
+    """Into a table of its own, which is not partitioned."""
+    table = ("s", f"plain{next(scene.numbers)}")
+    scene.create(client, table)
+    scene.fill(client, table, made(0, 1000))
+    rows = made(1000, INSERTED)
+    after = pa.concat_tables([scene.models[table], rows])
+    return Work(table, lambda client: client.insert(*table, rows), after)
+
+
+def merge(scene: Scene, client: Client) -> Work:
+    """An UPDATE of the partitioned table."""
+    found = client.read(*PARTED, ["id", "v", "rowid"])
+    found = found.filter(pc.less(found["id"], CHANGED))
+    changed = pa.table({"v": pc.add(found["v"], 1), "rowid": found["rowid"]})
+    before = scene.models[PARTED]
+    concerned = pc.less(before["id"], CHANGED)
+    values = pc.if_else(concerned, pc.add(before["v"], 1), before["v"])
+    after = before.set_column(1, COLUMNS.field("v"), values)
+    return Work(PARTED, lambda client: client.update(*PARTED, changed), after)
+
+
+def compaction(scene: Scene, _: Client) -> Work:
+    sql = (
+        "CALL lake.system.rewrite_data_files(table => 's.parted', "
+        "options => map('rewrite-all', 'true'))"
+    )
+    return Work(PARTED, lambda _: scene.server.order("sql", sql), scene.models[PARTED])
+
+
+WORKS = {"insert": insert, "merge": merge, "compaction": compaction}

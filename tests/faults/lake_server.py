@@ -1,0 +1,98 @@
+"""A lake's server as a process of its own, that also takes orders on its input.
+
+    python -m tests.faults.lake_server CONFIG [--port N] [--busy-seconds N]
+
+Each line of input is an order: `sql`, `sweep`, `limit` or `optimize`, and what it is about. It is
+answered by one line: JSON, or `error` and why. Clients are served beside it, as by
+`jetbridge serve`.
+"""
+
+import argparse
+import json
+import logging
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from jetbridge.app import open_lake
+from jetbridge.backends.lake import LakeCatalog, connect
+from jetbridge.backends.lake.sweeper import Grace
+from jetbridge.config import Config, load_config
+from jetbridge.service import Server
+from jetbridge.spark.engine import SparkEngine
+
+NAME = "lake"
+
+
+def main() -> None:
+    options = parsed()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if options.busy_seconds:
+        connect._BUSY_SECONDS = options.busy_seconds
+    serve(load_config(options.config, {"port": options.port}))
+
+
+def serve(config: Config) -> None:
+    catalog, engine = open_lake(config, NAME)
+    with Server({NAME: catalog}, port=config.server.port, limits=config.limits) as server:
+        server.start()
+        say(f"listening on {server.location}")
+        engine.start()
+        catalog.start_sweeper()
+        for line in sys.stdin:
+            say(answered(Orders(catalog, engine), line))
+    engine.stop()
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--busy-seconds", type=int, default=0)
+    return parser.parse_args()
+
+
+class Orders:
+    def __init__(self, catalog: LakeCatalog, engine: SparkEngine) -> None:
+        self._catalog, self._engine = catalog, engine
+
+    def sql(self, text: str) -> object:
+        with self._engine.session() as session:
+            return [row.asDict() for row in session.sql(text).collect()]
+
+    def sweep(self, _: str) -> object:
+        """Without the time that others may still need."""
+        return vars(self._catalog.sweep(Grace(0.0, 0.0)))
+
+    def limit(self, size: str) -> object:
+        """A stand-in for a full disk where none can be mounted: larger files cannot be written."""
+        most = int(size) if size else resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+        return most
+
+    def optimize(self, table: str) -> object:
+        from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize  # noqa: PLC0415
+
+        schema, name = table.split(".")
+        return [list(row) for row in optimize(self._catalog.lake, schema, name, OptimizeOptions())]
+
+
+def answered(orders: Orders, line: str) -> str:
+    word, _, about = line.strip().partition(" ")
+    run: Callable[[str], object] = getattr(orders, word)
+    try:
+        return json.dumps(run(about), default=str)
+    except Exception as error:
+        logging.exception("order %s", line)
+        return f"error {type(error).__name__} {str(error)[:500]!r}"
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

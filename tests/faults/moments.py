@@ -1,0 +1,63 @@
+"""Moments in the middle of a statement, told by the files that it writes."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from tests.faults.lake_process import PATIENCE
+
+STEP = 0.001
+Result = TypeVar("Result")
+
+
+class Moment(NamedTuple):
+    """When the `number`-th new file below `folder` is there, whose name is like `names`."""
+
+    folder: str
+    names: str
+    number: int = 1
+    delay: float = 0.0
+
+    def __str__(self) -> str:
+        after = f" {self.delay:g} s later" if self.delay else ""
+        return f"{self.folder} {self.names} {self.number}{after}"
+
+
+class Watch:
+    """Begins to look when it is made. `TABLE` in the moment's folder stands for `table`."""
+
+    def __init__(self, warehouse: Path, table: Path, moment: Moment) -> None:
+        self._folder = warehouse / moment.folder.replace("TABLE", str(table))
+        self._moment = moment
+        self._before = self._files()
+
+    def _files(self) -> set[Path]:
+        return set(self._folder.rglob(self._moment.names)) if self._folder.exists() else set()
+
+    def wait(self, running: Future[Result]) -> bool:
+        """Whether the statement still ran at that moment."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self._files() - self._before) < self._moment.number:
+            if running.done():
+                return False
+            assert time.monotonic() < deadline, f"never came: {self._moment}"
+            time.sleep(STEP)
+        time.sleep(self._moment.delay)
+        return not running.done()
+
+
+class Broken(NamedTuple):
+    """What the statement said, and whether it still ran when its server or Spark was killed."""
+
+    error: BaseException | None
+    in_the_middle: bool
+
+
+def broken(statement: Callable[[], object], watch: Watch, kill: Callable[[], object]) -> Broken:
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(statement)
+        in_the_middle = watch.wait(running)
+        kill()
+        return Broken(running.exception(PATIENCE), in_the_middle)

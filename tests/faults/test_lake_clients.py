@@ -1,0 +1,43 @@
+"""Ten clients at once on the tables of a lake."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.lake_clients import check_one_after_the_other, create, run_all
+from tests.faults.lake_process import LakeServer
+from tests.faults.leftovers import leftovers
+
+pytestmark = pytest.mark.lake
+
+CLIENTS = 10
+SEED = 4
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[LakeServer]:
+    with LakeServer(tmp_path) as running:
+        yield running
+
+
+def check(server: LakeServer, statements: int) -> None:
+    with server.client() as client:
+        create(client)
+        members = run_all(server.location, CLIENTS, statements, SEED)
+        done = sum((member.done for member in members), Counter())
+        print(done)
+        check_one_after_the_other(client, members)
+    assert not done["given up"]
+    assert sum(done.values()) - done["conflict"] == CLIENTS * statements
+    server.order("sweep")
+    assert leftovers(server.warehouse) == []
+
+
+def test_ten_clients_leave_what_one_order_of_their_statements_would(server):
+    check(server, 8)
+
+
+@pytest.mark.soak
+def test_ten_clients_of_fifty_statements_leave_what_one_order_would(server):
+    check(server, 50)

@@ -1,0 +1,91 @@
+"""kill -9 of a lake's server, or of Spark beneath it, in the middle of what it writes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.errors import Unavailable
+from tests.faults.lake_scene import WORKS, Scene, opened
+from tests.faults.moments import Moment
+
+pytestmark = pytest.mark.lake
+
+DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
+MANIFEST, LISTED, TABLE = "*-m0.avro", "snap-*.avro", "*.metadata.json"
+KILLS = {"server": lambda scene: scene.server.kill(), "spark": lambda s: s.server.jvm().kill()}
+
+FEW = [
+    ("insert", "server", Moment(DATA, "*.parquet", delay=0.2)),
+    ("insert", "spark", Moment(METADATA, MANIFEST)),
+    ("merge", "server", Moment(DATA, "*.parquet")),
+    ("merge", "spark", Moment(METADATA, LISTED)),
+    ("compaction", "spark", Moment(DATA, "*.parquet", 2)),
+    ("compaction", "server", Moment(METADATA, MANIFEST)),
+]
+MOMENTS = {
+    "insert": [
+        Moment(DATA, "*.parquet"),
+        Moment(DATA, "*.parquet", delay=0.5),
+        Moment(METADATA, MANIFEST),
+        Moment(METADATA, LISTED),
+        Moment(METADATA, TABLE),
+        Moment(METADATA, TABLE, delay=0.01),
+    ],
+    "merge": [
+        Moment(STAGING, "*.parquet"),
+        Moment(METADATA, TABLE),
+        Moment(DATA, "*.parquet"),
+        Moment(DATA, "*.parquet", 4),
+        Moment(DATA, "*.puffin"),
+        Moment(METADATA, MANIFEST),
+        Moment(METADATA, LISTED),
+        Moment(METADATA, TABLE, 2),
+        Moment(METADATA, TABLE, 3),
+        Moment(METADATA, TABLE, 3, delay=0.01),
+    ],
+    "compaction": [
+        Moment(DATA, "*.parquet"),
+        Moment(DATA, "*.parquet", 3),
+        Moment(METADATA, MANIFEST),
+        Moment(METADATA, LISTED),
+        Moment(METADATA, TABLE),
+        Moment(METADATA, TABLE, delay=0.01),
+    ],
+}
+MANY = [
+    (kind, victim, moment)
+    for kind, moments in MOMENTS.items()
+    for moment in moments
+    for victim in KILLS
+]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(tmp_path_factory.mktemp("killed")) as there:
+        yield there
+
+
+def check(scene: Scene, kind: str, victim: str, moment: Moment) -> None:
+    with scene.server.client() as client:
+        work = WORKS[kind](scene, client)
+        ended = scene.break_off(client, work, moment, KILLS[victim])
+    assert isinstance(ended.error, Unavailable | ConnectionError | None), ended.error
+    if victim == "server":
+        scene.server.restart()
+    with scene.server.client() as client:
+        made = scene.settle(client, work, done=ended.error is None)
+        print(kind, victim, moment, ended, made)
+        scene.check_next_statements(client, work.table)
+        scene.check_swept(client, work.table)
+
+
+@pytest.mark.parametrize(("kind", "victim", "moment"), FEW, ids=str)
+def test_killed_in_the_middle_the_table_is_as_before_or_after(scene, kind, victim, moment):
+    check(scene, kind, victim, moment)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "victim", "moment"), MANY, ids=str)
+def test_killed_at_any_moment_the_table_is_as_before_or_after(scene, kind, victim, moment):
+    check(scene, kind, victim, moment)

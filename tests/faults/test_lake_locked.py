@@ -1,0 +1,102 @@
+"""The SQLite file of a lake's catalog, locked by another process while statements run."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.errors import Unavailable
+from tests.faults.lake_model import COLUMNS, differences, made, read
+from tests.faults.lake_process import LakeServer
+from tests.faults.leftovers import CATALOG, leftovers
+
+pytestmark = pytest.mark.lake
+
+TABLE = ("s", "t")
+# How long the server waits for a lock here; twenty seconds otherwise.
+BUSY = 3
+# EXCLUSIVE keeps readers out too, IMMEDIATE only writers.
+LOCKS = ("EXCLUSIVE", "IMMEDIATE")
+
+
+class Shared:
+    """A server, and what its table must hold."""
+
+    def __init__(self, server: LakeServer) -> None:
+        self.server, self.rows = server, made(0, 1000)
+
+    def add(self, rows: pa.Table) -> None:
+        self.rows = pa.concat_tables([self.rows, rows])
+
+    def check(self, client) -> None:
+        assert differences(read(client, TABLE), self.rows) == {}
+        assert leftovers(self.server.warehouse) == []
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("locked")
+    with LakeServer(folder, "--busy-seconds", str(BUSY)) as server:
+        there = Shared(server)
+        with server.client() as client:
+            client.create_schema("s")
+            client.create_table(*TABLE, COLUMNS)
+            client.insert(*TABLE, there.rows)
+        yield there
+
+
+@contextmanager
+def locked(shared: Shared, kind: str) -> Iterator[None]:
+    file = shared.server.warehouse / CATALOG
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=BUSY)) as catalog:
+        catalog.execute(f"BEGIN {kind}")
+        try:
+            yield
+        finally:
+            catalog.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+def test_insert_waits_for_a_lock_that_is_soon_released(shared, kind):
+    rows = made(len(shared.rows), 100)
+    with shared.server.client() as client:
+        insert = threading.Thread(target=client.insert, args=(*TABLE, rows))
+        with locked(shared, kind):
+            insert.start()
+            time.sleep(BUSY / 3)
+            assert insert.is_alive()
+        insert.join(60)
+        shared.add(rows)
+        shared.check(client)
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("operation", ["insert", "update", "delete"])
+def test_lock_that_is_held_makes_the_commit_unavailable_and_undone(shared, kind, operation):
+    with shared.server.client() as client:
+        found = client.read(*TABLE, ["v", "rowid"]).slice(0, 10).combine_chunks()
+        batch = {
+            "insert": made(0, 100).to_batches()[0],
+            "update": found.to_batches()[0],
+            "delete": found.select(["rowid"]).to_batches()[0],
+        }[operation]
+        statement = client.exchange(operation, *TABLE, batch.schema)
+        statement.write(batch)
+        with locked(shared, kind), pytest.raises(Unavailable, match="try again"):
+            statement.finish()
+        shared.check(client)
+        rows = made(len(shared.rows), 100)
+        client.insert(*TABLE, rows)
+        shared.add(rows)
+        shared.check(client)
+
+
+def test_statement_that_begins_while_the_catalog_is_locked_is_unavailable(shared):
+    with shared.server.client() as client:
+        with locked(shared, "EXCLUSIVE"), pytest.raises(Unavailable, match="try again"):
+            client.insert(*TABLE, made(0, 100))
+        shared.check(client)

@@ -1,0 +1,49 @@
+"""One Spark for all tests of a run, and lakes in folders of their own."""
+
+import atexit
+import itertools
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.embedded.lake import LakeReader
+from jetbridge.spark.engine import SparkEngine
+
+_numbers = itertools.count()
+
+
+@cache
+def folder() -> Path:
+    """Gone when the run ends."""
+    path = Path(tempfile.mkdtemp(prefix="jetbridge-tests-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@cache
+def engine() -> SparkEngine:
+    started = SparkEngine(log_file=folder() / "spark.log", scratch=folder())
+    atexit.register(started.stop)
+    started.start()
+    return started
+
+
+@cache
+def reader() -> LakeReader:
+    """To open a DuckDB with its extensions takes half a second."""
+    return LakeReader([str(folder())])
+
+
+def new_lake() -> LakeCatalog:
+    """An empty lake."""
+    name = f"lake{next(_numbers)}"
+    return LakeCatalog(name, folder() / name, engine(), reader=reader())
+
+
+def ready_lake() -> LakeCatalog:
+    """An empty lake whose Spark is up, for tests with deadlines."""
+    lake = new_lake()
+    with engine().session():
+        return lake
