@@ -49,7 +49,7 @@ integration: setup ## server and client over real sockets
 faults: setup ## cut streams, killed peers, slow readers
 	$(PYTEST) tests/faults $(ARGS)
 
-bench: setup ## measure, and write benchmarks/results
+bench: setup ## measure, and write benchmarks/results; ARGS=lake or ARGS=service is a part of it
 	$(PY) -m benchmarks $(ARGS)
 
 soak: setup ## the tests that run for minutes

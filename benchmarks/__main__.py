@@ -1,7 +1,7 @@
 """`python -m benchmarks [PART [SUITES]]`; without a part, all of them."""
 
-import importlib
 import sys
+from importlib import import_module
 
 # Each in a module of its own, with a `main` that takes the arguments.
 _PARTS = ("service", "lake")
@@ -12,11 +12,8 @@ def main() -> int:
     if part and part not in _PARTS:
         print(f"usage: python -m benchmarks [{'|'.join(_PARTS)}] [-h] ...", file=sys.stderr)
         return 2
-    codes = [
-        importlib.import_module(f"benchmarks.{name}").main(rest)
-        for name in ([part] if part else _PARTS)
-    ]
-    return max(codes)
+    chosen = [part] if part else _PARTS
+    return max(int(import_module(f"benchmarks.{name}").main(rest)) for name in chosen)
 
 
 if __name__ == "__main__":

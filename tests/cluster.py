@@ -94,6 +94,10 @@ class Cluster:
         """How many programs the workers run."""
         return sum(len(worker.children()) for worker in self.workers)
 
+    def applications(self) -> int:
+        """How many there have been."""
+        return len(re.findall(r"Registered app ", self._log.read_text()))
+
     def close(self) -> None:
         for process in (*self.workers, self._master):
             _kill(process)

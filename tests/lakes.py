@@ -2,6 +2,7 @@
 
 import atexit
 import itertools
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -10,6 +11,10 @@ from pathlib import Path
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.spark.engine import SparkEngine
+from tests import cluster
+
+# The address of a cluster to run on, e.g. spark://127.0.0.1:7077; else Spark runs beside us.
+MASTER = "JETBRIDGE_TEST_MASTER"
 
 _numbers = itertools.count()
 
@@ -24,8 +29,12 @@ def folder() -> Path:
 
 @cache
 def engine() -> SparkEngine:
-    started = SparkEngine(log_file=folder() / "spark.log", scratch=folder())
+    master = os.environ.get(MASTER)
+    settings = cluster.settings(master) if master else None
+    started = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
     atexit.register(started.stop)
+    # Nobody uses it: it says that the driver of PostgreSQL must come along.
+    started.add_catalog("postgres", {"type": "jdbc", "uri": "jdbc:postgresql://127.0.0.1/none"})
     started.start()
     return started
 

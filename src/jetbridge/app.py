@@ -1,7 +1,9 @@
 """The composition root: the one module that may import everything."""
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,7 +12,8 @@ from urllib.parse import urlsplit
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig
-from jetbridge.errors import BadRequest, FailedPrecondition, Unavailable
+from jetbridge.embedded.lake import LakeReader, QueryError
+from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits, Token
 from jetbridge.spark import SparkEngine
@@ -39,6 +42,9 @@ def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
 
 
 def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
+    lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
+    folder = _folder(lake.warehouse)
+    reader = _early_reader(folder) if folder and not lake.properties else None
     try:
         # Here, because it takes a second to load, and the extra `lake` brings what it needs.
         from jetbridge.backends.lake import LakeCatalog  # noqa: PLC0415
@@ -51,8 +57,6 @@ def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
             f"catalog {name!r} needs {package}, which is not installed: run "
             "pip install 'jetbridge[lake]', or name other catalogs in a file for --config"
         ) from error
-    lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
-    folder = _folder(lake.warehouse)
     options = Options(
         str(folder) if folder else lake.warehouse.rstrip("/"),
         enforce_keys_rows=lake.enforce_keys_rows,
@@ -60,13 +64,29 @@ def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
         spill_bytes=shared.limits.spill_bytes,
     )
     try:
-        return LakeCatalog(name, options.warehouse, engine, lake.properties, options=options)
+        return LakeCatalog(
+            name, options.warehouse, engine, lake.properties, options=options, reader=reader
+        )
     except (BadRequest, Unavailable) as error:
         raise type(error)(f"catalog {name!r}: {error}") from error
     except OSError as error:
         reason = error.strerror or str(error)
         problem = f"the warehouse {options.warehouse} cannot be used: {reason}"
         raise Unavailable(f"catalog {name!r}: {problem}") from error
+
+
+def _early_reader(folder: Path) -> LakeReader:
+    """It is opened while the rest of the lake is loaded: so the first scan comes sooner."""
+    reader = LakeReader([str(folder)])
+
+    def open_it() -> None:
+        # What is wrong here, the first scan says as well.
+        with suppress(ServerError, QueryError):
+            reader.query("SELECT 1")
+
+    # No daemon: a process that ends while DuckDB loads its extensions would be aborted.
+    threading.Thread(target=open_it, name="lake-reader").start()
+    return reader
 
 
 BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
@@ -77,21 +97,26 @@ BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
 
 @dataclass(frozen=True)
 class App:
-    """A server, and the Spark that its lakes share, if it has any. Neither is started yet."""
+    """A server, its lakes, and the Spark that they share, if it has any. Nothing is started yet."""
 
     server: Server
     engine: SparkEngine | None
+    lakes: Sequence["LakeCatalog"] = ()
 
-    def start_spark(self) -> None:
-        """In the background; for after the server listens."""
+    def start_background(self) -> None:
+        """Spark, and what clears up after crashes; for after the server listens."""
         if self.engine:
             self.engine.start()
+        for lake in self.lakes:
+            lake.start_sweeper()
 
     def stop(self, grace: float) -> None:
-        """First the calls, which may need Spark for `grace` seconds yet, then Spark."""
+        """First the calls, which may need Spark for `grace` seconds yet, then the rest."""
         self.server.stop(grace)
         if self.engine:
             self.engine.stop(SPARK_END_SECONDS)
+        for lake in self.lakes:
+            lake.close()
 
 
 def build_app(config: Config, *, verbose: bool = False) -> App:
@@ -114,7 +139,12 @@ def build_app(config: Config, *, verbose: bool = False) -> App:
         transaction_seconds=config.server.transaction_seconds,
         seal_key=config.credentials.seal_key,
     )
-    return App(server, engine)
+    lakes = [
+        cast("LakeCatalog", catalogs[name])
+        for name, each in config.catalogs.items()
+        if isinstance(each, LakeConfig)
+    ]
+    return App(server, engine, lakes)
 
 
 def open_lake(

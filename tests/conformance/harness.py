@@ -14,6 +14,7 @@ from jetbridge.catalog import (
     CanCreateTables,
     CanDelete,
     CanInsert,
+    CanLayOut,
     CanSnapshot,
     CanSplit,
     CanTravel,
@@ -26,7 +27,7 @@ from tests.lakes import new_lake
 CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas})
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables})
 TABLE_CAPABILITIES = frozenset(
-    {CanAlter, CanInsert, CanUpdate, CanDelete, CanTravel, CanSplit, CanCount}
+    {CanAlter, CanInsert, CanUpdate, CanDelete, CanLayOut, CanTravel, CanSplit, CanCount}
 )
 
 
@@ -47,7 +48,7 @@ class Harness:
 # A new backend is one line here.
 ALL = CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
 HARNESSES = {
-    "memory": Harness(MemoryCatalog, ALL),
+    "memory": Harness(MemoryCatalog, ALL - {CanLayOut}),
     # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
     "lake": Harness(
         new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})

@@ -1,4 +1,4 @@
-"""What a table must hold, and how it differs from that, worked out by a DuckDB of the test's own."""
+"""What a table must hold, and how it differs from that: worked out by a DuckDB of our own."""
 
 from typing import Any
 

@@ -70,10 +70,10 @@ class LakeServer:
         with connect(self.location, NAME) as connected:
             yield connected
 
-    def order(self, word: str, about: str = "") -> Any:
-        """`sql`, `sweep` or `optimize`, done by the server beside what its clients want."""
+    def order(self, *words: str) -> Any:
+        """Done by the server beside what its clients want; see `lake_server`."""
         assert self.process.stdin
-        self.process.stdin.write(f"{word} {about}\n")
+        self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
         answer = self._read()
         if not answer or answer.startswith("error"):

@@ -1,6 +1,7 @@
 """A lake whose server, or Spark, is killed again and again, and what its tables must hold."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from tests.faults.lake_model import COLUMNS, differences, made, read, settled
 from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers, table_folder
 from tests.faults.moments import Broken, Moment, Watch, broken
+
+log = logging.getLogger(__name__)
 
 Table = tuple[str, str]
 PARTED = ("s", "parted")
@@ -41,14 +44,16 @@ class Scene:
     def break_off(self, client: Client, work: "Work", moment: Moment, kill: "Kill") -> Broken:
         folder = table_folder(self.server.warehouse, *work.table)
         watch = Watch(self.server.warehouse, folder, moment)
-        return broken(lambda: work.run(client), watch, lambda: kill(self))
+        ended = broken(lambda: work.run(client), watch, lambda: kill(self))
+        log.info("%s, killed at %s: %s", work.table, moment, ended)
+        return ended
 
-    def settle(self, client: Client, work: "Work", *, done: bool) -> bool:
-        """Checks that the table is as before or after; whether it is as after."""
+    def settle(self, client: Client, work: "Work", *, done: bool) -> None:
+        """Checks that the table is as before or after."""
         before = self.models[work.table]
         found = settled(read(client, work.table), before, work.after, done=done)
         self.models[work.table] = found
-        return found is work.after
+        log.info("the table is as %s", "after" if found is work.after else "before")
 
     def check_next_statements(self, client: Client, table: Table) -> None:
         """The server takes the next statement, and nothing is lost by it."""
@@ -84,7 +89,7 @@ def opened(folder: Path, spark: dict[str, str] | None = None) -> Iterator[Scene]
         with server.client() as client:
             client.create_schema("s")
             scene.create(client, PARTED)
-            server.order("sql", "ALTER TABLE lake.s.parted ADD PARTITION FIELD p")
+            server.order("partition", *PARTED, "p")
             scene.fill(client, PARTED, made(0, KEPT))
         yield scene
 
@@ -111,12 +116,12 @@ def merge(scene: Scene, client: Client) -> Work:
     return Work(PARTED, lambda client: client.update(*PARTED, changed), after)
 
 
-def compaction(scene: Scene, _: Client) -> Work:
-    sql = (
-        "CALL lake.system.rewrite_data_files(table => 's.parted', "
-        "options => map('rewrite-all', 'true'))"
-    )
-    return Work(PARTED, lambda _: scene.server.order("sql", sql), scene.models[PARTED])
+def compaction(scene: Scene, client: Client) -> Work:
+    """Of files with deleted rows, which an UPDATE leaves."""
+    work = merge(scene, client)
+    work.run(client)
+    scene.models[PARTED] = work.after
+    return Work(PARTED, lambda _: scene.server.order("optimize", *PARTED), work.after)
 
 
 WORKS = {"insert": insert, "merge": merge, "compaction": compaction}

@@ -2,9 +2,8 @@
 
     python -m tests.faults.lake_server CONFIG [--port N] [--busy-seconds N]
 
-Each line of input is an order: `sql`, `sweep`, `limit` or `optimize`, and what it is about. It is
-answered by one line: JSON, or `error` and why. Clients are served beside it, as by
-`jetbridge serve`.
+Each line of input is an order, a method of `Orders`, with its arguments. It is answered by one
+line: JSON, or `error` and why. Clients are served beside it, as by `jetbridge serve`.
 """
 
 import argparse
@@ -17,10 +16,10 @@ from pathlib import Path
 
 from jetbridge.app import open_lake
 from jetbridge.backends.lake import LakeCatalog, connect
+from jetbridge.backends.lake.maintenance import optimize
 from jetbridge.backends.lake.sweeper import Grace
 from jetbridge.config import Config, load_config
 from jetbridge.service import Server
-from jetbridge.spark.engine import SparkEngine
 
 NAME = "lake"
 
@@ -42,7 +41,7 @@ def serve(config: Config) -> None:
         engine.start()
         catalog.start_sweeper()
         for line in sys.stdin:
-            say(answered(Orders(catalog, engine), line))
+            say(answered(Orders(catalog), line))
     engine.stop()
 
 
@@ -55,35 +54,31 @@ def parsed() -> argparse.Namespace:
 
 
 class Orders:
-    def __init__(self, catalog: LakeCatalog, engine: SparkEngine) -> None:
-        self._catalog, self._engine = catalog, engine
+    def __init__(self, catalog: LakeCatalog) -> None:
+        self._catalog = catalog
 
-    def sql(self, text: str) -> object:
-        with self._engine.session() as session:
-            return [row.asDict() for row in session.sql(text).collect()]
+    def partition(self, schema: str, table: str, by: str) -> object:
+        return self._catalog.load_schema(schema).load_table(table).lay_out(by, None).info().version
 
-    def sweep(self, _: str) -> object:
+    def optimize(self, schema: str, table: str) -> object:
+        return optimize(self._catalog.lake, schema, table)
+
+    def sweep(self) -> object:
         """Without the time that others may still need."""
         return vars(self._catalog.sweep(Grace(0.0, 0.0)))
 
-    def limit(self, size: str) -> object:
+    def limit(self, size: str = "") -> object:
         """A stand-in for a full disk where none can be mounted: larger files cannot be written."""
         most = int(size) if size else resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
         return most
 
-    def optimize(self, table: str) -> object:
-        from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize  # noqa: PLC0415
-
-        schema, name = table.split(".")
-        return [list(row) for row in optimize(self._catalog.lake, schema, name, OptimizeOptions())]
-
 
 def answered(orders: Orders, line: str) -> str:
-    word, _, about = line.strip().partition(" ")
-    run: Callable[[str], object] = getattr(orders, word)
+    word, *about = line.split()
+    run: Callable[..., object] = getattr(orders, word)
     try:
-        return json.dumps(run(about), default=str)
+        return json.dumps(run(*about), default=str)
     except Exception as error:
         logging.exception("order %s", line)
         return f"error {type(error).__name__} {str(error)[:500]!r}"

@@ -1,5 +1,6 @@
 """Ten clients at once on the tables of a lake."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers
 
 pytestmark = pytest.mark.lake
+
+log = logging.getLogger(__name__)
 
 CLIENTS = 10
 SEED = 4
@@ -26,7 +29,7 @@ def check(server: LakeServer, statements: int) -> None:
         create(client)
         members = run_all(server.location, CLIENTS, statements, SEED)
         done = sum((member.done for member in members), Counter())
-        print(done)
+        log.info("%s", done)
         check_one_after_the_other(client, members)
     assert not done["given up"]
     assert sum(done.values()) - done["conflict"] == CLIENTS * statements

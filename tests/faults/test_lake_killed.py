@@ -74,8 +74,7 @@ def check(scene: Scene, kind: str, victim: str, moment: Moment) -> None:
     if victim == "server":
         scene.server.restart()
     with scene.server.client() as client:
-        made = scene.settle(client, work, done=ended.error is None)
-        print(kind, victim, moment, ended, made)
+        scene.settle(client, work, done=ended.error is None)
         scene.check_next_statements(client, work.table)
         scene.check_swept(client, work.table)
 

@@ -34,6 +34,7 @@ class Shared:
 
     def check(self, client) -> None:
         assert differences(read(client, TABLE), self.rows) == {}
+        self.server.order("sweep")
         assert leftovers(self.server.warehouse) == []
 
 

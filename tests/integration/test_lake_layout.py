@@ -1,5 +1,6 @@
 """Tables that are partitioned or sorted: written by Spark, so that the layout holds."""
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ import pytest
 from jetbridge import catalog
 from jetbridge.backends.lake import LakeCatalog, spark_jobs
 from jetbridge.catalog import CreateTable, RemoveColumn, SchemaInfo, UniqueKey
+from jetbridge.client import connect
 from jetbridge.errors import (
     BadRequest,
     Conflict,
@@ -18,7 +20,9 @@ from jetbridge.errors import (
     DuplicateKey,
     FailedPrecondition,
 )
+from jetbridge.service import Server
 from tests.conformance.harness import RETURNING, delete, insert, read, rowids, rows, update
+from tests.integration.raw import Raw
 from tests.lakes import new_lake
 
 pytestmark = pytest.mark.lake
@@ -175,7 +179,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
     table = Laid(lake, "outrun")
     table.lay_out("region")
     insert(table.load(), data(0, 3))
-    moves = []
+    moves: list[str] = []
     original = spark_jobs._move_main
 
     def late(moved: Any, branch: str) -> None:
@@ -271,6 +275,40 @@ def test_uuids_go_through_spark(lake):
     update(table, {"u": pa.array([ids[2].bytes], pa.uuid()), "rowid": rowids(table, "n", 1)})
     found = read(lake.load_schema("s").load_table("uuids"), ("n", "u", "l")).sort_by("n")
     assert found.to_pydict() == {"n": [1, 2], "u": [ids[2], ids[1]], "l": [[ids[2]], []]}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
+    name = f"`{lake.lake.name}`.s.foreign{version}"
+    properties = f"TBLPROPERTIES ('format-version' = '{version}')"
+    with lake.lake.engine.session() as session:
+        session.sql(
+            f"CREATE TABLE {name} (id BIGINT, region STRING) USING iceberg "
+            f"PARTITIONED BY (region) {properties}"
+        )
+    load = lambda: lake.load_schema("s").load_table(f"foreign{version}")  # noqa: E731
+    insert(load(), {"id": [1, 2], "region": ["n", "s"]})
+    insert(load(), {"id": [3], "region": ["n"]})
+    with lake.lake.engine.session() as session:
+        found = session.sql(f"SELECT partition.region, record_count FROM {name}.partitions")
+        assert {tuple(row) for row in found.collect()} == {("n", 2), ("s", 1)}
+    load().lay_out("", "")
+    insert(load(), {"id": [4], "region": ["w"]})
+    assert rows(load()) == [(1, "n"), (2, "s"), (3, "n"), (4, "w")]
+
+
+def test_the_action_takes_msgpack_and_json(lake):
+    Laid(lake, "wired")
+    named = {"catalog": "lake", "schema": "S", "name": "WIRED"}
+    with Server({"lake": lake}, port=0) as server:
+        server.start()
+        with connect(server.location, "lake") as client, Raw(server.location) as raw:
+            assert client.set_layout("s", "wired", partition_by="region").name == "wired"
+            assert lake.lake.load("s", "wired").was_partitioned()
+            raw.action("set_layout", json.dumps({**named, "sort_by": "id"}).encode())
+            with pytest.raises(BadRequest, match="no column 'nothing'"):
+                client.set_layout("s", "wired", partition_by="nothing")
+    assert lake.lake.load("s", "wired").raw["default-sort-order-id"]
 
 
 def test_a_column_of_the_layout_cannot_be_removed(lake):

@@ -195,7 +195,7 @@ def test_an_old_table_is_upgraded_when_asked(lake, version):
     if version == 2:
         table.spark("DELETE FROM {} WHERE id IN (3, 14)")
     there = rows(table.load())
-    assert table.optimize()["data files"] == ("2", "1")
+    assert table.optimize()["data files"][1] == "1"
     with pytest.raises(FailedPrecondition, match="--upgrade"):
         update(table.load(), {"v": [0.0], "rowid": [0]})
     table.spark("INSERT INTO {} VALUES (100, 'late', 1.0)")

@@ -77,7 +77,7 @@ def test_server_without_a_lake_has_no_spark():
     path = Path(__file__).parents[1] / "integration" / "memory.toml"
     app = build_app(load_config(path))
     assert app.engine is None
-    app.start_spark()
+    app.start_background()
     app.stop(0)
 
 
@@ -106,7 +106,7 @@ def test_log_of_spark_is_beside_the_tables_or_in_the_cache(tmp_path, monkeypatch
         (
             {"properties": {"uri": "jdbc:postgresql://127.0.0.1:1/lake"}},
             Unavailable,
-            "the lake's catalog database does not answer",
+            "does not answer",
         ),
     ],
 )
@@ -141,3 +141,15 @@ def test_spark_is_not_waited_for_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(SparkEngine, "stop", lambda _, seconds: given.append(seconds))
     build_app(with_lake(warehouse=str(tmp_path))).stop(0)
     assert given[0] < engine.STOP_SECONDS
+
+
+def test_background_work_begins_when_told_and_ends_with_the_server(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(SparkEngine, "start", lambda _: done.append("Spark"))
+    monkeypatch.setattr(LakeCatalog, "start_sweeper", lambda _: done.append("sweeper"))
+    monkeypatch.setattr(LakeCatalog, "close", lambda _: done.append("closed"))
+    app = build_app(with_lake(warehouse=str(tmp_path)))
+    assert done == []
+    app.start_background()
+    app.stop(0)
+    assert done == ["Spark", "sweeper", "closed"]

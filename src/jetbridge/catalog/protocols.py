@@ -164,6 +164,19 @@ class CanDelete(Protocol):
 
 
 @runtime_checkable
+class CanLayOut(Protocol):
+    """A table whose rows lie in partitions or in an order."""
+
+    def lay_out(self, partition_by: str | None, sort_by: str | None) -> Table:
+        """For the rows to come; None leaves as it is, '' takes away. Both or neither happen.
+
+        `partition_by` is as in `day(ts), bucket(8, id), truncate(4, name), region`, `sort_by` as
+        in `id, ts DESC NULLS LAST`. Answers the table afterwards; what it holds is the same.
+        Raises BadRequest that names what is wrong.
+        """
+
+
+@runtime_checkable
 class CanTravel(Protocol):
     """A table that keeps its past."""
 

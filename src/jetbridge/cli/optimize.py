@@ -73,6 +73,7 @@ def _optimize(
         )
     finally:
         engine.stop()
+        opened.close()
     for line in drawn([HEADINGS, *rows]):
         say(line)
 

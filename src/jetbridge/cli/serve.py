@@ -41,7 +41,7 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
     if not _listens(app, config):
         return 1
     if not stop.is_set():
-        app.start_spark()
+        app.start_background()
     stop.wait()
     log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
     app.stop(config.server.drain_seconds)

@@ -140,6 +140,24 @@ class DdlCalls(Session):
         )
         return self._change("add_constraint", request)
 
+    def set_layout(
+        self,
+        schema: str,
+        table: str,
+        *,
+        partition_by: str | None = None,
+        sort_by: str | None = None,
+    ) -> TableListing:
+        """E.g. `day(ts), bucket(8, id)` and `id, ts DESC`; an empty text takes it away."""
+        request = ddl.SetLayout(
+            catalog=self.catalog,
+            schema=schema,
+            name=table,
+            partition_by=partition_by,
+            sort_by=sort_by,
+        )
+        return self._change("set_layout", request)
+
     def add_field(
         self,
         schema: str,

@@ -50,6 +50,8 @@ class Application:
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], seconds: float) -> None:
         """`settings` come on top of those the JVM was launched with."""
+        # PySpark takes half a second to load: until the JVM is up, that is left to those who scan.
+        jvm.await_gateway(seconds)
         _silence()
         self._process = jvm
         with _one_at_a_time:

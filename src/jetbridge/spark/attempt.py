@@ -66,13 +66,14 @@ class Attempt:
             log.debug("starting Spark with Java %d: %s", java.version, shown(settings))
             self._jvm = Jvm(Launch(java, settings, folder, order.log_file))
             if self._cancelled.is_set():
+                self._jvm.kill()
                 raise Unavailable(STOPPING)
             return self._connect(self._jvm, jars)
 
     def fail(self, error: Exception) -> None:
         """Cleans up, and tells whoever waits."""
         told = error if isinstance(error, ServerError) else self._explained(error)
-        log.warning("%s", told)
+        log.log(logging.DEBUG if self._cancelled.is_set() else logging.WARNING, "%s", told)
         self._clear()
         self.ended = time.monotonic()
         self.result.set_exception(told)

@@ -5,6 +5,7 @@ goes wrong, and fork in a way that is not safe beside the threads of gRPC. What 
 a JVM that someone else started: PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET tell where.
 """
 
+import importlib.util
 import logging
 import os
 import subprocess
@@ -118,9 +119,9 @@ class Jvm:
 
     def connect(self, seconds: float) -> Any:
         """Waits until the JVM listens, and returns the py4j gateway to it."""
+        self.await_gateway(seconds)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - the extra `lake`
 
-        self._await_address(time.monotonic() + seconds, seconds)
         # The port and the length of the secret, four bytes each, then the secret.
         said = self._address.read_bytes()
         port, secret = int.from_bytes(said[:4]), said[8:].decode()
@@ -129,7 +130,9 @@ class Jvm:
         with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
             return launch_gateway()  # type: ignore[no-untyped-call]
 
-    def _await_address(self, deadline: float, seconds: float) -> None:
+    def await_gateway(self, seconds: float) -> None:
+        """Raises Unavailable, or FetchFailed, if it does not come."""
+        deadline = time.monotonic() + seconds
         # The gateway renames the finished file into place: once it is there it is whole.
         while not self._address.exists():
             if self._process.poll() is not None:
@@ -197,9 +200,11 @@ class Jvm:
 
 def spark_home() -> Path:
     """The Spark inside PySpark: a SPARK_HOME of another version would not fit it."""
-    import pyspark  # noqa: PLC0415 - the extra `lake` brings it
-
-    return Path(pyspark.__file__).resolve().parent
+    # Not by importing it: that takes half a second, which the JVM need not wait for.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Unavailable("Spark is not installed: pip install 'jetbridge[lake]'")
+    return Path(spec.origin).resolve().parent
 
 
 @contextmanager

@@ -39,6 +39,19 @@ def decode(kind: type[T], body: bytes, what: str) -> T:
     return message
 
 
+def decode_text(kind: type[T], body: bytes, what: str) -> T:
+    """The same for JSON, which is what people can type."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"{what}: {_explain(str(error))}") from error
+
+
+def is_text(body: bytes) -> bool:
+    """Whether it is JSON: no msgpack map begins so."""
+    return body.lstrip()[:1] == b"{"
+
+
 def _unpack(body: bytes) -> tuple[Any, bool]:
     """The value, and whether every str in it is text."""
     try:

@@ -1,6 +1,7 @@
 import sys
 import types
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -28,7 +29,8 @@ def spark(monkeypatch):
     """No lake is opened; what would be asked of it is in `asked`."""
     spark = Spark()
     schema = types.SimpleNamespace(load_table=lambda _: None)
-    lake = types.SimpleNamespace(lake="the lake", load_schema=lambda _: schema)
+    close = partial(spark.calls.append, "close")
+    lake = types.SimpleNamespace(lake="the lake", load_schema=lambda _: schema, close=close)
     monkeypatch.setattr(optimize, "open_lake", lambda *_, **__: (lake, spark))
     return spark
 
@@ -60,7 +62,7 @@ def test_progress_goes_to_standard_error_and_the_table_to_standard_output(asked,
         "data files     120      2",
         "bytes        48213   9001",
     ]
-    assert spark.calls == ["start", "stop"]
+    assert spark.calls == ["start", "stop", "close"]
 
 
 def test_flags_reach_the_work(asked):
@@ -89,13 +91,13 @@ def test_failure_is_one_line_and_spark_is_stopped(asked, spark, capsys, error, c
     assert main(["optimize", "lake.shop.orders"]) == code
     said = capsys.readouterr()
     assert (said.out, said.err.splitlines()[-1]) == ("", f"jetbridge: {error}")
-    assert spark.calls == ["start", "stop"]
+    assert spark.calls == ["start", "stop", "close"]
 
 
 def test_interrupted_work_is_no_traceback(asked, spark, capsys, monkeypatch):
     monkeypatch.setattr(spark, "start", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     assert main(["optimize", "lake.shop.orders"]) == 130
-    assert spark.calls == ["stop"]
+    assert spark.calls == ["stop", "close"]
 
 
 @pytest.mark.parametrize(

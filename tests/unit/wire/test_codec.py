@@ -4,8 +4,8 @@ import msgpack
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.wire.codec import Blob, decode
-from jetbridge.wire.messages.ddl import AddField, ColumnOnly, CreateSchema, CreateTable
+from jetbridge.wire.codec import Blob, decode, decode_text, encode, is_text
+from jetbridge.wire.messages.ddl import AddField, ColumnOnly, CreateSchema, CreateTable, SetLayout
 
 TABLE = {"schema_name": "s", "table_name": "t", "on_conflict": "error"}
 
@@ -69,3 +69,28 @@ def test_broken_text_is_found_inside_lists() -> None:
 def test_a_blob_takes_no_number() -> None:
     with pytest.raises(BadRequest, match="arrow_schema"):
         decode(CreateTable, msgpack.packb({**TABLE, "arrow_schema": 3}), "create_table")
+
+
+def test_json_is_told_from_msgpack_and_decoded():
+    body = b' {"schema": "s", "name": "t", "partition_by": "region", "unknown": 1}'
+    assert is_text(body)
+    assert not is_text(encode({"schema": "s"}))
+    assert decode_text(SetLayout, body, "set_layout") == SetLayout(
+        schema="s", name="t", partition_by="region"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        (b"{", "set_layout"),
+        (b'{"schema": "s"}', "field 'name' is required"),
+        (b'{"schema": "s", "name": ""}', "field 'name' must not be empty"),
+        (b'{"schema": "s", "name": 5}', "name"),
+        (b'{"schema": "\xff", "name": "t"}', "set_layout"),
+        (b"{" * 100_000, "set_layout"),
+    ],
+)
+def test_json_that_does_not_fit_is_refused(body, word):
+    with pytest.raises(BadRequest, match=word):
+        decode_text(SetLayout, body, "set_layout")

@@ -203,11 +203,14 @@ def _field(
     base: Json = {"name": column.name, "required": not column.nullable}
     if doc:
         base["doc"] = doc.decode()
-    wanted = types.iceberg_type(column, ids)
     if known is None:
-        return {"id": ids(), **base, "type": wanted}, False
+        return {"id": ids(), **base, "type": types.iceberg_type(column, ids)}, False
     kept: Json = {name: known[name] for name in known if name.endswith("-default")}
     before = _column_of(now, known["id"])
+    if before is not None and before.type == column.type:
+        # Also one of another engine, of a type that this one would keep otherwise.
+        return {"id": known["id"], **base, "type": known["type"], **kept}, False
+    wanted = types.iceberg_type(column, ids)
     kind = merged(known["type"], wanted)
     if kind is not None and (
         before is None or types.promotes(before.with_name(column.name), column)

@@ -8,8 +8,9 @@ out about the table still holds when his change is published, whichever engine w
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JJavaError
@@ -21,6 +22,12 @@ from jetbridge.spark.errors import is_java, java_message
 
 Json = dict[str, Any]
 _ICEBERG = "org.apache.iceberg.exceptions."
+# In the summary of a snapshot: which change made it.
+MARK = "jetbridge.change"
+
+
+class NotMade(Unavailable):
+    """The catalog has refused the change, so nobody need wonder whether it was made."""
 
 
 class Stale(Exception):  # noqa: N818 - never leaves the backend
@@ -53,7 +60,7 @@ class Change:
 
     `fields` and `properties` redefine the table; `replaces_rows` takes all rows away before the
     new files come. A change without rows still makes a snapshot, so that every change of a table
-    is a version that AT can name.
+    is a version that AT can name. The summary of that snapshot has the `mark`.
     """
 
     fields: Sequence[Json] | None = None
@@ -63,6 +70,12 @@ class Change:
     added: Sequence[DeletionVector] = ()
     removed: Sequence[DeletionVector] = ()
     replaces_rows: bool = False
+    mark: str = field(default_factory=lambda: uuid4().hex)
+
+    def is_in(self, state: TableState) -> bool:
+        """Whether the table has it; for a commit whose answer was lost."""
+        snapshots = state.raw.get("snapshots") or ()
+        return any((each.get("summary") or {}).get(MARK) == self.mark for each in snapshots)
 
 
 class Commits:
@@ -128,6 +141,7 @@ class Commits:
                 if is_java(error, _ICEBERG + "CommitFailedException"):
                     _discard(table, transaction)
                 raise
+            _remove_unused(table, transaction)
 
     def _redefine(
         self, session: Session, state: TableState, transaction: Any, change: Change
@@ -150,7 +164,7 @@ class Commits:
             overwrite.overwriteByRowFilter(static(session, "expressions.Expressions.alwaysTrue")())
             for file in files:
                 overwrite.addFile(file)
-            overwrite.commit()
+            overwrite.set(MARK, change.mark).commit()
         elif change.added:
             delta = transaction.newRowDelta().validateFromSnapshot(
                 table.currentSnapshot().snapshotId()
@@ -161,12 +175,12 @@ class Commits:
                 delta.addDeletes(_delete_file(session, table, vector))
             for vector in change.removed:
                 delta.removeDeletes(_delete_file(session, table, vector))
-            delta.commit()
+            delta.set(MARK, change.mark).commit()
         else:
             append = transaction.newAppend()
             for file in files:
                 append.appendFile(file)
-            append.commit()
+            append.set(MARK, change.mark).commit()
 
     def drop(self, namespace: str, name: str) -> None:
         """Takes the table out of the catalog; its files stay."""
@@ -241,6 +255,22 @@ def _discard(table: Any, transaction: Any) -> None:
         table.io().deleteFile(snapshot.manifestListLocation())
 
 
+def _remove_unused(table: Any, transaction: Any) -> None:
+    """Manifests that the commit wrote and then joined with others into one.
+
+    `commitTransaction` would remove them, but it also repeats the change on another base.
+    """
+    with suppress(Exception):
+        method = transaction.getClass().getDeclaredMethod("deletedFiles", None)
+        method.setAccessible(True)
+        unused = set(method.invoke(transaction, None))
+        if unused:
+            snapshot = transaction.currentMetadata().currentSnapshot()
+            unused -= {manifest.path() for manifest in snapshot.allManifests(table.io())}
+        for location in unused:
+            table.io().deleteFile(location)
+
+
 def _delete_file(session: Session, table: Any, vector: DeletionVector) -> Any:
     builder = static(session, "FileMetadata.deleteFileBuilder")(table.spec())
     return (
@@ -299,6 +329,7 @@ _BY_CLASS: dict[str, Answer] = {
 }
 _BY_TEXT: dict[str, Answer] = {
     "No space left": lambda what, _: LimitExceeded(_FULL.format(what)),
-    "SQLITE_BUSY": lambda what, _: Unavailable(_LOCKED.format(what)),
-    "database is locked": lambda what, _: Unavailable(_LOCKED.format(what)),
+    "SQLITE_FULL": lambda what, _: LimitExceeded(_FULL.format(what)),
+    "SQLITE_BUSY": lambda what, _: NotMade(_LOCKED.format(what)),
+    "database is locked": lambda what, _: NotMade(_LOCKED.format(what)),
 }

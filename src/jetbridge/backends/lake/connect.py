@@ -12,18 +12,20 @@ from urllib.parse import quote, urlsplit
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import RESTError
-from sqlalchemy.exc import SQLAlchemyError
 
 from jetbridge.backends.lake.files import Files, local_path
-from jetbridge.backends.lake.pointers import unreachable
+from jetbridge.backends.lake.pointers import answering
 from jetbridge.embedded.lake import LakeReader
-from jetbridge.errors import BadRequest, Unavailable
+from jetbridge.errors import BadRequest
 from jetbridge.sql.quoting import literal
 
 CATALOG_FILE = "catalog.db"
-# How long a writer waits for the SQLite file when another process writes.
-_BUSY_SECONDS = 20
+# Properties of ours: how many seconds a statement waits for a SQLite file that another process
+# has locked, and other folders with files of tables than the warehouse.
+BUSY_SECONDS = "jetbridge.busy-seconds"
+FOLDERS = "jetbridge.folders"
+_BUSY_SECONDS = "20"
+_MOST_BUSY_SECONDS = 3601
 
 
 @dataclass(frozen=True)
@@ -37,17 +39,27 @@ class Connection:
 
 def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Connection:
     """Raises Unavailable if the catalog does not answer."""
-    folder = _prepared(warehouse)
-    python, spark = both(folder, properties)
-    try:
+    folders = [_prepared(folder) for folder in properties.get(FOLDERS, "").split()]
+    if _is_name(warehouse, properties):
+        if not folders:
+            raise BadRequest(
+                f"lake {name!r}: where the tables of warehouse {warehouse!r} are only its catalog "
+                f"knows; name their folder in {FOLDERS}, too"
+            )
+        python, spark = both(warehouse, properties)
+    else:
+        folders = [_prepared(warehouse), *folders]
+        python, spark = both(folders[0], properties)
+    with answering():
         catalog = load_catalog(name, **python)
-    except SQLAlchemyError as error:
-        raise unreachable(error) from error
-    except (RESTError, OSError) as error:
-        raise Unavailable(f"the catalog of lake {name!r} does not answer: {error}"[:450]) from error
-    allowed = [folder, *properties.get("jetbridge.folders", "").split()]
-    reader = LakeReader(allowed, secrets=_secrets(properties))
-    return Connection(catalog, reader, Files(python), folder, spark)
+    reader = LakeReader(folders, secrets=_secrets(properties))
+    return Connection(catalog, reader, Files(python), folders[0], spark)
+
+
+def _is_name(warehouse: str, properties: Mapping[str, str]) -> bool:
+    """A REST catalog may have names for its warehouses instead of places."""
+    is_rest = properties.get("uri", "").startswith(("http:", "https:"))
+    return is_rest and "/" not in warehouse
 
 
 def _prepared(warehouse: str) -> str:
@@ -67,7 +79,8 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
     python = {**given, "warehouse": warehouse}
     spark = {"cache-enabled": "false", **given, "warehouse": warehouse}
     if not uri or "sqlite:" in uri.split("/", 1)[0]:
-        return _sqlite(uri, warehouse, python, spark)
+        place = _sqlite_file(uri, warehouse)
+        return _sqlite(place, properties.get(BUSY_SECONDS, _BUSY_SECONDS), python, spark)
     if uri.startswith(("jdbc:postgresql:", "postgresql")):
         return _postgres(uri, python, spark)
     if uri.startswith(("http:", "https:")):
@@ -80,9 +93,7 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
     )
 
 
-def _sqlite(
-    uri: str, warehouse: str, python: dict[str, str], spark: dict[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
+def _sqlite_file(uri: str, warehouse: str) -> str:
     file = uri.removeprefix("jdbc:").removeprefix("sqlite:")
     if file.startswith("///"):
         file = file.removeprefix("//")[1:] if file.startswith("////") else file.removeprefix("///")
@@ -90,10 +101,27 @@ def _sqlite(
         if local_path(warehouse) is None:
             raise BadRequest("a warehouse in an object store needs a uri for its catalog")
         file = os.path.join(warehouse, CATALOG_FILE)
-    python |= {"type": "sql", "uri": f"sqlite:///{file}?timeout={_BUSY_SECONDS}"}
+    return file
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < _MOST_BUSY_SECONDS:
+        raise BadRequest(f"{BUSY_SECONDS} = {text!r} must be a number of seconds, at most an hour")
+    return seconds
+
+
+def _sqlite(
+    file: str, busy: str, python: dict[str, str], spark: dict[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    seconds = _seconds(busy)
+    python |= {"type": "sql", "uri": f"sqlite:///{file}?timeout={seconds}"}
     spark |= {
         "type": "jdbc",
-        "uri": f"jdbc:sqlite:{file}?busy_timeout={_BUSY_SECONDS * 1000}",
+        "uri": f"jdbc:sqlite:{file}?busy_timeout={int(seconds * 1000)}",
         "jdbc.schema-version": "V1",
     }
     return python, spark
@@ -111,6 +139,7 @@ def _postgres(
     login = quote(user, safe="") + (":" + quote(password, safe="") if password else "")
     at = f"{login}@" if user else ""
     python |= {"type": "sql", "uri": f"postgresql+psycopg2://{at}{place}{query}"}
+    python.setdefault("pool_pre_ping", "true")  # the database may have restarted meanwhile
     spark |= {
         "type": "jdbc",
         "uri": f"jdbc:postgresql://{place}{query}",

@@ -72,10 +72,9 @@ def _vector(positions: Positions) -> bytes:
 
 def positions(blob: bytes) -> Positions:
     """The positions of a vector, ascending."""
-    (length,) = struct.unpack_from(">I", blob)
-    vector = blob[4 : 4 + length]
-    (checksum,) = struct.unpack_from(">I", blob, 4 + length)
-    if vector[:4] != _VECTOR_MAGIC or zlib.crc32(vector) != checksum:
+    length = int.from_bytes(blob[:4], "big")
+    vector, checksum = blob[4 : 4 + length], blob[4 + length : 8 + length]
+    if vector[:4] != _VECTOR_MAGIC or struct.pack(">I", zlib.crc32(vector)) != checksum:
         raise ServerError("a deletion vector is damaged")
     (count,) = struct.unpack_from("<Q", vector, 4)
     at = 12

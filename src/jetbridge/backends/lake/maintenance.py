@@ -17,8 +17,9 @@ from jetbridge.backends.lake.layout import lay_out
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.schema import TABLE_PROPERTIES
 from jetbridge.backends.lake.store import Lake
-from jetbridge.errors import Conflict, Unavailable
+from jetbridge.errors import Conflict, ServerError, Unavailable
 from jetbridge.spark.engine import Session
+from jetbridge.spark.errors import is_from_spark, java_message
 from jetbridge.sql import spark as sql
 
 Progress = Callable[[str], None]
@@ -53,16 +54,22 @@ def optimize(
 ) -> list[tuple[str, str, str]]:
     """What there was of each kind before and after; `progress` gets a line for each step."""
     work = _Optimize(lake, lake.load(schema, table), options or OptimizeOptions(), progress)
-    before = work.size()
-    work.upgrade()
-    work.lay_out()
-    work.compact()
-    work.join_manifests()
-    work.expire()
-    removed = work.remove_orphans()
-    after = work.size()
-    rows = [(what, f"{before[what]:,}", f"{after[what]:,}") for what in before]
-    return [*rows, ("orphan files removed", "", f"{removed:,}")]
+    with _one_sentence(work.state.title()):
+        return work.run()
+
+
+@contextmanager
+def _one_sentence(title: str) -> Iterator[None]:
+    """What Java says that nobody expected."""
+    try:
+        yield
+    except ServerError:
+        raise
+    except Exception as error:
+        if not is_from_spark(error):
+            raise
+        problem = f"table {title!r} could not be optimized: {java_message(error)}"
+        raise ServerError(problem[:450]) from error
 
 
 class _Optimize:
@@ -70,7 +77,19 @@ class _Optimize:
         self, lake: Lake, state: TableState, options: OptimizeOptions, progress: Progress
     ) -> None:
         self.lake, self.state, self.options, self.progress = lake, state, options, progress
-        self.now = datetime.now(UTC)
+        self.started = datetime.now(UTC)
+
+    def run(self) -> list[tuple[str, str, str]]:
+        before = self.size()
+        self.upgrade()
+        self.lay_out()
+        self.compact()
+        self.join_manifests()
+        self.expire()
+        removed = self.remove_orphans()
+        after = self.size()
+        rows = [(what, f"{before[what]:,}", f"{after[what]:,}") for what in before]
+        return [*rows, ("orphan files removed", "", f"{removed:,}")]
 
     @property
     def _parts(self) -> list[str]:
@@ -221,12 +240,12 @@ class _Optimize:
         with self._step("snapshots") as said:
             left = self._forgotten_branches()
             if left:
-                branches.remove(self.lake, self.state, left)
+                self._retried(lambda: branches.remove(self.lake, self._current(), left))
                 said.append(f"{len(left):,} branches of jobs that died removed")
             before = len(self._current().raw.get("snapshots") or ())
             if not before:
                 return
-            moment = self.now - self.options.older_than
+            moment = datetime.now(UTC) - self.options.older_than
             self._call("expire_snapshots", older_than=moment, retain_last=1)
             gone = before - len(self._current().raw.get("snapshots") or ())
             if gone > 0:
@@ -240,13 +259,13 @@ class _Optimize:
             live = {*servers.live_servers(folder), self.lake.options.server}
             return [name for name in found if branches.server_of(name) not in live]
         moments = {s["snapshot-id"]: s["timestamp-ms"] for s in state.raw.get("snapshots") or ()}
-        limit = (self.now - self.options.older_than).timestamp() * 1000
+        limit = (self.started - self.options.older_than).timestamp() * 1000
         heads = {name: state.raw["refs"][name]["snapshot-id"] for name in found}
         return [name for name, head in heads.items() if moments.get(head, limit) < limit]
 
     def remove_orphans(self) -> int:
         with self._step("orphan files") as said:
-            limit = self.now - self.options.older_than
+            limit = self.started - self.options.older_than
 
             def work() -> Sequence[str]:
                 with self.lake.session(self.state.title()) as session:

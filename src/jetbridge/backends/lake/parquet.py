@@ -19,8 +19,8 @@ _FIXED = {"write_statistics": True, "store_schema": False, "version": "2.6"}
 _LOOK_ROWS = 2048
 # Of the rows looked at: fewer values than this share of them are worth a dictionary.
 _REPEATS = 0.5
-# Of its size: what compression must take away to be worth it.
-_SHRINKS = 0.9
+# Of its size: what compression must leave at most to be worth it.
+_SHRINKS = 0.75
 
 
 def parquet_options(first: pa.Table) -> dict[str, Any]:

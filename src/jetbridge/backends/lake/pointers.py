@@ -5,6 +5,7 @@ lake. Any other catalog is asked table by table.
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +17,7 @@ from pyiceberg.exceptions import (
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    RESTError,
 )
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +26,9 @@ from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, Unavai
 from jetbridge.names import fold
 
 Key = tuple[str, str]
+
+# A catalog that is asked table by table answers several at once.
+_ASKING = ThreadPoolExecutor(8, "jetbridge-catalog")
 
 
 @dataclass(frozen=True)
@@ -102,11 +107,8 @@ class SqlPointers:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        try:
-            with self._catalog.engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise unreachable(error) from error
+        with answering(), self._catalog.engine.connect() as connection:
+            yield connection
 
 
 class AskedPointers:
@@ -116,17 +118,30 @@ class AskedPointers:
         self._catalog = catalog
 
     def listing(self) -> Listing:
-        spaces = list(self._catalog.list_namespaces())
-        found = (
-            self._load(tuple(identifier))
-            for namespace in spaces
-            for identifier in self._catalog.list_tables(namespace)
-        )
+        spaces = self._namespaces()
+        with answering():
+            tables = [
+                tuple(identifier)
+                for space in spaces
+                for identifier in self._catalog.list_tables(space)
+            ]
+        found = list(_ASKING.map(self._load, tables))
         names = [".".join(space) for space in spaces]
         return Listing(
             {fold(name): name for name in names},
             {pointer.key(): pointer for pointer in found if pointer is not None},
         )
+
+    def _namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        """A catalog answers with one level at a time, or with all of them."""
+        with answering():
+            try:
+                found = [tuple(each) for each in self._catalog.list_namespaces(parent)]
+            except NoSuchNamespaceError:
+                return []  # dropped meanwhile
+        below = [each for each in found if len(each) > len(parent)]
+        inner = [deeper for each in below for deeper in self._namespaces(each)]
+        return sorted({*below, *inner})
 
     def find(self, namespace: str, name: str) -> Pointer | None:
         exact = self._load((*namespace.split("."), name))
@@ -135,14 +150,15 @@ class AskedPointers:
         return self.listing().tables.get((fold(namespace), fold(name)))
 
     def find_namespace(self, name: str) -> str | None:
-        names = (".".join(space) for space in self._catalog.list_namespaces())
+        names = (".".join(space) for space in self._namespaces())
         return next((each for each in names if fold(each) == fold(name)), None)
 
     def _load(self, identifier: tuple[str, ...]) -> Pointer | None:
-        try:
-            table = self._catalog.load_table(identifier)
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
+        with answering():
+            try:
+                table = self._catalog.load_table(identifier)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
         return Pointer(".".join(identifier[:-1]), identifier[-1], table.metadata_location)
 
 
@@ -157,30 +173,34 @@ class Namespaces:
         self._catalog = catalog
 
     def properties(self, name: str) -> Mapping[str, str]:
-        try:
-            return self._catalog.load_namespace_properties(name)
-        except NoSuchNamespaceError:
-            raise NotFound("schema", name) from None
+        with answering():
+            try:
+                return self._catalog.load_namespace_properties(name)
+            except NoSuchNamespaceError:
+                raise NotFound("schema", name) from None
 
     def create(self, name: str, properties: Mapping[str, str]) -> None:
-        try:
-            self._catalog.create_namespace(name, dict(properties))
-        except NamespaceAlreadyExistsError:
-            raise AlreadyExists("schema", name) from None
-        except SQLAlchemyError as error:
-            raise unreachable(error) from error
+        with answering():
+            try:
+                self._catalog.create_namespace(name, dict(properties))
+            except NamespaceAlreadyExistsError:
+                raise AlreadyExists("schema", name) from None
 
     def drop(self, name: str) -> None:
-        try:
-            self._catalog.drop_namespace(name)
-        except NoSuchNamespaceError:
-            raise NotFound("schema", name) from None
-        except NamespaceNotEmptyError:
-            raise FailedPrecondition(f"schema {name!r} has tables; drop them first") from None
-        except SQLAlchemyError as error:
-            raise unreachable(error) from error
+        with answering():
+            try:
+                self._catalog.drop_namespace(name)
+            except NoSuchNamespaceError:
+                raise NotFound("schema", name) from None
+            except NamespaceNotEmptyError:
+                raise FailedPrecondition(f"schema {name!r} has tables; drop them first") from None
 
 
-def unreachable(error: Exception) -> Unavailable:
-    cause = str(error.__cause__ or error).split("\n", 1)[0][:200]
-    return Unavailable(f"the lake's catalog database does not answer: {cause}; try again")
+@contextmanager
+def answering() -> Iterator[None]:
+    """What a catalog raises when it cannot answer becomes Unavailable."""
+    try:
+        yield
+    except (SQLAlchemyError, RESTError, OSError) as error:
+        cause = str(error.__cause__ or error).split("\n", 1)[0][:200]
+        raise Unavailable(f"the lake's catalog does not answer: {cause}; try again") from error

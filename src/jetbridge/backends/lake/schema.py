@@ -54,6 +54,19 @@ def schema_info(name: str, properties: Mapping[str, str]) -> SchemaInfo:
     return SchemaInfo(name, properties.get(COMMENT, ""), tags)
 
 
+def _readable(lake: Lake, pointer: Pointer) -> LakeTable | None:
+    """None for a table that cannot be served; the log says why, once."""
+    try:
+        table = LakeTable(lake, lake.state(pointer))
+        table.info()
+    except (ServerError, OSError, ValueError, KeyError) as error:
+        if (pointer.location, str(error)) not in lake.said:
+            lake.said.add((pointer.location, str(error)))
+            log.warning("table %s.%s is not served: %s", pointer.namespace, pointer.name, error)
+        return None
+    return table
+
+
 class SnapshotSchema:
     """The tables of one moment, by their metadata files."""
 
@@ -66,24 +79,23 @@ class SnapshotSchema:
     def list_tables(self) -> Sequence[LakeTable]:
         mine = fold(self._name)
         wanted = sorted(key for key in self._pointers if key[0] == mine)
-        found = (self._table(self._pointers[key]) for key in wanted)
-        return [table for table in found if table is not None]
+        found = (_readable(self._lake, self._pointers[key]) for key in wanted)
+        return [table for table in found if table is not None and self._is_there(table)]
 
     def load_table(self, name: str) -> LakeTable:
         pointer = self._pointers.get((fold(self._name), fold(name)))
-        table = None if pointer is None else self._table(pointer)
-        if table is None:
+        table = None if pointer is None else LakeTable(self._lake, self._lake.state(pointer))
+        if table is None or not self._is_there(table):
             raise NotFound("table", f"{self._name}.{name}")
         return table
 
-    def _table(self, pointer: Pointer) -> LakeTable | None:
-        """None for one that was dropped meanwhile."""
-        state = self._lake.state(pointer)
+    def _is_there(self, table: LakeTable) -> bool:
+        """Whether it was not dropped meanwhile."""
         try:
-            self._lake.current(state)
+            self._lake.current(table.state)
         except NotFound:
-            return None
-        return LakeTable(self._lake, state)
+            return False
+        return True
 
 
 class LakeSchema:
@@ -99,19 +111,10 @@ class LakeSchema:
         tables = []
         for (space, _), pointer in sorted(self._lake.pointers.listing().tables.items()):
             if space == mine:
-                table = self._readable(pointer)
+                table = _readable(self._lake, pointer)
                 if table is not None:
                     tables.append(table)
         return tables
-
-    def _readable(self, pointer: Pointer) -> LakeTable | None:
-        try:
-            table = LakeTable(self._lake, self._lake.state(pointer))
-            table.info()
-        except (ServerError, OSError, ValueError, KeyError) as error:
-            log.warning("table %s.%s is not served: %s", pointer.namespace, pointer.name, error)
-            return None
-        return table
 
     def load_table(self, name: str) -> LakeTable:
         return LakeTable(self._lake, self._lake.load(self._name, name))

@@ -24,6 +24,7 @@ from uuid import uuid4
 
 from jetbridge.backends.lake.commit import Stale
 from jetbridge.backends.lake.files import local_path
+from jetbridge.backends.lake.writer import disk
 from jetbridge.errors import AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound
 from jetbridge.spark.engine import Session
 
@@ -59,6 +60,7 @@ class Presence:
         self._descriptor: int | None = None
         self._tried = False
         self._held_in: tuple[Session, Any] | None = None
+        self._unwritten: list[Job] = []
 
     @property
     def folder(self) -> Path | None:
@@ -93,6 +95,8 @@ class Presence:
             lock = None
             try:
                 lock = _locked_in_java(session, self._folder / f"{self._server}{_JVM}")
+            except BlockingIOError:
+                return  # a Spark that is about to end has it yet
             except Exception as error:
                 log.warning("Spark cannot lock a file in %s: %s", self._folder, str(error)[:200])
             self._held_in = (session, lock)
@@ -105,9 +109,9 @@ class Presence:
             return
         self.hold()
         job = Job(identity, title, time.time())
-        note = self._folder / f"{self._server}{_JOBS}" / f"{uuid4().hex}.json"
-        note.parent.mkdir(exist_ok=True)
-        _write(note, job)
+        with disk(str(self._folder)):
+            note = self._new_note(self._folder)
+            _write(note, job)
         try:
             yield
         except _ORDERLY:
@@ -123,9 +127,27 @@ class Presence:
         """Notes that a statement may have left files behind, so that the sweeper looks."""
         if self._folder is None:
             return
-        note = self._folder / f"{self._server}{_JOBS}" / f"{uuid4().hex}.json"
+        job = Job(identity, title, started, time.time())
+        try:
+            _write(self._new_note(self._folder), job)
+        except OSError:  # a full disk may be what went wrong
+            with self._lock:
+                self._unwritten.append(job)
+
+    def _new_note(self, folder: Path) -> Path:
+        note = folder / f"{self._server}{_JOBS}" / f"{uuid4().hex}.json"
         note.parent.mkdir(parents=True, exist_ok=True)
-        _write(note, Job(identity, title, started, time.time()))
+        return note
+
+    def failed(self) -> dict[Path, Job]:
+        """What has gone wrong in this server, by the notes of it."""
+        if self._folder is None:
+            return {}
+        with self._lock:
+            unwritten, self._unwritten = self._unwritten, []
+        for job in unwritten:
+            self.doubt(job.identity, job.title, job.started)
+        return failed_jobs(self._folder, self._server)
 
     def close(self) -> None:
         """Gives the lock back; the file goes if there is nothing left to sweep."""

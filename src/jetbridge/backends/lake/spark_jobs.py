@@ -23,7 +23,7 @@ from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.writer import DataWriter, write_all
 from jetbridge.embedded import duckdb_type
-from jetbridge.errors import Unavailable
+from jetbridge.errors import ServerError, Unavailable
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java
 from jetbridge.sql import lake as queries
@@ -158,13 +158,25 @@ def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:
     # Of a table without a snapshot it makes an empty one.
     start = [] if now.snapshot_id is None else [now.snapshot_id]
     table.manageSnapshots().createBranch(branch, *start).commit()
+    head = None
     try:
         job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
         table.refresh()
+        head = int(table.snapshot(branch).snapshotId())
         _move_main(table, branch)
     except BaseException:
+        if _is_on_main(lake, now, head):
+            return  # only the answer was lost
         _forget(lake, table, now, branch)
         raise
+
+
+def _is_on_main(lake: Lake, state: TableState, snapshot: int | None) -> bool:
+    if snapshot is None:
+        return False
+    with suppress(ServerError):
+        return any(each["snapshot-id"] == snapshot for each in lake.current(state).history())
+    return False
 
 
 def _move_main(table: Any, branch: str) -> None:

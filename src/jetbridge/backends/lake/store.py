@@ -5,14 +5,14 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge.backends.lake.commit import Change, Commits, Stale, translating
+from jetbridge.backends.lake.commit import Change, Commits, NotMade, Stale, translating
 from jetbridge.backends.lake.dropped import Note, Notes, new_folder
 from jetbridge.backends.lake.files import Files
 from jetbridge.backends.lake.manifests import Manifests
@@ -20,7 +20,7 @@ from jetbridge.backends.lake.metadata import TableState, parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
 from jetbridge.backends.lake.servers import Presence
 from jetbridge.embedded.lake import LakeReader
-from jetbridge.errors import Conflict, NotFound, ServerError, Unavailable
+from jetbridge.errors import Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
 
 _MOST_STATES = 2_000
@@ -110,9 +110,10 @@ class Lake:
         if found is not None and found.identity == state.identity:
             return found
         for pointer in self.pointers.listing().tables.values():  # renamed meanwhile
-            other = self.state(pointer)
-            if other.identity == state.identity:
-                return other
+            with suppress(ServerError, OSError):  # that of another table is damaged
+                other = self.state(pointer)
+                if other.identity == state.identity:
+                    return other
         raise NotFound("table", state.title())
 
     @contextmanager
@@ -135,16 +136,35 @@ class Lake:
                 change = make(now)
                 if change is None:
                     return now
-                try:
-                    self.commits.change(now, change)
-                except Stale:
-                    time.sleep(pause)
-                    pause *= 2
-                    continue
-                return self.current(now)
+                if self._made(now, change):
+                    return self.current(now)
+                time.sleep(pause)
+                pause *= 2
         raise Unavailable(
             f"table {state.title()!r} is written by others all the time; try again later"
         )
+
+    def _made(self, now: TableState, change: Change) -> bool:
+        """False if someone else was faster."""
+        began = time.time()
+        try:
+            self.commits.change(now, change)
+        except Stale:
+            return False
+        except (NotMade, LimitExceeded):
+            # Java leaves the metadata of such a commit behind.
+            self.presence.doubt(now.identity, now.title(), began)
+            raise
+        except Unavailable:
+            if not self._has(now, change):
+                raise
+        return True
+
+    def _has(self, state: TableState, change: Change) -> bool:
+        """Whether a change was made whose answer was lost with Spark, or with the catalog."""
+        with suppress(ServerError):
+            return change.is_in(self.current(state))
+        return False
 
     @contextmanager
     def session(self, what: str) -> Iterator[Session]:
@@ -188,7 +208,8 @@ class Lake:
 
         If the answer to a commit was lost, only the sweeper can find out.
         """
-        if isinstance(error, ServerError) and not isinstance(error, Unavailable):
+        refused = isinstance(error, ServerError) and not isinstance(error, Unavailable)
+        if refused or isinstance(error, NotMade):
             self.files.delete(locations)
         elif locations:
             self.presence.doubt(state.identity, state.title(), time.time() - _DOUBT_SECONDS)
@@ -234,5 +255,5 @@ class Versions:
             return self._marks[key]
         try:
             return self._lake.state(pointer).ddl_mark()
-        except Conflict:
-            return (pointer,)
+        except (ServerError, OSError):
+            return (pointer,)  # one table that cannot be read is no reason to stop

@@ -68,7 +68,7 @@ def sweep(lake: Lake, grace: Grace | None = None) -> Swept:
             if server is not None and work.server(server):
                 servers.forget(folder, name)
                 work.swept.servers.append(name)
-    for note, job in servers.failed_jobs(folder, lake.options.server).items():
+    for note, job in lake.presence.failed().items():
         if work.failed(job):
             note.unlink(missing_ok=True)
     if work.swept:
@@ -83,7 +83,7 @@ Suspect = Callable[[str, float], bool]
 class _Sweep:
     def __init__(self, lake: Lake, grace: Grace) -> None:
         self.lake, self.grace, self.swept = lake, grace, Swept()
-        self.now = time.time()
+        self.now, self.in_doubt = time.time(), False
 
     def _pointers(self) -> Iterable[Pointer]:
         return self.lake.pointers.listing().tables.values()
@@ -100,21 +100,22 @@ class _Sweep:
             return self.lake.state(pointer)
         except (ServerError, OSError, ValueError) as error:
             log.warning("%s.%s is not swept: %s", pointer.namespace, pointer.name, error)
+            self.in_doubt = True
             return None
 
     def server(self, server: DeadServer) -> bool:
         """Whether nothing of it is left."""
         prefix, branch = f"jetbridge-{server.name}-", branches.prefix(server.name)
-        done = self.now - server.seen >= self.grace.files
+        done, self.in_doubt = self.now - server.seen >= self.grace.files, False
         for found in list(self._tables()):
             state = self._without_branches(found, branch)
-            self._data(state, lambda name, _: name.startswith(prefix))
+            self._named(state, prefix)
             for job in server.jobs.values():
                 if job.identity == state.identity:
                     done = self._job(state, job, server.name) and done
-            self._metadata(state, server.started)
+            done = self._metadata(state, server.started) and done
         self._staging(prefix)
-        return done
+        return done and not self.in_doubt
 
     def failed(self, job: Job) -> bool:
         """A job of this server, which lives: Spark may have died beneath it."""
@@ -123,67 +124,60 @@ class _Sweep:
                 with self.lake.writing(found):  # so no other job of ours is on this table
                     ours = branches.prefix(self.lake.options.server)
                     state = self._without_branches(self.lake.current(found), ours)
-                    self._metadata(state, job.started, job.ended)
-                    return self._job(state, job)
+                    done = self._metadata(state, job.started, job.ended)
+                    return self._job(state, job) and done
         return True
 
     def _job(self, state: TableState, job: Job, dead_one: str = "") -> bool:
-        """Whether its files are gone, or there are none that may still be written."""
+        """Whether its files are gone: those that Spark named."""
         folder = self.lake.presence.folder
         if folder is not None and any(
             other.identity == state.identity for other in servers.live_jobs(folder, dead_one)
         ):
             return False
-        old, young = self._ages(job.started, job.ended)
-        self._data(state, lambda _, changed: old(changed))
-        ended = self.now if job.ended is None else job.ended
-        if self.now - ended >= self.grace.files:
-            return True
-        return not self._unreferenced(
-            state, self._data_folders(state), _DATA, lambda _, changed: young(changed)
-        )
+        return self._between(state, self.lake.data_folder(state), _DATA, job.started, job.ended)
 
-    def _metadata(self, state: TableState, started: float, ended: float | None = None) -> None:
-        """Manifests and metadata files of commits that were not made."""
-        old, _ = self._ages(started, ended)
-        folders = [f"{state.folder}/metadata"]
-        self._remove(self._unreferenced(state, folders, _METADATA, lambda _, at: old(at)))
+    def _metadata(self, state: TableState, started: float, ended: float | None = None) -> bool:
+        """The same for manifests and metadata files of commits that were not made."""
+        return self._between(state, f"{state.folder}/metadata", _METADATA, started, ended)
 
-    def _ages(
-        self, started: float, ended: float | None
-    ) -> tuple[Callable[[float], bool], Callable[[float], bool]]:
-        """Was it written by then, and so long ago that it may go, or not long enough?"""
+    def _between(
+        self,
+        state: TableState,
+        folder: str,
+        endings: tuple[str, ...],
+        started: float,
+        ended: float | None,
+    ) -> bool:
+        """Removes files of that time; False if some are too young yet."""
         last = self.now if ended is None else ended + _SLACK
+        suspects = self._unreferenced(
+            state, folder, endings, lambda _, changed: started - _SLACK <= changed <= last
+        )
         limit = self.now - self.grace.files
+        old = [path for path, changed in suspects if changed <= limit]
+        self._remove(old)
+        return len(old) == len(suspects)
 
-        def old(changed: float) -> bool:
-            return started - _SLACK <= changed <= min(last, limit)
-
-        def young(changed: float) -> bool:
-            return max(limit, started - _SLACK) < changed <= last
-
-        return old, young
-
-    def _data(self, state: TableState, suspect: Suspect) -> None:
-        folders = self._data_folders(state)
-        self._remove(self._unreferenced(state, folders, _DATA, suspect))
-
-    def _data_folders(self, state: TableState) -> list[str]:
-        return [self.lake.data_folder(state)]
+    def _named(self, state: TableState, prefix: str) -> None:
+        folder = self.lake.data_folder(state)
+        found = self._unreferenced(state, folder, _DATA, lambda name, _: name.startswith(prefix))
+        self._remove(path for path, _ in found)
 
     def _unreferenced(
-        self, state: TableState, folders: Iterable[str], endings: tuple[str, ...], suspect: Suspect
-    ) -> list[Path]:
+        self, state: TableState, folder: str, endings: tuple[str, ...], suspect: Suspect
+    ) -> list[tuple[Path, float]]:
         """The files are listed before the metadata are read: none can be added between the two."""
-        paths = [path for folder in folders for path in _files(folder, endings, suspect)]
+        paths = _files(folder, endings, suspect)
         if not paths:
             return []
         try:
             names = self._names_in_use(state)
         except (QueryError, ServerError, OSError, ValueError, KeyError) as error:
             log.warning("files of %s are not swept: %s", state.title(), str(error)[:300])
+            self.in_doubt = True
             return []
-        return [path for path in paths if _base(path.name) not in names]
+        return [(path, at) for path, at in paths if _base(path.name) not in names]
 
     def _names_in_use(self, state: TableState) -> set[str]:
         """Those of every table that may have files in the same folders, as it is now."""
@@ -200,7 +194,8 @@ class _Sweep:
 
     def _staging(self, prefix: str) -> None:
         folder = self.lake.staging_folder()
-        self._remove(_files(folder, _DATA, lambda name, _: name.startswith(prefix)))
+        found = _files(folder, _DATA, lambda name, _: name.startswith(prefix))
+        self._remove(path for path, _ in found)
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -247,7 +242,8 @@ class _Sweep:
             for state in others:
                 names -= referenced(self.lake.reader, state)
             endings = (*_DATA, *_METADATA)
-            self._remove(_files(note.folder, endings, lambda name, _: name in names))
+            found = _files(note.folder, endings, lambda name, _: name in names)
+            self._remove(path for path, _ in found)
         self.swept.tables.append(note.title)
 
     def _last_state(self, note: Note) -> TableState | None:
@@ -261,8 +257,11 @@ class _Sweep:
             return None
 
 
-def _files(folder: str, endings: tuple[str, ...], suspect: Suspect) -> list[Path]:
-    """Files below a local folder; a checksum of Hadoop counts as the file it belongs to."""
+def _files(folder: str, endings: tuple[str, ...], suspect: Suspect) -> list[tuple[Path, float]]:
+    """Files below a local folder, and when each was written.
+
+    A checksum of Hadoop counts as the file it belongs to.
+    """
     root = local_path(folder)
     found = []
     for parent, _, names in os.walk(root or ""):
@@ -274,7 +273,7 @@ def _files(folder: str, endings: tuple[str, ...], suspect: Suspect) -> list[Path
                 except FileNotFoundError:
                     continue
                 if suspect(_base(name), changed):
-                    found.append(path)
+                    found.append((path, changed))
     return found
 
 

@@ -17,6 +17,10 @@ class PastTable:
     def __init__(self, lake: Lake, state: TableState) -> None:
         self._lake, self._state = lake, state
 
+    @property
+    def state(self) -> TableState:
+        return self._state
+
     def info(self) -> TableInfo:
         return self._state.info()
 

@@ -16,7 +16,7 @@ from jetbridge.names import fold
 
 T = TypeVar("T")
 
-_TOKEN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d]\w*)|(\d+)|([(),.]))')
+_TOKEN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d]\w*)|(\d{1,18})|([(),.]))')
 
 
 @dataclass(frozen=True)

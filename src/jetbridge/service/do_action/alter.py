@@ -8,6 +8,7 @@ from jetbridge.catalog import (
     AddField,
     Alteration,
     CanAlter,
+    CanLayOut,
     ChangeType,
     DropNotNull,
     RemoveColumn,
@@ -20,7 +21,7 @@ from jetbridge.catalog import (
     Table,
     supports,
 )
-from jetbridge.errors import NotFound, NotSupported
+from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.wire.constraints import parse_constraint
@@ -106,6 +107,22 @@ def _register(name: str, message: type[m.AlterTable], to_change: Any, descriptio
 
     handler.__doc__ = f"{description}; answers the FlightInfo of the table as it then is."
     action(name, message)(handler)
+
+
+@action("set_layout", m.SetLayout, text=True)
+def set_layout(request: m.SetLayout, call: Call, services: Services) -> Iterator[bytes]:
+    """Sets partitions and sort order; answers the FlightInfo of the table as it then is."""
+    if request.partition_by is None and request.sort_by is None:
+        raise BadRequest("set_layout: field 'partition_by' or 'sort_by' is required")
+    served = call.catalog(request.catalog)
+    found = _load(served, request)
+    if found is None:
+        return
+    schema, table = found
+    if not supports(table, CanLayOut):
+        raise NotSupported(f"table {schema}.{request.name} does not support a layout")
+    laid = table.lay_out(request.partition_by, request.sort_by)
+    yield services.flights.table(served, schema, laid).SerializeToString()
 
 
 def _load(served: Served, request: m.AlterTable) -> tuple[str, Table] | None:

@@ -12,7 +12,7 @@ from jetbridge.service.calls import Call
 from jetbridge.service.flights import Flights
 from jetbridge.service.locate import Locator
 from jetbridge.service.transactions import Transactions
-from jetbridge.wire.codec import decode
+from jetbridge.wire.codec import decode, decode_text, is_text
 from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -32,12 +32,13 @@ Handler = Callable[[Any, Call, Services], Iterator[bytes]]
 
 @dataclass(frozen=True)
 class Registered:
-    """`answers`: with exactly one result; the others have none."""
+    """`answers`: with exactly one result; the others have none. `text`: its body may be JSON."""
 
     message: type[msgspec.Struct]
     handler: Handler
     description: str
     answers: bool
+    text: bool
 
 
 _ACTIONS: dict[str, Registered] = {}
@@ -52,14 +53,15 @@ def answers_once(name: str) -> bool:
 
 
 def action(
-    name: str, message: type[M], *, answers: bool = True
+    name: str, message: type[M], *, answers: bool = True, text: bool = False
 ) -> Callable[[Callable[[M, Call, Services], Iterator[bytes]]], Handler]:
     """Registers a handler; its docstring is what ListActions says of it."""
 
     def register(handler: Callable[[M, Call, Services], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
             raise ValueError(f"action {name!r} is registered twice")
-        _ACTIONS[name] = Registered(message, handler, (handler.__doc__ or "").strip(), answers)
+        description = (handler.__doc__ or "").strip()
+        _ACTIONS[name] = Registered(message, handler, description, answers, text)
         return handler
 
     return register
@@ -79,7 +81,8 @@ class DoAction:
         if registered is None:
             yield from self._own(request)
             return
-        message = decode(registered.message, request.body, request.type)
+        decoded = decode_text if registered.text and is_text(request.body) else decode
+        message = decoded(registered.message, request.body, request.type)
         for body in registered.handler(message, call, self.services):
             yield Result(body=body)
 

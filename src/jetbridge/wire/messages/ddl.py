@@ -88,6 +88,13 @@ class AddConstraint(AlterTable, frozen=True, kw_only=True):
     constraint: Required
 
 
+class SetLayout(AlterTable, frozen=True, kw_only=True):
+    """Ours, not Airport's: nil leaves as it is, an empty text takes away."""
+
+    partition_by: str | None = None
+    sort_by: str | None = None
+
+
 class AddField(AlterTable, frozen=True, kw_only=True):
     column_path: Annotated[list[Required], Meta(min_length=1)]
     column_schema: Blob

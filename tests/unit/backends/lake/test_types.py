@@ -46,7 +46,8 @@ def field_of(kind: str) -> pa.Field:
     """The column that DuckDB makes of a type of its own."""
     with connected() as local:
         local.execute("SET arrow_lossless_conversion = true")
-        return local.execute(f"SELECT CAST(NULL AS {kind}) AS c").to_arrow_table().schema.field(0)
+        value = kind if kind.startswith("ROW") else f"CAST(NULL AS {kind})"
+        return local.execute(f"SELECT {value} AS c").to_arrow_table().schema.field(0)
 
 
 def test_the_page_of_types_is_made_of_the_table():
@@ -118,6 +119,8 @@ def test_names_of_fields_are_such_that_every_engine_takes_them(names, stored):
         pa.list_(pa.int8(), 0),
         pa.list_(pa.struct([pa.field("a\0b", pa.int8())])),
         pa.dense_union([pa.field("a", pa.int8())]),
+        pa.sparse_union([pa.field("a", pa.int8()), pa.field("A", pa.int8())]),
+        pa.sparse_union([pa.field("a", pa.struct([pa.field("", pa.int8())]))]),
         pa.dictionary(pa.int8(), pa.list_(pa.int8())),
     ],
     ids=str,
@@ -308,6 +311,7 @@ def test_every_level_of_a_data_file_has_its_field_id():
         ("UNION(a INTEGER[], b GEOMETRY)", True),
         ("INTEGER[2]", True),
         ("STRUCT(a DOUBLE, b INTEGER[2])", False),  # DuckDB has no CASE for arrays
+        ("ROW(1, 2)", False),
     ],
 )
 def test_filters_are_pushed_down_where_sql_has_the_type(kind, pushable):

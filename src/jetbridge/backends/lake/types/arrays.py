@@ -32,7 +32,7 @@ def _list(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Arra
     (inner,), (wanted,) = children(source.type), children(target.type)
     lengths = pc.list_value_length(array).fill_null(0).cast(pa.int64()).to_numpy()
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-    nulls, values = _nulls(array), array.flatten()
+    nulls, values = _nulls(array), _flattened(array)
     if pa.types.is_fixed_size_list(target.type):
         values = _padded(values, ends, target.type.list_size, nulls)
     return _as_list(target.type, ends, turned(values, inner, wanted, leaf), nulls)
@@ -92,13 +92,18 @@ def _entries(array: Any) -> Any:
     return array.cast(pa.list_(pa.struct(children(array.type))))
 
 
+def _flattened(array: Any) -> Any:
+    """The elements; where all lists are NULL, Arrow knows no empty array of an extension type."""
+    return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
+
+
 def inside(array: Any) -> list[pa.Array]:
     """The values in a list, a struct or a map, without those beneath a NULL."""
     shape = shape_of(array.type)
     if shape == "list":
-        return [array.flatten()]
+        return [_flattened(array)]
     if shape == "map":
-        entries = _entries(array).flatten()
+        entries = _flattened(_entries(array))
         return [entries.field(0), entries.field(1)]
     nulls = _nulls(array)
     return [_hidden(array.field(i), nulls) for i in range(array.type.num_fields)]

@@ -140,10 +140,10 @@ def _check_required(array: pa.Array, iceberg: Iceberg) -> None:
 def _requires(iceberg: Iceberg) -> bool:
     if isinstance(iceberg, str):
         return False
-    return any(
-        (required and name != "key") or _requires(kind)
-        for name, _, kind, required in parts(iceberg)
-    )
+    inner = [(required, kind) for _, _, kind, required in parts(iceberg)]
+    if iceberg["type"] == "map":  # a key is never NULL
+        inner[0] = (False, inner[0][1])
+    return any(required or _requires(kind) for required, kind in inner)
 
 
 def _is_plain(field: pa.Field) -> bool:

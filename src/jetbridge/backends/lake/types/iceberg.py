@@ -14,7 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.types.shapes import bare, children, rebuilt, shape_of, stored_names
+from jetbridge.backends.lake.types.shapes import (
+    bare,
+    children,
+    rebuilt,
+    shape_of,
+    speakable,
+    stored_names,
+)
 from jetbridge.backends.lake.types.table import kept, type_name
 from jetbridge.errors import BadRequest, NotSupported
 
@@ -96,6 +103,8 @@ def _stored_names(field: pa.Field) -> list[str]:
     names = [child.name for child in children(field.type)]
     if any("\0" in name for name in names):
         raise BadRequest(f"column {field.name!r}: the name of a field contains a NUL character")
+    if shape_of(field.type) == "union" and not speakable(field.type):
+        raise BadRequest(f"column {field.name!r}: a UNION has a name that is empty or there twice")
     return stored_names([TAG, *names] if shape_of(field.type) == "union" else names)
 
 

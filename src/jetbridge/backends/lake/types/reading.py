@@ -4,9 +4,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.types.shapes import bare, children, shape_of, with_lists
-from jetbridge.backends.lake.types.table import CAST, kept, type_name
-from jetbridge.names import fold
+from jetbridge.backends.lake.types.shapes import (
+    bare,
+    children,
+    names_fit,
+    shape_of,
+    speakable,
+    with_lists,
+)
+from jetbridge.backends.lake.types.table import CAST, CAST_BY_TEXT, kept, type_name
 from jetbridge.sql.quoting import identifier, literal
 
 
@@ -27,7 +33,7 @@ class Reading:
     @cached_property
     def exact(self) -> bool:
         """Whether `condition` has the type that clients know."""
-        return _speakable(self._logical) and self._delivered(guarded=True) is self._logical
+        return speakable(self._logical.type) and self._delivered(guarded=True) is self._logical
 
     def _expression(self, *, guarded: bool) -> str:
         logical = self._delivered(guarded=guarded)
@@ -73,13 +79,9 @@ def _struct(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool, dep
         _value(f"struct_extract_at({sql}, {i})", one, other, guarded=guarded, depth=depth)
         for i, (one, other) in enumerate(zip(inner, there, strict=True), 1)
     ]
-    names = [field.name for field in (inner if _names_fit(logical) else there)]
-    if any(names):
-        pairs = zip(names, values, strict=True)
-        packed = "struct_pack(" + ", ".join(f"{identifier(n)} := {v}" for n, v in pairs) + ")"
-    else:
-        packed = f"row({', '.join(values)})"
-    return f"CASE WHEN {sql} IS NULL THEN NULL ELSE {packed} END"
+    names = [field.name for field in (inner if names_fit(logical.type) else there)]
+    packed = ", ".join(f"{identifier(n)} := {v}" for n, v in zip(names, values, strict=True))
+    return f"CASE WHEN {sql} IS NULL THEN NULL ELSE struct_pack({packed}) END"
 
 
 def _list(sql: str, logical: pa.Field, stored: pa.Field, depth: int) -> str:
@@ -87,7 +89,7 @@ def _list(sql: str, logical: pa.Field, stored: pa.Field, depth: int) -> str:
     name = f"e{depth}"
     value = _value(name, inner, there, guarded=False, depth=depth + 1)
     found = sql if value == name else f"list_transform({sql}, lambda {name}: {value})"
-    if pa.types.is_fixed_size_list(bare(logical.type)) and _speakable(logical):
+    if pa.types.is_fixed_size_list(bare(logical.type)) and speakable(logical.type):
         return f"CAST({found} AS {type_name(logical)})"
     return found
 
@@ -117,18 +119,6 @@ def _union(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool, dept
     return f"CASE struct_extract_at({sql}, 1) {' '.join(whens)} END"
 
 
-def _names_fit(field: pa.Field) -> bool:
-    """Whether SQL can spell the names of a struct: all or none of them, each once."""
-    names = [fold(child.name) for child in children(field.type)]
-    return not any(names) or (all(names) and len(set(names)) == len(names))
-
-
-def _speakable(field: pa.Field) -> bool:
-    shape = shape_of(field.type)
-    fits = shape not in {"struct", "union"} or _names_fit(field)
-    return fits and all(_speakable(child) for child in children(field.type))
-
-
 def _is_cast(logical: pa.Field, stored: pa.Field, *, guarded: bool) -> bool:
     return _castable(logical, stored) and not (guarded and _has_floats(logical))
 
@@ -137,7 +127,7 @@ def _castable(logical: pa.Field, stored: pa.Field) -> bool:
     """Whether one CAST, or nothing, makes the value."""
     shape = shape_of(logical.type)
     if not shape:
-        return kept(logical, stored.type)[1].read in {"", CAST}
+        return kept(logical, stored.type)[1].read in {"", CAST, CAST_BY_TEXT}
     inner, there = children(logical.type), children(stored.type)
     if shape == "union" or len(inner) != len(there):
         return False

@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from jetbridge.names import fold
+
 # Constructors by test; the first that fits.
 _LISTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.Field], pa.DataType]], ...] = (
     (pa.types.is_list, lambda _, field: pa.list_(field)),
@@ -52,6 +54,18 @@ def rebuilt(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
         return pa.sparse_union(fields, kind.type_codes)
     build = next(build for test, build in _LISTS if test(kind))
     return build(kind, fields[0])
+
+
+def names_fit(kind: pa.DataType) -> bool:
+    """Whether SQL can spell the names of a struct or union: each field has one of its own."""
+    names = [fold(child.name) for child in children(kind)]
+    return all(names) and len(set(names)) == len(names)
+
+
+def speakable(kind: pa.DataType) -> bool:
+    """Whether SQL has a name for the type."""
+    fits = shape_of(kind) not in {"struct", "union"} or names_fit(kind)
+    return fits and all(speakable(child.type) for child in children(kind))
 
 
 def plain(field: pa.Field) -> pa.Field:

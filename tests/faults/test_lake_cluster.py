@@ -1,0 +1,111 @@
+"""A lake on a standalone cluster of two workers, one of which is killed now and then.
+
+The conformance suite comes first: an application takes all workers for as long as it runs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.errors import ServerError
+from tests import cluster, lakes
+from tests.cluster import Cluster
+from tests.faults.lake_process import ROOT
+from tests.faults.lake_scene import WORKS, Scene, opened
+from tests.faults.moments import Moment
+from tests.faults.peers import wait_until
+
+pytestmark = pytest.mark.lake
+
+# Some of each kind: DDL, constraints, DML, conflicts, the past.
+SOME = "returning or failed or renamed or version or meanwhile or counted or key or struct"
+DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
+FEW = [("merge", Moment(DATA, "*.parquet")), ("compaction", Moment(DATA, "*.parquet", 2))]
+MANY = [
+    ("merge", Moment(STAGING, "*.parquet")),
+    ("merge", Moment(METADATA, "*.metadata.json")),
+    ("merge", Moment(METADATA, "*.metadata.json", delay=1.0)),
+    ("merge", Moment(DATA, "*.parquet", 4)),
+    ("merge", Moment(METADATA, "*-m0.avro")),
+    ("compaction", Moment(DATA, "*.parquet", 1)),
+    ("compaction", Moment(DATA, "*.parquet", 3)),
+    ("compaction", Moment(METADATA, "*-m0.avro")),
+    ("insert", Moment(DATA, "*.parquet")),
+    ("insert", Moment(METADATA, "*-m0.avro")),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster.running(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def run_conformance(spark: Cluster, *options: str) -> int:
+    """How many tests passed; none may fail."""
+    before = spark.applications()
+    command = [sys.executable, "-m", "pytest", "tests/conformance", "-m", "lake", "-q", *options]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, lakes.MASTER: spark.url, "SPARK_LOCAL_IP": cluster.LOOPBACK},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert spark.applications() == before + 1
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed, done.stdout
+    return int(passed[1])
+
+
+def test_some_of_the_conformance_suite_runs_on_a_cluster(spark):
+    assert run_conformance(spark, "-k", SOME) >= 30
+
+
+@pytest.mark.soak
+def test_whole_conformance_suite_runs_on_a_cluster(spark):
+    assert run_conformance(spark) >= 300
+
+
+@pytest.fixture(scope="module")
+def scene(spark: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(tmp_path_factory.mktemp("lake"), cluster.settings(spark.url)) as there:
+        yield there
+
+
+@pytest.fixture
+def both(spark: Cluster, scene: Scene) -> Cluster:
+    """The cluster with two workers, and programs of the lake's Spark on both."""
+    missing = cluster.WORKERS - len(spark.workers)
+    spark.add_workers(missing)
+    wait_until(lambda: spark.executors() == cluster.WORKERS, cluster.SECONDS)
+    return spark
+
+
+def check(scene: Scene, spark: Cluster, kind: str, moment: Moment) -> None:
+    with scene.server.client() as client:
+        work = WORKS[kind](scene, client)
+        ended = scene.break_off(client, work, moment, lambda _: spark.kill_worker())
+        assert isinstance(ended.error, ServerError | ConnectionError | None), ended.error
+        assert ended.in_the_middle
+        scene.settle(client, work, done=ended.error is None)
+        scene.check_next_statements(client, work.table)
+        scene.check_swept(client, work.table)
+
+
+@pytest.mark.parametrize(("kind", "moment"), FEW, ids=str)
+def test_worker_killed_in_the_middle_leaves_the_table_as_before_or_after(scene, both, kind, moment):
+    check(scene, both, kind, moment)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "moment"), MANY, ids=str)
+def test_worker_killed_at_any_moment_leaves_the_table_as_before_or_after(scene, both, kind, moment):
+    check(scene, both, kind, moment)

@@ -1,0 +1,68 @@
+"""A process that is killed in the middle of a statement: `lake_victim.py WAREHOUSE WHAT`.
+
+It says "ready" when files are written and nothing is committed yet, and then waits to be killed.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.backends.lake import LakeCatalog, spark_jobs
+from jetbridge.backends.lake.commit import Commits
+from jetbridge.catalog import CreateTable
+from tests import lakes
+from tests.conformance.harness import insert, rowids, update
+
+ROWS = pa.record_batch({"id": pa.array(range(100, 300_100)), "v": pa.array([0.5] * 300_000)})
+
+
+def main(name: str, warehouse: Path, what: str) -> None:
+    catalog = LakeCatalog(name, warehouse, lakes.engine())
+    STATEMENTS[what](catalog.load_schema("s"))
+    raise AssertionError("it should have been killed")
+
+
+def stop(*_: Any, **__: Any) -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    time.sleep(600)
+
+
+def before_commit(schema: Any) -> None:
+    """Files and vectors are complete; Java is asked, and its manifests are there."""
+    Commits._write = stop_after(Commits._write)  # type: ignore[method-assign]
+    table = schema.load_table("plain")
+    update(table, {"v": [9.0], "rowid": rowids(table, "id", 1)})
+
+
+def stop_after(call: Any) -> Any:
+    def called(*arguments: Any, **options: Any) -> None:
+        call(*arguments, **options)
+        stop()
+
+    return called
+
+
+def in_job(schema: Any) -> None:
+    """Spark has written its files and committed them to a branch."""
+    spark_jobs._move_main = stop
+    insert(schema.load_table("laid"), ROWS)
+
+
+def in_create(schema: Any) -> None:
+    Commits.create = stop_after(Commits.create)  # type: ignore[method-assign]
+    schema.create_table(CreateTable("half", ROWS.schema))
+
+
+STATEMENTS = {
+    "commit": before_commit,
+    "job": in_job,
+    "create": in_create,
+}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,195 @@
+"""The catalogs that keep track of a lake's tables: SQLite, PostgreSQL, and one behind REST."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.catalog import CreateTable, RenameTable, SchemaInfo
+from jetbridge.errors import BadRequest, Unavailable
+from tests.conformance.harness import insert, rows
+from tests.integration.lake_session import assert_all_agree, run_session, spark_sql
+from tests.integration.postgres import DATABASE, PASSWORD, USER, free_port, running_postgres
+from tests.integration.rest_catalog import running_rest_catalog
+from tests.lakes import engine
+
+pytestmark = pytest.mark.lake
+
+COLUMNS = pa.schema([("id", pa.int64())])
+LOGIN = {"jdbc.user": USER, "jdbc.password": PASSWORD}
+
+
+def open_lake(folder: Path, uri: str = "", **properties: str) -> LakeCatalog:
+    """Under a name that no other test has."""
+    given = {**({"uri": uri} if uri else {}), **properties}
+    return LakeCatalog(f"lake_{uuid4().hex[:8]}", folder / "warehouse", engine(), given)
+
+
+def with_a_table(catalog: LakeCatalog) -> LakeCatalog:
+    """s.t with one row."""
+    schema = catalog.create_schema(SchemaInfo("s"))
+    insert(schema.create_table(CreateTable("t", COLUMNS)), {"id": [1]})
+    return catalog
+
+
+def read(catalog: LakeCatalog) -> list[tuple[int]]:
+    return rows(catalog.load_schema("s").load_table("t"))
+
+
+def test_session_on_sqlite(tmp_path):
+    run_session(open_lake(tmp_path))
+
+
+def test_session_on_postgresql(tmp_path):
+    with running_postgres() as server:
+        run_session(open_lake(tmp_path, server.uri, **LOGIN))
+
+
+def test_session_on_a_rest_catalog(tmp_path):
+    with running_rest_catalog(tmp_path) as uri:
+        run_session(open_lake(tmp_path, uri))
+
+
+def test_postgresql_that_restarts_is_unavailable_meanwhile(tmp_path):
+    with running_postgres() as server:
+        catalog = with_a_table(open_lake(tmp_path, server.uri, **LOGIN))
+        table = catalog.load_schema("s").load_table("t")
+        server.stop()
+        try:
+            for call in (catalog.version, catalog.list_schemas, lambda: insert(table, {"id": [2]})):
+                with pytest.raises(Unavailable, match="catalog does not answer.* try again") as err:
+                    call()
+                assert len(str(err.value)) < 500
+                assert PASSWORD not in str(err.value)
+        finally:
+            server.start()
+        assert read(catalog) == [(1,)]
+        insert(table, {"id": [3]})
+        assert read(catalog) == [(1,), (3,)]
+
+
+def test_catalog_that_is_down_is_unavailable_and_its_password_is_nobodys_business(tmp_path):
+    with pytest.raises(Unavailable, match="catalog does not answer") as caught:
+        open_lake(tmp_path, f"jdbc:postgresql://127.0.0.1:{free_port()}/{DATABASE}", **LOGIN)
+    assert PASSWORD not in str(caught.value)
+    with pytest.raises(Unavailable, match="catalog does not answer"):
+        open_lake(tmp_path, f"http://127.0.0.1:{free_port()}")
+
+
+def test_rest_catalog_that_goes_away_is_unavailable(tmp_path):
+    with running_rest_catalog(tmp_path) as uri:
+        catalog = with_a_table(open_lake(tmp_path, uri))
+        table = catalog.load_schema("s").load_table("t")
+    calls = (catalog.version, lambda: catalog.load_schema("s"), lambda: insert(table, {"id": [2]}))
+    for call in calls:
+        with pytest.raises(Unavailable, match="catalog does not answer"):
+            call()
+    assert rows(table) == [(1,)]
+
+
+def test_rest_catalog_whose_warehouse_is_a_name_needs_the_folder_of_its_tables(tmp_path):
+    with running_rest_catalog(tmp_path) as uri:
+        name = f"lake_{uuid4().hex[:8]}"
+        with pytest.raises(BadRequest, match=r"name their folder in jetbridge\.folders"):
+            LakeCatalog(name, "prod", engine(), {"uri": uri})
+        folder = str(tmp_path / "warehouse")
+        given = {"uri": uri, "jetbridge.folders": folder}
+        catalog = with_a_table(LakeCatalog(name, "prod", engine(), given))
+        assert read(catalog) == [(1,)]
+        assert catalog.lake.options.warehouse == folder
+    assert not Path("prod").exists()
+
+
+def test_nested_namespaces_of_a_rest_catalog_are_schemas(tmp_path):
+    with running_rest_catalog(tmp_path) as uri:
+        catalog = with_a_table(open_lake(tmp_path, uri))
+        catalog.create_schema(SchemaInfo("s.inner"))
+        spark_sql(f"CREATE TABLE {catalog.lake.name}.s.inner.deep AS SELECT 5 AS id")
+        assert [each.info().name for each in catalog.list_schemas()] == ["s", "s.inner"]
+        assert rows(catalog.load_schema("S.Inner").load_table("DEEP")) == [(5,)]
+        catalog.load_schema("s.inner").load_table("deep").alter(RenameTable("deeper"))
+        assert_all_agree(catalog, "s.inner", "deeper")
+
+
+@contextmanager
+def locked(catalog: LakeCatalog) -> Iterator[None]:
+    """Another process has the catalog's file for itself."""
+    file = Path(catalog.lake.options.warehouse) / "catalog.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_statement_waits_for_a_locked_sqlite_file(tmp_path):
+    catalog = with_a_table(open_lake(tmp_path, **{"jetbridge.busy-seconds": "30"}))
+    table = catalog.load_schema("s").load_table("t")
+    failed: list[BaseException] = []
+
+    def statement() -> None:
+        try:
+            insert(table, {"id": [2]})
+        except BaseException as error:
+            failed.append(error)
+
+    with locked(catalog):
+        thread = threading.Thread(target=statement)
+        thread.start()
+        time.sleep(1.0)
+        assert thread.is_alive()
+    thread.join(60)
+    assert failed == []
+    assert read(catalog) == [(1,), (2,)]
+
+
+def test_sqlite_file_that_stays_locked_is_unavailable_and_nothing_has_changed(tmp_path):
+    catalog = with_a_table(open_lake(tmp_path, **{"jetbridge.busy-seconds": "0.3"}))
+    schema = catalog.load_schema("s")
+    table = schema.load_table("t")
+    with locked(catalog):
+        for statement in (
+            lambda: insert(table, {"id": [2]}),
+            lambda: schema.create_table(CreateTable("u", COLUMNS)),
+            lambda: table.alter(RenameTable("v")),
+            lambda: catalog.create_schema(SchemaInfo("other")),
+            catalog.version,
+        ):
+            with pytest.raises(Unavailable, match="locked"):
+                statement()
+    assert [each.info().name for each in catalog.list_schemas()] == ["s"]
+    assert [each.info().name for each in schema.list_tables()] == ["t"]
+    assert read(catalog) == [(1,)]
+    insert(table, {"id": [3]})
+    assert_all_agree(catalog, "s", "t")
+
+
+def test_sqlite_file_that_is_locked_in_the_moment_of_the_commit_is_unavailable(tmp_path):
+    catalog = with_a_table(open_lake(tmp_path, **{"jetbridge.busy-seconds": "0.3"}))
+    commits: Any = catalog.lake.commits
+    change = commits.change
+
+    def while_locked(*given: object) -> None:
+        with locked(catalog):
+            change(*given)
+
+    commits.change = while_locked
+    table = catalog.load_schema("s").load_table("t")
+    with pytest.raises(Unavailable, match="locked"):
+        insert(table, {"id": [2]})
+    commits.change = change
+    insert(table, {"id": [3]})
+    assert read(catalog) == [(1,), (3,)]
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "4000", "nan"])
+def test_wait_that_is_no_number_of_seconds_is_refused(tmp_path, seconds):
+    with pytest.raises(BadRequest, match=r"jetbridge\.busy-seconds"):
+        open_lake(tmp_path, **{"jetbridge.busy-seconds": seconds})

@@ -1,0 +1,118 @@
+"""Processes that are killed with their Spark, and what the sweeper of the next one does."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.lake import LakeCatalog, servers
+from jetbridge.backends.lake.sweeper import Grace
+from jetbridge.catalog import CreateTable, OnConflict, RenameTable, Scan, SchemaInfo
+from tests.conformance.harness import insert, rows
+from tests.integration.lake_victim import STATEMENTS
+from tests.lakes import new_lake
+
+pytestmark = pytest.mark.lake
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_ONCE = Grace(files=0, dropped=0)
+COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.float64())])
+SECONDS = 120
+
+
+@pytest.fixture
+def lake() -> LakeCatalog:
+    """With two tables of two rows, `laid` with partitions."""
+    made = new_lake()
+    schema = made.create_schema(SchemaInfo("s"))
+    for name in ("plain", "laid"):
+        insert(schema.create_table(CreateTable(name, COLUMNS)), {"id": [1, 2], "v": [0.5, 1.5]})
+    schema.load_table("laid").lay_out("bucket(4, id)", None)
+    return made
+
+
+def warehouse(lake: LakeCatalog) -> Path:
+    return Path(lake.lake.options.warehouse)
+
+
+def files(lake: LakeCatalog) -> set[Path]:
+    """All but the catalog, and what tells that this server lives."""
+    mine = (lake.lake.options.server, "catalog.db")
+    return {p for p in warehouse(lake).rglob("*") if p.is_file() and not p.name.startswith(mine)}
+
+
+def kill_in(lake: LakeCatalog, what: str) -> None:
+    module = "tests.integration.lake_victim"
+    command = [sys.executable, "-m", module, lake.lake.name, str(warehouse(lake)), what]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+
+
+def contents(lake: LakeCatalog) -> dict[str, Any]:
+    return {t.info().name: rows(t) for t in lake.load_schema("s").list_tables()}
+
+
+@pytest.mark.parametrize("what", STATEMENTS)
+def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
+    before, there = files(lake), contents(lake)
+    kill_in(lake, what)
+    left = files(lake) - before
+    assert left
+    limit = time.monotonic() + SECONDS
+    while not lake.sweep(AT_ONCE).servers:
+        assert time.monotonic() < limit, "its Spark does not end"
+        time.sleep(0.2)
+    made = {name for name in contents(lake) if name not in there}
+    if what == "create":
+        assert made <= {"half"}  # the table was made, nobody was told
+        lake.load_schema("s").drop_table("half")
+        lake.sweep(AT_ONCE)
+    assert contents(lake) == there
+    referred = {path for path in files(lake) - before if "metadata" not in path.parts}
+    assert referred == set()
+    for name in ("plain", "laid"):
+        raw = lake.lake.load("s", name).raw
+        assert set(raw["refs"]) == {"main"}
+        assert len(raw["snapshots"]) == 1
+    insert(lake.load_schema("s").load_table("laid"), {"id": [3], "v": [2.5]})
+    assert not lake.sweep(AT_ONCE)
+
+
+def test_spark_holds_a_lock_of_its_own(lake):
+    folder = lake.lake.presence.folder
+    assert servers._java_holds(folder, lake.lake.options.server)
+    assert lake.lake.options.server in servers.live_servers(folder)
+
+
+def test_a_dropped_table_is_read_to_the_end_and_then_goes(lake):
+    schema = lake.load_schema("s")
+    table = schema.load_table("plain")
+    place = Path(lake.lake.load("s", "plain").folder)
+    batches = iter(table.scan(Scan(("id",))))
+    schema.drop_table("plain")
+    insert(schema.create_table(CreateTable("plain", COLUMNS)), {"id": [9], "v": [9.0]})
+    assert not lake.sweep()
+    assert sum(batch.num_rows for batch in batches) == 2
+    assert lake.sweep(AT_ONCE).tables == ["s.plain"]
+    assert not place.exists()
+    assert rows(schema.load_table("plain")) == [(9, 9.0)]
+
+
+def test_a_table_never_gets_the_folder_of_another(lake):
+    schema = lake.load_schema("s")
+    schema.load_table("plain").alter(RenameTable("moved"))
+    insert(schema.create_table(CreateTable("plain", COLUMNS)), {"id": [9], "v": [9.0]})
+    places = {lake.lake.load("s", name).folder for name in ("plain", "moved", "laid")}
+    assert len(places) == 3
+    schema.create_table(CreateTable("plain", COLUMNS, OnConflict.REPLACE))
+    assert lake.lake.load("s", "plain").folder in places, "its past is still there"
+    schema.drop_table("plain")
+    lake.sweep(AT_ONCE)
+    assert rows(schema.load_table("moved")) == [(1, 0.5), (2, 1.5)]
+    assert not lake.lake.dropped.all()

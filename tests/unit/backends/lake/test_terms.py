@@ -1,0 +1,87 @@
+"""Layouts as people write them."""
+
+import pytest
+
+from jetbridge.backends.lake.terms import TRANSFORMS, Ordering, Term, parse_order, parse_partitions
+from jetbridge.errors import BadRequest
+
+BUCKET, TRUNCATE, DAY = TRANSFORMS["bucket"], TRANSFORMS["truncate"], TRANSFORMS["day"]
+PARTITIONS = {
+    "": [],
+    " \n": [],
+    "region": [Term(("region",))],
+    "day(ts), bucket(8, id),truncate(4,name), region": [
+        Term(("ts",), DAY),
+        Term(("id",), BUCKET, 8),
+        Term(("name",), TRUNCATE, 4),
+        Term(("region",)),
+    ],
+    'DAYS ( "Order ""time""" )': [Term(('Order "time"',), DAY)],
+    'a."b.c".d': [Term(("a", "b.c", "d"))],
+    "größe": [Term(("größe",))],
+    "day": [Term(("day",))],
+}
+ORDERS = {
+    "": [],
+    "id, ts DESC NULLS LAST": [Ordering(Term(("id",))), Ordering(Term(("ts",)), descending=True)],
+    "a asc nulls first": [Ordering(Term(("a",)), nulls_first=True)],
+    "desc desc, nulls nulls last": [
+        Ordering(Term(("desc",)), descending=True),
+        Ordering(Term(("nulls",))),
+    ],
+    'day(ts) desc, "DESC"': [
+        Ordering(Term(("ts",), DAY), descending=True),
+        Ordering(Term(("DESC",))),
+    ],
+}
+WRONG = {
+    "a b": "a comma is missing before 'b'",
+    "a,": "a column is missing before 'the end'",
+    ", a": "a column is missing before ','",
+    "a.": "a column is missing before 'the end'",
+    "8": "a column is missing before '8'",
+    "week(ts)": "'week' is not one of bucket, day, hour, month, truncate, year",
+    "day(ts": "')' is missing before 'the end'",
+    "day()": "a column is missing before ')'",
+    "day(8, ts)": "a column is missing before '8'",
+    "bucket(id)": "bucket needs a number: bucket(8, column)",
+    "bucket(0, id)": "bucket needs a number",
+    "bucket(2147483648, id)": "bucket needs a number",
+    f"bucket({'9' * 5000}, id)": "bucket needs a number",
+    "bucket(8 id)": "',' is missing before 'id'",
+    '"day"(ts)': "a comma is missing before '('",
+    "a; DROP TABLE t": "'; DROP TABLE t' is not understood",
+    '"': "is not understood",
+    '""': "is not understood",
+}
+
+
+@pytest.mark.parametrize("text", PARTITIONS)
+def test_partitions_are_understood(text):
+    assert parse_partitions(text) == PARTITIONS[text]
+
+
+@pytest.mark.parametrize("text", ORDERS)
+def test_orders_are_understood(text):
+    assert parse_order(text) == ORDERS[text]
+
+
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: text[:30])
+def test_what_is_not_understood_is_named(text):
+    for parse, what in ((parse_partitions, "partition_by"), (parse_order, "sort_by")):
+        with pytest.raises(BadRequest) as caught:
+            parse(text)
+        message = str(caught.value)
+        assert message.startswith(f"{what} = ")
+        assert WRONG[text] in message
+        assert len(message) < 400
+
+
+def test_an_order_may_not_be_told_twice():
+    with pytest.raises(BadRequest, match="comma is missing before 'asc'"):
+        parse_order("a desc asc")
+
+
+def test_a_term_is_shown_as_it_was_written():
+    (shown,) = parse_partitions("Bucket(8, a.b)")
+    assert shown.shown() == "bucket(8, a.b)"
