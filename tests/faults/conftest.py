@@ -8,6 +8,7 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits
+from tests.faults.lake_process import BUSY, LakeServer
 from tests.faults.proxy import Proxy
 from tests.faults.sample import COLUMNS, PATH, ROWS, some_rows
 
@@ -34,6 +35,13 @@ def witness(narrow: Server) -> Iterator[Client]:
         connected.create_table(*PATH, COLUMNS, checks=["v >= 0"])
         connected.insert(*PATH, some_rows(0, ROWS))
         yield connected
+
+
+@pytest.fixture(scope="session")
+def lake_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
+    """One for all tests that leave it usable; each has a schema of its own."""
+    with LakeServer(tmp_path_factory.mktemp("lake"), "--busy-seconds", str(BUSY)) as running:
+        yield running
 
 
 @pytest.fixture

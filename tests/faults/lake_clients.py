@@ -11,7 +11,7 @@ from jetbridge.client import Client, connect
 from jetbridge.errors import Conflict
 from tests.faults.lake_process import NAME, PATIENCE
 
-COUNTERS, ITEMS = ("s", "counters"), ("s", "items")
+COUNTERS, ITEMS = ("many", "counters"), ("many", "items")
 COUNTER_COLUMNS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 ITEM_COLUMNS = pa.schema([("key", pa.int64()), ("maker", pa.int64())])
 KEYS = 8
@@ -20,7 +20,7 @@ TRIES = 20
 
 
 def create(client: Client) -> None:
-    client.create_schema("s")
+    client.create_schema(COUNTERS[0])
     client.create_table(*COUNTERS, COUNTER_COLUMNS)
     client.create_table(*ITEMS, ITEM_COLUMNS)
     client.insert(*COUNTERS, pa.table([list(range(KEYS)), [0] * KEYS], schema=COUNTER_COLUMNS))

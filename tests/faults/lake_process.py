@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "lake"
 # Other programs may keep the machine busy; a hang is what this tells from slowness.
 PATIENCE = 240.0
+# How long the server of `lake_server` waits for a lock; others wait twenty seconds.
+BUSY = 3
 
 
 class LakeServer:

@@ -11,13 +11,13 @@ from urllib.parse import urlparse
 from jetbridge.embedded.lake import LakeReader
 
 CATALOG = "catalog.db"
-# What a server that runs keeps there.
-KEPT = (CATALOG, ".jetbridge/logs/", ".jetbridge/servers/")
+# A server that runs keeps what it likes there.
+LOGS, SERVERS, STAGING = ".jetbridge/logs", ".jetbridge/servers", ".jetbridge/staging"
 BRANCHES = "jetbridge_"
 
 
 def leftovers(warehouse: Path) -> list[str]:
-    """Paths below the warehouse, and branches that a statement made for itself."""
+    """Paths below the warehouse, branches that a statement made for itself, servers but one."""
     reader = LakeReader([str(warehouse)])
     try:
         used: set[Path] = set()
@@ -30,8 +30,11 @@ def leftovers(warehouse: Path) -> list[str]:
         reader.close()
     there = {path for path in warehouse.rglob("*") if path.is_file()}
     unused = [str(path.relative_to(warehouse)) for path in there if _base(path) not in used]
-    ours = [name for name in unused if not name.startswith(KEPT)]
-    return sorted(ours) + [f"branch {name}" for name in branches]
+    servers = [path.name for path in (warehouse / SERVERS).iterdir() if not path.suffix]
+    kept = (CATALOG, LOGS, SERVERS, *(f"{STAGING}/jetbridge-{name}-" for name in servers))
+    left = sorted(name for name in unused if not name.startswith(kept))
+    left += [f"branch {name}" for name in branches]
+    return left + [f"server {name}" for name in servers[1:]]
 
 
 def table_folder(warehouse: Path, schema: str, table: str) -> Path:

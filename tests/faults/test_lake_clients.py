@@ -2,7 +2,6 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +17,6 @@ CLIENTS = 10
 SEED = 4
 
 
-@pytest.fixture
-def server(tmp_path) -> Iterator[LakeServer]:
-    with LakeServer(tmp_path) as running:
-        yield running
-
-
 def check(server: LakeServer, statements: int) -> None:
     with server.client() as client:
         create(client)
@@ -37,10 +30,10 @@ def check(server: LakeServer, statements: int) -> None:
     assert leftovers(server.warehouse) == []
 
 
-def test_ten_clients_leave_what_one_order_of_their_statements_would(server):
-    check(server, 8)
+def test_ten_clients_leave_what_one_order_of_their_statements_would(lake_server):
+    check(lake_server, 8)
 
 
 @pytest.mark.soak
-def test_ten_clients_of_fifty_statements_leave_what_one_order_would(server):
-    check(server, 50)
+def test_ten_clients_of_fifty_statements_leave_what_one_order_would(lake_server):
+    check(lake_server, 50)

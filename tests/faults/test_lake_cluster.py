@@ -19,7 +19,8 @@ from tests.faults.lake_scene import WORKS, Scene, opened
 from tests.faults.moments import Moment
 from tests.faults.peers import wait_until
 
-pytestmark = pytest.mark.lake
+# Killed processes and full disks take minutes: `make soak` runs them.
+pytestmark = [pytest.mark.lake, pytest.mark.soak]
 
 # Some of each kind: DDL, constraints, DML, conflicts, the past.
 SOME = "returning or failed or renamed or version or meanwhile or counted or key or struct"
@@ -69,7 +70,6 @@ def test_some_of_the_conformance_suite_runs_on_a_cluster(spark):
     assert run_conformance(spark, "-k", SOME) >= 30
 
 
-@pytest.mark.soak
 def test_whole_conformance_suite_runs_on_a_cluster(spark):
     assert run_conformance(spark) >= 300
 
@@ -105,7 +105,6 @@ def test_worker_killed_in_the_middle_leaves_the_table_as_before_or_after(scene, 
     check(scene, both, kind, moment)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "moment"), MANY, ids=str)
 def test_worker_killed_at_any_moment_leaves_the_table_as_before_or_after(scene, both, kind, moment):
     check(scene, both, kind, moment)

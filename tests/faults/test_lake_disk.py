@@ -14,7 +14,8 @@ from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers
 from tests.faults.small_disk import Disk, may_mount, mounted
 
-pytestmark = pytest.mark.lake
+# Killed processes and full disks take minutes: `make soak` runs them.
+pytestmark = [pytest.mark.lake, pytest.mark.soak]
 
 Table = tuple[str, str]
 SMALL = made(0, 1000)
@@ -42,7 +43,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
 
 
 @pytest.fixture(scope="module")
-def server(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
+def on_disk(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
     folder = tmp_path_factory.mktemp("full")
     with LakeServer(folder, warehouse=disk.folder / "warehouse") as running:
         with running.client() as client:
@@ -51,8 +52,8 @@ def server(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lak
 
 
 @pytest.fixture
-def client(server: LakeServer, disk: Disk) -> Iterator[Client]:
-    with server.client() as connected:
+def client(on_disk: LakeServer, disk: Disk) -> Iterator[Client]:
+    with on_disk.client() as connected:
         yield connected
     disk.release()
 
@@ -63,19 +64,19 @@ def table(client: Client) -> Table:
     return filled(client)
 
 
-def filled(client: Client) -> Table:
-    path = ("s", f"t{next(_numbers)}")
+def filled(client: Client, schema: str = "s") -> Table:
+    path = (schema, f"t{next(_numbers)}")
     client.create_table(*path, COLUMNS)
     client.insert(*path, SMALL)
     return path
 
 
-def test_insert_that_fills_the_disk_is_refused_and_leaves_nothing(client, server, disk, table):
+def test_insert_that_fills_the_disk_is_refused_and_leaves_nothing(client, on_disk, disk, table):
     before = disk.free
-    with pytest.raises(LimitExceeded, match=f"{server.warehouse}.*free some space"):
+    with pytest.raises(LimitExceeded, match=f"{on_disk.warehouse}.*free some space"):
         client.insert(*table, large())
     assert differences(read(client, table), SMALL) == {}
-    assert leftovers(server.warehouse) == []
+    assert leftovers(on_disk.warehouse) == []
     assert disk.free > before - 1_000_000  # Spark's log may have grown
     check_works(client, table, SMALL)
 
@@ -103,9 +104,16 @@ def delete(client: Client, table: Table) -> pa.Table:
     return SMALL.slice(0, 0)
 
 
-@pytest.mark.parametrize("statement", [insert, update, delete])
+def create(client: Client, table: Table) -> pa.Table:
+    """Another table; this one stays as it is."""
+    client.create_table(table[0], f"{table[1]}_other", COLUMNS)
+    client.insert(table[0], f"{table[1]}_other", SMALL)
+    return SMALL
+
+
+@pytest.mark.parametrize("statement", [insert, update, delete, create])
 def test_on_a_disk_that_is_nearly_full_a_statement_is_done_or_refused(
-    client, server, disk, statement
+    client, on_disk, disk, statement
 ):
     """However little room there is; where there is some again, the table takes the next one."""
     outcomes = []
@@ -119,8 +127,8 @@ def test_on_a_disk_that_is_nearly_full_a_statement_is_done_or_refused(
         expected = SMALL if rows is None else rows
         assert differences(read(client, table), expected) == {}, blocks
         check_works(client, table, expected)
-    server.order("sweep")
-    assert leftovers(server.warehouse) == []
+    on_disk.order("sweep")
+    assert leftovers(on_disk.warehouse) == []
     assert (outcomes[0], outcomes[-1]) == (False, True)
 
 
@@ -133,15 +141,15 @@ def attempted(
         return None
 
 
-def test_file_that_may_not_grow_is_like_a_full_disk(tmp_path):
+def test_file_that_may_not_grow_is_like_a_full_disk(lake_server):
     """For those who may not mount one."""
-    with LakeServer(tmp_path) as server, server.client() as client:
-        client.create_schema("s")
-        table = filled(client)
-        server.order("limit", str(LIMIT))
-        with pytest.raises(LimitExceeded, match=f"{server.warehouse}.*free some space"):
+    with lake_server.client() as client:
+        client.create_schema("limited")
+        table = filled(client, "limited")
+        lake_server.order("limit", str(LIMIT))
+        with pytest.raises(LimitExceeded, match=f"{lake_server.warehouse}.*free some space"):
             client.insert(*table, large())
         assert differences(read(client, table), SMALL) == {}
-        assert leftovers(server.warehouse) == []
-        server.order("limit")
+        assert leftovers(lake_server.warehouse) == []
+        lake_server.order("limit")
         check_works(client, table, SMALL)

@@ -8,7 +8,8 @@ from jetbridge.errors import Unavailable
 from tests.faults.lake_scene import WORKS, Scene, opened
 from tests.faults.moments import Moment
 
-pytestmark = pytest.mark.lake
+# Killed processes and full disks take minutes: `make soak` runs them.
+pytestmark = [pytest.mark.lake, pytest.mark.soak]
 
 DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
 MANIFEST, LISTED, TABLE = "*-m0.avro", "snap-*.avro", "*.metadata.json"
@@ -84,7 +85,6 @@ def test_killed_in_the_middle_the_table_is_as_before_or_after(scene, kind, victi
     check(scene, kind, victim, moment)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "victim", "moment"), MANY, ids=str)
 def test_killed_at_any_moment_the_table_is_as_before_or_after(scene, kind, victim, moment):
     check(scene, kind, victim, moment)

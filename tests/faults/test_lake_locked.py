@@ -11,14 +11,13 @@ import pytest
 
 from jetbridge.errors import Unavailable
 from tests.faults.lake_model import COLUMNS, differences, made, read
-from tests.faults.lake_process import LakeServer
+from tests.faults.lake_process import BUSY, LakeServer
 from tests.faults.leftovers import CATALOG, leftovers
 
-pytestmark = pytest.mark.lake
+# Killed processes and full disks take minutes: `make soak` runs them.
+pytestmark = [pytest.mark.lake, pytest.mark.soak]
 
-TABLE = ("s", "t")
-# How long the server waits for a lock here; twenty seconds otherwise.
-BUSY = 3
+TABLE = ("locked", "t")
 # EXCLUSIVE keeps readers out too, IMMEDIATE only writers.
 LOCKS = ("EXCLUSIVE", "IMMEDIATE")
 
@@ -39,15 +38,13 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    folder = tmp_path_factory.mktemp("locked")
-    with LakeServer(folder, "--busy-seconds", str(BUSY)) as server:
-        there = Shared(server)
-        with server.client() as client:
-            client.create_schema("s")
-            client.create_table(*TABLE, COLUMNS)
-            client.insert(*TABLE, there.rows)
-        yield there
+def shared(lake_server: LakeServer) -> Shared:
+    there = Shared(lake_server)
+    with lake_server.client() as client:
+        client.create_schema(TABLE[0])
+        client.create_table(*TABLE, COLUMNS)
+        client.insert(*TABLE, there.rows)
+    return there
 
 
 @contextmanager

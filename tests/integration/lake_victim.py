@@ -3,7 +3,9 @@
 It says "ready" when files are written and nothing is committed yet, and then waits to be killed.
 """
 
+import sqlite3
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog, spark_jobs
 from jetbridge.backends.lake.commit import Commits
+from jetbridge.backends.lake.maintenance import optimize
 from jetbridge.catalog import CreateTable
 from tests import lakes
 from tests.conformance.harness import insert, rowids, update
@@ -57,10 +60,28 @@ def in_create(schema: Any) -> None:
     schema.create_table(CreateTable("half", ROWS.schema))
 
 
+def in_compaction(schema: Any) -> None:
+    """Spark has joined the files; its commit waits for the catalog, which we have locked."""
+    lake = schema._lake
+    folder = Path(lake.data_folder(lake.load("s", "many")))
+    before = set(folder.iterdir())
+    catalog = sqlite3.connect(Path(lake.options.warehouse) / "catalog.db", isolation_level=None)
+    catalog.execute("BEGIN IMMEDIATE")
+
+    def watch() -> None:
+        while not any(path.suffix == ".parquet" for path in set(folder.iterdir()) - before):
+            time.sleep(0.05)
+        stop()
+
+    threading.Thread(target=watch, daemon=True).start()
+    optimize(lake, "s", "many")
+
+
 STATEMENTS = {
     "commit": before_commit,
     "job": in_job,
     "create": in_create,
+    "compaction": in_compaction,
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog, branches
 from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
-from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
+from jetbridge.catalog import AsOf, AtUnit, ChangeType, CreateTable, SchemaInfo
 from jetbridge.errors import FailedPrecondition, NotFound
 from jetbridge.sql import lake as queries
 from tests.conformance.harness import delete, insert, read, rowids, rows, update
@@ -142,6 +142,24 @@ def test_a_layout_is_applied_to_rows_that_are_there(lake):
     assert "layout: changed for all rows" in table.said[0]
     assert table.optimize()["data files"] == ("5", "5")
     assert "compaction: nothing to do" in table.said[0]
+
+
+def test_rows_that_alter_wrote_anew_find_back_to_their_partitions(lake):
+    table = Words(lake, "altered").create()
+    table.load().lay_out("name", "id")
+    insert(table.load(), data(0, 20))
+    table.load().alter(ChangeType(pa.field("v", pa.string())))
+    assert table.spark("SELECT DISTINCT spec_id FROM {}.files") == [(0,)], "outside"
+    insert(table.load(), {"id": [20], "name": ["n0"], "v": ["new"]})
+    update(table.load(), {"v": ["changed"], "rowid": rowids(table.load(), "id", 7)})
+    delete(table.load(), rowids(table.load(), "id", 8))
+    before = table.lineage()
+    table.optimize()
+    assert table.lineage() == before
+    found = dict(table.spark("SELECT partition.name, record_count FROM {}.partitions"))
+    assert found == {"n0": 5, "n1": 4, "n2": 4, "n3": 3, "n4": 4}
+    values = {n: str(n / 2) for n in range(20) if n != 8} | {7: "changed", 20: "new"}
+    assert dict(rows(table.load(), "id", "v")) == values
 
 
 def test_files_that_nobody_refers_to_go_unless_their_server_lives(lake):

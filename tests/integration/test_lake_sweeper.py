@@ -26,11 +26,14 @@ SECONDS = 120
 
 @pytest.fixture
 def lake() -> LakeCatalog:
-    """With two tables of two rows, `laid` with partitions."""
+    """With tables of two rows, `laid` with partitions, `many` of two files."""
     made = new_lake()
     schema = made.create_schema(SchemaInfo("s"))
     for name in ("plain", "laid"):
         insert(schema.create_table(CreateTable(name, COLUMNS)), {"id": [1, 2], "v": [0.5, 1.5]})
+    many = schema.create_table(CreateTable("many", COLUMNS))
+    for number in (1, 2):
+        insert(many, {"id": [number], "v": [0.5]})
     schema.load_table("laid").lay_out("bucket(4, id)", None)
     return made
 

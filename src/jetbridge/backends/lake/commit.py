@@ -16,7 +16,14 @@ from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JJavaError
 
 from jetbridge.backends.lake.metadata import TableState
-from jetbridge.errors import AlreadyExists, Conflict, LimitExceeded, NotFound, Unavailable
+from jetbridge.errors import (
+    AlreadyExists,
+    Conflict,
+    LimitExceeded,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
 from jetbridge.spark.engine import Session, SparkEngine
 from jetbridge.spark.errors import is_java, java_message
 
@@ -315,14 +322,21 @@ _UNKNOWN = (
 )
 _LOCKED = "the catalog of the lake is locked by another process; {!r} was not changed, try again"
 _FULL = "the disk of the warehouse is full; {!r} was not changed, free some space there"
+_SILENT = "the lake's catalog does not answer; look at {!r} before you try again"
+_REFUSED = "the lake's catalog does not let the server change {!r}: look at its credentials"
 
 Answer = Callable[[str, str], Exception]
 _BY_CLASS: dict[str, Answer] = {
     "CommitFailedException": lambda _what, _why: Stale(),
     "CommitStateUnknownException": lambda what, _: Unavailable(_UNKNOWN.format(what)),
     "NoSuchTableException": lambda what, _: NotFound("table", what),
-    "NoSuchNamespaceException": lambda what, _: NotFound("schema", what.split(".", 1)[0]),
+    "NoSuchNamespaceException": lambda what, _: NotFound("schema", what.rsplit(".", 1)[0]),
     "AlreadyExistsException": lambda what, _: AlreadyExists("table", what),
+    "RESTException": lambda what, _: Unavailable(_SILENT.format(what)),
+    "ServiceFailureException": lambda what, _: Unavailable(_SILENT.format(what)),
+    "ServiceUnavailableException": lambda what, _: Unavailable(_SILENT.format(what)),
+    "NotAuthorizedException": lambda what, _: PermissionDenied(_REFUSED.format(what)),
+    "ForbiddenException": lambda what, _: PermissionDenied(_REFUSED.format(what)),
     "ValidationException": lambda what, why: Conflict(
         f"table {what!r} was changed by someone else: {why}"[:450]
     ),
@@ -332,4 +346,5 @@ _BY_TEXT: dict[str, Answer] = {
     "SQLITE_FULL": lambda what, _: LimitExceeded(_FULL.format(what)),
     "SQLITE_BUSY": lambda what, _: NotMade(_LOCKED.format(what)),
     "database is locked": lambda what, _: NotMade(_LOCKED.format(what)),
+    "UncheckedSQLException": lambda what, _: Unavailable(_SILENT.format(what)),
 }

@@ -26,6 +26,9 @@ BUSY_SECONDS = "jetbridge.busy-seconds"
 FOLDERS = "jetbridge.folders"
 _BUSY_SECONDS = "20"
 _MOST_BUSY_SECONDS = 3601
+# What PostgreSQL says on connections that a restart has cut, besides what Iceberg knows:
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_RESTARTED = "57P01,57P02,57P03"
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def _postgres(
         "type": "jdbc",
         "uri": f"jdbc:postgresql://{place}{query}",
         "jdbc.schema-version": "V1",
+        "retryable_status_codes": _RESTARTED,
     }
     spark |= {"jdbc.user": user} if user else {}
     spark |= {"jdbc.password": password} if password else {}

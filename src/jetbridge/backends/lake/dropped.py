@@ -37,13 +37,21 @@ class Note:
 class Notes:
     def __init__(self, files: Files, warehouse: str) -> None:
         self._files, self._folder = files, f"{warehouse}/{FOLDER}"
+        # Those that stand for what is written there, or could not be.
+        self._remembered: dict[str, Note] = {}
 
     def add(self, note: Note) -> str:
-        """Answers its location."""
+        """Answers its location; on a full disk the note is only remembered."""
         text = json.dumps(asdict(note)).encode()
-        return self._files.write_new(self._folder, "", ".json", text)
+        try:
+            return self._files.write_new(self._folder, "", ".json", text)
+        except OSError:
+            location = f"{self._folder}/{uuid4().hex}.json"
+            self._remembered[location] = note
+            return location
 
     def withdraw(self, location: str) -> None:
+        self._remembered.pop(location, None)
         self._files.delete([location])
 
     def all(self) -> dict[str, Note]:
@@ -55,7 +63,7 @@ class Notes:
             location = f"{self._folder}/{info.base_name}"
             with suppress(ValueError, TypeError, OSError):
                 found[location] = Note(**json.loads(self._files.read(location)))
-        return found
+        return {**found, **self._remembered}
 
     @contextmanager
     def making(self, folder: str, title: str, server: str) -> Iterator[None]:
@@ -65,10 +73,10 @@ class Notes:
         try:
             yield
         except BaseException:
-            self.add(Note(folder, title, time.time()))
+            # What is written counts when this server is dead.
+            self._remembered[location] = Note(folder, title, time.time())
             raise
-        finally:
-            self.withdraw(location)
+        self.withdraw(location)
 
 
 def new_folder(warehouse: str, namespace: str, name: str) -> str:

@@ -33,13 +33,18 @@ class Files:
             return data
 
     def write_new(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
-        """A new file of a name of its own; answers its location."""
+        """A new file of a name of its own, whole or not at all; answers its location."""
         location = f"{folder}/{prefix}{uuid4().hex}{suffix}"
         self.make_folder(folder)
         filesystem, path = self.filesystem(location)
-        with filesystem.open_output_stream(path) as file:
-            file.write(data)
-        self.flush(location)
+        try:
+            with filesystem.open_output_stream(path) as file:
+                file.write(data)
+            self.flush(location)
+        except OSError:
+            with suppress(OSError):
+                self.delete([location])
+            raise
         return location
 
     def make_folder(self, location: str) -> None:

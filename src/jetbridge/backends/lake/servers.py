@@ -75,8 +75,9 @@ class Presence:
             if self._tried:
                 self._seen()
                 return
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = _locked(self._folder / self._server)
+            with disk(str(self._folder)):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._descriptor = _locked(self._folder / self._server)
             self._tried = True
 
     def _seen(self) -> None:
@@ -170,7 +171,8 @@ def _locked(path: Path) -> int | None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
                 started = json.dumps({"started": time.time(), "pid": os.getpid()})
-                os.pwrite(descriptor, started.encode(), 0)
+                with suppress(OSError):  # a full disk holds locks all the same
+                    os.pwrite(descriptor, started.encode(), 0)
                 return descriptor
         except FileNotFoundError:
             pass  # a sweeper took it for a dead one's, between the two calls

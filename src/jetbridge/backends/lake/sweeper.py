@@ -8,6 +8,7 @@ judged: a table whose metadata cannot be read keeps all its files.
 
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ from jetbridge.backends.lake.references import is_below, overlap, referenced
 from jetbridge.backends.lake.servers import DeadServer, Job
 from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded.lake import QueryError
-from jetbridge.errors import ServerError
+from jetbridge.errors import ServerError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +197,9 @@ class _Sweep:
         folder = self.lake.staging_folder()
         found = _files(folder, _DATA, lambda name, _: name.startswith(prefix))
         self._remove(path for path, _ in found)
+        for copy in Path(local_path(folder) or "").glob(f"{prefix}*/"):  # see `elsewhere`
+            self.swept.files += [str(path) for path in copy.glob("**/*.parquet")]
+            shutil.rmtree(copy, ignore_errors=True)
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -207,7 +211,8 @@ class _Sweep:
         names = [name for name in state.raw.get("refs") or {} if name.startswith(prefix)]
         if not names:
             return state
-        branches.remove(self.lake, state, names)
+        with self.lake.writing(state):  # else a statement of ours is faster, and this one stale
+            branches.remove(self.lake, self.lake.current(state), names)
         self.swept.branches += names
         return self.lake.current(state)
 
@@ -307,7 +312,9 @@ class Sweeper:
             try:
                 sweep(self._lake, self._grace)
             except Exception as error:
-                log.warning("the sweep of %s failed: %s", self._lake.name, str(error)[:300])
+                # Without Spark, as at the end of the server, there is another time.
+                level = logging.DEBUG if isinstance(error, Unavailable) else logging.WARNING
+                log.log(level, "the sweep of %s failed: %s", self._lake.name, str(error)[:300])
                 log.debug("because", exc_info=True)
             self._wake.wait(self._period)
             self._wake.clear()
