@@ -268,7 +268,7 @@ DDL: dict[str, Callable[[Client], object]] = {
 }
 NO_DDL = {
     *("list_schemas", "catalog_version", "create_transaction", "endpoints", "flight_info"),
-    "table_function_flight_info",
+    *("table_function_flight_info", "set_layout"),
 }
 
 
