@@ -270,7 +270,10 @@ def test_the_rows_changed_are_those_the_scan_delivered(played: Played) -> None:
 
 
 def test_only_the_listed_requests_are_answered_otherwise(played: Played) -> None:
-    assert differing(played, MAIN) == {n: d.status for n, d in DIFFERENT[MAIN].items()}
+    expected = {n: d.status for n, d in DIFFERENT[MAIN].items()}
+    if not isinstance(played.catalog, MemoryCatalog):
+        expected |= {35: "OK", 39: "OK"}  # INSERT RETURNING: a lake gives row ids when it commits
+    assert differing(played, MAIN) == expected
 
 
 def test_only_the_listed_requests_about_functions_are_answered_otherwise(
