@@ -279,7 +279,7 @@ def test_list_actions_names_and_describes_every_action(secured):
     names = """create_schema drop_schema create_table drop_table add_column remove_column
         rename_column rename_table set_default change_column_type set_not_null drop_not_null
         add_constraint add_field remove_field rename_field list_schemas catalog_version
-        create_transaction endpoints flight_info table_function_flight_info"""
+        create_transaction endpoints flight_info set_layout table_function_flight_info"""
     assert {action.name for action in actions} == set(names.split())
     assert [action.name for action in actions if len(action.description) < 10] == []
 
