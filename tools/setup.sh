@@ -115,7 +115,9 @@ if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d ' ' -f 2)" != "$wanted" ]; t
     rm -f "$requirement"
 fi
 
-.venv/bin/uv pip sync -q --python .venv/bin/python --require-hashes requirements.lock \
+# Compiled now: a server whose Python may not write its cache would do it at every start, for 2 s.
+.venv/bin/uv pip sync -q --compile-bytecode --python .venv/bin/python --require-hashes \
+    requirements.lock \
     || fail "could not install the packages of requirements.lock"
 # The build backend is in the lock: no isolated build, no unlocked download.
 .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e . \

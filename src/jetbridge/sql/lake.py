@@ -71,8 +71,12 @@ def table_of_files(
     )
 
 
-def in_files(files: Sequence[str]) -> str:
-    return f"{FILE} IN ({', '.join(literal(file) for file in files)})"
+def in_files(files: Sequence[str], start: int = 0, end: int | None = None) -> str:
+    """A condition for the rows of files; with `end`, at these positions of them."""
+    named = f"{FILE} IN ({', '.join(literal(file) for file in files)})"
+    if end is None:
+        return named
+    return f"{named} AND {POSITION} >= {start:d} AND {POSITION} < {end:d}"
 
 
 def manifests(manifest_list: str) -> str:
@@ -139,15 +143,15 @@ def scan(
     source: str,
     columns: Sequence[tuple[str, str]],
     *,
-    files: Sequence[str] | None = None,
+    within: str = "",
     condition: str = "",
     filtered: Sequence[tuple[str, str]] = (),
     ordered: bool = False,
 ) -> str:
     """Columns by name, each an expression over the source; `ordered` by row id.
 
-    The condition is about the names of `filtered`, expressions over the source as well; the files
-    are those that hold the rows.
+    The condition is about the names of `filtered`, expressions over the source as well; `within`
+    is one about the source itself, as `in_files` makes it.
     """
     outputs = [f"jetbridge_{index}" for index in range(len(columns))]
     made = [f"{each[1]} AS {output}" for each, output in zip(columns, outputs, strict=True)]
@@ -157,9 +161,9 @@ def scan(
     listed = ", ".join(
         f"{output} AS {identifier(each[0])}" for each, output in zip(columns, outputs, strict=True)
     )
-    within = f" WHERE {in_files(files)}" if files is not None else ""
     where = f" WHERE {condition}" if condition else ""
-    inner = f"SELECT {', '.join(made) or '1 AS one'} FROM {source}{within}"
+    inner = f"SELECT {', '.join(made) or '1 AS one'} FROM {source}"
+    inner += f" WHERE {within}" if within else ""
     return f"SELECT {listed or '1 AS one'} FROM ({inner}) AS rows{where}{order}"
 
 

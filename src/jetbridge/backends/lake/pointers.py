@@ -4,6 +4,9 @@ A catalog in a database answers for all tables with one query, so that is one mo
 lake. Any other catalog is asked table by table.
 """
 
+import os
+import sqlite3
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -82,7 +85,24 @@ class SqlPointers:
             IcebergNamespaceProperties.namespace == bindparam("namespace")
         )
 
+        self._changes = _Changes(catalog)
+        # What was listed last, and the state of the database that it is true for.
+        self._known: tuple[tuple[int, int], Listing] | None = None
+
     def listing(self) -> Listing:
+        known = self._unchanged()
+        if known is not None:
+            return known
+        number = self._changes.number()
+        found = self._listed()
+        self._known = None if number is None else (number, found)
+        return found
+
+    def _unchanged(self) -> Listing | None:
+        known = self._known
+        return known[1] if known is not None and known[0] == self._changes.number() else None
+
+    def _listed(self) -> Listing:
         with self._connection() as connection:
             rows = connection.execute(self._tables).all()
             spaces = {str(row[0]) for row in connection.execute(self._namespaces)}
@@ -94,6 +114,9 @@ class SqlPointers:
 
     def find(self, namespace: str, name: str) -> Pointer | None:
         """Most often by the spelling that the table has, which needs no look at all the others."""
+        known = self._unchanged()
+        if known is not None:
+            return known.tables.get((fold(namespace), fold(name)))
         with self._connection() as connection:
             row = connection.execute(self._table, {"namespace": namespace, "name": name}).first()
         if row is not None and row[2]:
@@ -101,6 +124,9 @@ class SqlPointers:
         return self.listing().tables.get((fold(namespace), fold(name)))
 
     def find_namespace(self, name: str) -> str | None:
+        known = self._unchanged()
+        if known is not None:
+            return known.namespaces.get(fold(name))
         with self._connection() as connection:
             row = connection.execute(self._namespace, {"namespace": name}).first()
         return name if row is not None else self.listing().namespaces.get(fold(name))
@@ -109,6 +135,34 @@ class SqlPointers:
     def _connection(self) -> Iterator[Connection]:
         with answering(), self._catalog.engine.connect() as connection:
             yield connection
+
+
+class _Changes:
+    """Numbers that differ once anybody has written to an SQLite database; elsewhere None."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        url = catalog.engine.url
+        self._file = url.database if url.get_backend_name() == "sqlite" else None
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    def number(self) -> tuple[int, int] | None:
+        """SQLite tells a connection that is kept open about the writes of others."""
+        if not self._file:
+            return None
+        with self._lock:
+            try:
+                inode = os.stat(self._file).st_ino
+                if self._connection is None or inode != self._inode:
+                    self._connection = sqlite3.connect(
+                        self._file, timeout=0, check_same_thread=False
+                    )
+                    self._inode = inode
+                (number,) = self._connection.execute("PRAGMA data_version").fetchone()
+                return inode, int(number)
+            except (sqlite3.Error, OSError):  # locked; whoever asks next waits for it
+                return None
 
 
 class AskedPointers:

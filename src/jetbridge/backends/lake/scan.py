@@ -7,10 +7,12 @@ from itertools import chain
 
 import pyarrow as pa
 
+from jetbridge.backends.lake.direct import is_direct, opened
 from jetbridge.backends.lake.elsewhere import Need
-from jetbridge.backends.lake.inventory import Inventory, inventory
+from jetbridge.backends.lake.inventory import inventory
 from jetbridge.backends.lake.metadata import TableState
-from jetbridge.backends.lake.reading import is_read_by_duckdb, reading
+from jetbridge.backends.lake.parts import Part, part_of
+from jetbridge.backends.lake.reading import reading
 from jetbridge.backends.lake.store import Lake
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.embedded import SLOW
@@ -22,8 +24,6 @@ from jetbridge.sql.dialects import duckdb as dialect
 
 log = logging.getLogger(__name__)
 
-ROWS_PER_PART = 1_000_000
-MOST_PARTS = 16
 # A sort of so many rows costs little time and memory.
 ORDERED_ROWS = 20_000
 
@@ -31,18 +31,41 @@ ORDERED_ROWS = 20_000
 def scan(lake: Lake, state: TableState, request: Scan) -> Iterator[pa.RecordBatch]:
     names = _wanted(state, request.columns)
     schema = projected(state, names)
-    files = _files_of_part(lake, state, request.part)
-    if state.snapshot is None or files == ():
+    part = part_of(lake, state, request.part)
+    if state.snapshot is None:
         return
-    for batch in _filtered(lake, state, _Query(names, request.filter, files)):
-        yield state.codec.from_result(batch, schema) if len(schema) else batch.select([])
+    if request.filter is None and not _is_small(state) and is_direct(state, names):
+        yield from _by_files(lake, state, schema, part)
+        return
+    yield from _by_query(lake, state, _Query(names, request.filter, part), schema)
+
+
+def _by_files(
+    lake: Lake, state: TableState, schema: pa.Schema, part: Part | None
+) -> Iterator[pa.RecordBatch]:
+    """Arrow reads what it can, DuckDB the other files."""
+    whole = part or Part(inventory(lake.reader, state).files)
+    for entry in whole.files:
+        piece = Part((entry,), whole.start, whole.end)
+        file = opened(lake, state, entry, schema.names)
+        if file is not None:
+            yield from file.rows(schema, piece.start, piece.end)
+        else:
+            yield from _by_query(lake, state, _Query(schema.names, None, piece), schema)
 
 
 @dataclass(frozen=True)
 class _Query:
     names: Sequence[str]
     filter: Expr | None
-    files: Sequence[str] | None
+    part: Part | None
+
+
+def _by_query(
+    lake: Lake, state: TableState, query: _Query, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    for batch in _filtered(lake, state, query):
+        yield state.codec.from_result(batch, schema) if len(schema) else batch.select([])
 
 
 def _filtered(lake: Lake, state: TableState, query: _Query) -> Iterator[pa.RecordBatch]:
@@ -71,7 +94,7 @@ def _batches(
 def _need(state: TableState, query: _Query, condition: str) -> Need:
     filtered = columns_of(query.filter) if condition and query.filter else ()
     columns = [*query.names, *(_spelled(state, name) for name in filtered)]
-    return Need(columns, ROWID in columns or query.files is not None)
+    return Need(columns, ROWID in columns or query.part is not None)
 
 
 def _is_small(state: TableState) -> bool:
@@ -117,11 +140,15 @@ def scan_sql(
     return queries.scan(
         source,
         columns,
-        files=query.files,
+        within=_within(query.part),
         condition=condition,
         filtered=[(name, _judged(state, name)) for name in (_spelled(state, n) for n in used)],
         ordered=ordered,
     )
+
+
+def _within(part: Part | None) -> str:
+    return "" if part is None else queries.in_files(part.locations, part.start, part.end)
 
 
 def _judged(state: TableState, name: str) -> str:
@@ -164,40 +191,3 @@ def counted(lake: Lake, state: TableState) -> int:
     with reading(lake, state, Need((), row_ids=False)) as there:
         found = lake.reader.query(queries.count(there.sql), **there.tables)
         return int(found.column(0)[0].as_py())
-
-
-def split(lake: Lake, state: TableState) -> list[str]:
-    """Parts of about as many rows each; a table that is small or has one file is one part."""
-    count = state.count()
-    if count is None or count < 2 * ROWS_PER_PART or state.hides_places():
-        return ["0-0"]
-    if not is_read_by_duckdb(lake, state):
-        return ["0-0"]  # each part would read the whole table
-    return _ranges(inventory(lake.reader, state))
-
-
-def _ranges(listed: Inventory) -> list[str]:
-    total = sum(file.rows for file in listed.files)
-    goal = max(ROWS_PER_PART, -(-total // MOST_PARTS))
-    parts, start, rows = [], 0, 0
-    for index, file in enumerate(listed.files, 1):
-        rows += file.rows
-        if rows >= goal or index == len(listed.files):
-            parts.append(f"{start}-{index}")
-            start, rows = index, 0
-    return parts or ["0-0"]
-
-
-def _files_of_part(lake: Lake, state: TableState, part: str | None) -> tuple[str, ...] | None:
-    """None: all of them."""
-    if part in (None, "0-0"):
-        return None
-    start, _, end = (part or "").partition("-")
-    if not (start.isdecimal() and end.isdecimal()):
-        raise BadRequest(f"table {state.title()!r} has no part {part!r}")
-    files = inventory(lake.reader, state).files
-    if not int(start) < int(end) <= len(files):
-        raise BadRequest(f"table {state.title()!r} has no part {part!r}")
-    if int(start) == 0 and int(end) == len(files):
-        return None
-    return tuple(file.location for file in files[int(start) : int(end)])

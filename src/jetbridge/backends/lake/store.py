@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from jetbridge.backends.lake.commit import Change, Commits, NotMade, Stale, translating
 from jetbridge.backends.lake.dropped import Note, Notes, new_folder
 from jetbridge.backends.lake.files import Files
+from jetbridge.backends.lake.hot import HotColumns
 from jetbridge.backends.lake.manifests import Manifests
 from jetbridge.backends.lake.metadata import TableState, parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
@@ -39,6 +40,7 @@ class Options:
     enforce_keys_rows: int = 10_000_000
     staged_bytes: int = 16 * 1024**3
     spill_bytes: int = 256 * 1024**2
+    hot_bytes: int = 96 * 1024**2
     server: str = field(default_factory=lambda: uuid4().hex[:8])
 
 
@@ -68,6 +70,7 @@ class Lake:
         # What the log was told about a table, so that it is told once.
         self.said: set[tuple[str, str]] = set()
         self.sources: dict[tuple[str, int | None, int], str] = {}
+        self.hot = HotColumns(options.hot_bytes)
         self._states: OrderedDict[str, TableState] = OrderedDict()
         self._lock = threading.Lock()
         self._table_locks: dict[str, threading.RLock] = {}

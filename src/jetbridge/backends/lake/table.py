@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.lake import alter, change, insert, layout, scan
+from jetbridge.backends.lake import alter, change, insert, layout, parts, scan
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.catalog import Alteration, AsOf, DMLOptions, Scan, TableInfo, Write
@@ -28,7 +28,7 @@ class PastTable:
         return scan.scan(self._lake, self._state, request)
 
     def split(self, request: Scan) -> Sequence[str]:
-        return scan.split(self._lake, self._state)
+        return parts.split(self._lake, self._state, request)
 
     def count_rows(self) -> int:
         count = self._state.count()

@@ -74,6 +74,12 @@ class Codec:
         """Whether `condition` has the type that clients see, so that their filters fit it."""
         return self._readings[column].exact
 
+    def is_same(self, column: str) -> bool:
+        """Whether the files hold exactly what clients see; of nested columns nobody asks."""
+        logical, stored = self.schema.field(column), self.storage_schema.field(column)
+        nested = bool(logical.type.num_fields)
+        return not nested and logical.type == stored.type and _is_plain(logical)
+
     def from_result(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """DuckDB's answer with exactly the types of the schema, column by column."""
         arrays = [
