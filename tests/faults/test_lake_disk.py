@@ -14,14 +14,14 @@ from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers
 from tests.faults.small_disk import Disk, may_mount, mounted
 
-# Killed processes and full disks take minutes: `make soak` runs them.
-pytestmark = [pytest.mark.lake, pytest.mark.soak]
+pytestmark = pytest.mark.lake
 
 Table = tuple[str, str]
 SMALL = made(0, 1000)
 LARGE_ROWS = 400_000
 # Nothing fits into the first, a whole statement into the last.
 FREE_BLOCKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48)
+FEW_BLOCKS = (0, 3, 10, 48)
 LIMIT = 8 * 1024 * 1024
 
 _numbers = itertools.count()
@@ -111,13 +111,23 @@ def create(client: Client, table: Table) -> pa.Table:
     return SMALL
 
 
-@pytest.mark.parametrize("statement", [insert, update, delete, create])
+STATEMENTS = (insert, update, delete, create)
+CASES = [
+    *(pytest.param(each, FEW_BLOCKS, id=f"{each.__name__}-few") for each in (update, create)),
+    *(
+        pytest.param(each, FREE_BLOCKS, id=each.__name__, marks=pytest.mark.soak)
+        for each in STATEMENTS
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "free"), CASES)
 def test_on_a_disk_that_is_nearly_full_a_statement_is_done_or_refused(
-    client, on_disk, disk, statement
+    client, on_disk, disk, statement, free
 ):
     """However little room there is; where there is some again, the table takes the next one."""
     outcomes = []
-    for blocks in FREE_BLOCKS:
+    for blocks in free:
         disk.release()
         table = filled(client)
         disk.leave(blocks)

@@ -1,5 +1,6 @@
 """The SQLite file of a lake's catalog, locked by another process while statements run."""
 
+import itertools
 import sqlite3
 import threading
 import time
@@ -14,12 +15,17 @@ from tests.faults.lake_model import COLUMNS, differences, made, read
 from tests.faults.lake_process import BUSY, LakeServer
 from tests.faults.leftovers import CATALOG, leftovers
 
-# Killed processes and full disks take minutes: `make soak` runs them.
-pytestmark = [pytest.mark.lake, pytest.mark.soak]
+pytestmark = pytest.mark.lake
 
 TABLE = ("locked", "t")
 # EXCLUSIVE keeps readers out too, IMMEDIATE only writers.
 LOCKS = ("EXCLUSIVE", "IMMEDIATE")
+# Each takes seconds; all of them run in `make soak`.
+QUICK = (("insert", "EXCLUSIVE"), ("update", "IMMEDIATE"))
+HELD = [
+    pytest.param(*each, marks=() if each in QUICK else pytest.mark.soak)
+    for each in itertools.product(("insert", "update", "delete"), LOCKS)
+]
 
 
 class Shared:
@@ -72,8 +78,7 @@ def test_insert_waits_for_a_lock_that_is_soon_released(shared, kind):
         shared.check(client)
 
 
-@pytest.mark.parametrize("kind", LOCKS)
-@pytest.mark.parametrize("operation", ["insert", "update", "delete"])
+@pytest.mark.parametrize(("operation", "kind"), HELD)
 def test_lock_that_is_held_makes_the_commit_unavailable_and_undone(shared, kind, operation):
     with shared.server.client() as client:
         found = client.read(*TABLE, ["v", "rowid"]).slice(0, 10).combine_chunks()

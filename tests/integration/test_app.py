@@ -74,7 +74,7 @@ def test_lakes_of_a_server_share_one_spark_which_waits_for_its_start(tmp_path):
 
 
 def test_server_without_a_lake_has_no_spark():
-    path = Path(__file__).parents[1] / "integration" / "memory.toml"
+    path = Path(__file__).parent / "memory.toml"
     app = build_app(load_config(path))
     assert app.engine is None
     app.start_background()

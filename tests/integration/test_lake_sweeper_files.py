@@ -24,7 +24,7 @@ from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Conflict, Unavailable
 from jetbridge.spark.engine import SparkEngine
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = Grace(files=0, dropped=0)
 DEAD = "0badcafe"
 
