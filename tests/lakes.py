@@ -11,6 +11,7 @@ from pathlib import Path
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.spark.engine import SparkEngine
+from jetbridge.spark.jars import S3_FILES
 from tests import cluster
 
 # The address of a cluster to run on, e.g. spark://127.0.0.1:7077; else Spark runs beside us.
@@ -33,8 +34,9 @@ def engine() -> SparkEngine:
     settings = cluster.settings(master) if master else None
     started = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
     atexit.register(started.stop)
-    # Nobody uses it: it says that the driver of PostgreSQL must come along.
-    started.add_catalog("postgres", {"type": "jdbc", "uri": "jdbc:postgresql://127.0.0.1/none"})
+    # Nobody uses it: it says that what PostgreSQL and S3 need must come along.
+    uri = "jdbc:postgresql://127.0.0.1/none"
+    started.add_catalog("other", {"type": "jdbc", "uri": uri, "io-impl": S3_FILES})
     started.start()
     return started
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark.versions import ICEBERG, POSTGRES, SQLITE, Jar
+from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE, Jar
 
 FOLDER_VARIABLE = "JETBRIDGE_JARS"
 # Any build of it: who gives jars by path may need another version.
 ICEBERG_RUNTIME = "iceberg-spark-runtime"
 POSTGRES_URI = "jdbc:postgresql:"
+S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
 
 Source = Literal["given", "folder", "cache", "fetch"]
 
@@ -43,10 +44,13 @@ class Jars:
 
 
 def needed_jars(catalogs: Iterable[Mapping[str, str]]) -> list[Jar]:
-    """SQLite is the default catalog, so its driver always comes along; PostgreSQL's on demand."""
+    """SQLite is the default catalog, so its driver always comes along; others on demand."""
+    asked = list(catalogs)
     needed = [ICEBERG, SQLITE]
-    if any(each.get("uri", "").startswith(POSTGRES_URI) for each in catalogs):
+    if any(each.get("uri", "").startswith(POSTGRES_URI) for each in asked):
         needed.append(POSTGRES)
+    if any(each.get("io-impl") == S3_FILES for each in asked):
+        needed.append(AWS)
     return needed
 
 

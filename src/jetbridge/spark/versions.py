@@ -28,4 +28,5 @@ JAVA_VERSIONS = (17, 21)
 # 4.1 is Spark's version, 2.13 Scala's: both belong to the pin of pyspark in pyproject.toml.
 ICEBERG = Jar("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0")
 SQLITE = Jar("org.xerial", "sqlite-jdbc", "3.50.3.0")
+AWS = Jar("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG.version)
 POSTGRES = Jar("org.postgresql", "postgresql", "42.7.8")

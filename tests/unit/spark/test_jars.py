@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark.jars import choose_jars, fetching, ivy_folder, needed_jars
-from jetbridge.spark.versions import ICEBERG, POSTGRES, SQLITE
+from jetbridge.spark.jars import S3_FILES, choose_jars, fetching, ivy_folder, needed_jars
+from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE
 
 NEEDED = [ICEBERG, SQLITE]
 
@@ -45,6 +45,11 @@ def test_ivy_names_a_jar_by_its_group_and_the_repository_does_not():
 )
 def test_postgres_driver_comes_only_with_a_postgres_catalog(uris, expected):
     assert needed_jars([{"uri": uri} for uri in uris] + [{"type": "hive"}]) == expected
+
+
+def test_what_reads_s3_comes_only_with_files_there():
+    assert needed_jars([{"io-impl": S3_FILES}]) == [ICEBERG, SQLITE, AWS]
+    assert needed_jars([{"io-impl": "another.FileIO"}]) == [ICEBERG, SQLITE]
 
 
 def test_jars_that_are_nowhere_are_fetched_into_the_cache(environment, cache):

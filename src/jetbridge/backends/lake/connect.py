@@ -17,6 +17,7 @@ from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.pointers import answering
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest
+from jetbridge.spark.jars import S3_FILES
 from jetbridge.sql.quoting import literal
 
 CATALOG_FILE = "catalog.db"
@@ -25,6 +26,9 @@ CATALOG_FILE = "catalog.db"
 BUSY_SECONDS = "jetbridge.busy-seconds"
 FOLDERS = "jetbridge.folders"
 _BUSY_SECONDS = "20"
+_S3 = ("s3:", "s3a:", "s3n:")
+# A server that is not Amazon's does not care, but clients must name one.
+_ANY_REGION = "us-east-1"
 _MOST_BUSY_SECONDS = 3601
 # What PostgreSQL says on connections that a restart has cut, besides what Iceberg knows:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -55,7 +59,7 @@ def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Conne
         python, spark = both(folders[0], properties)
     with answering():
         catalog = load_catalog(name, **python)
-    reader = LakeReader(folders, secrets=_secrets(properties))
+    reader = LakeReader(folders, secrets=_secrets(python))
     return Connection(catalog, reader, Files(python), folders[0], spark)
 
 
@@ -81,6 +85,8 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
     given = {key: value for key, value in properties.items() if not key.startswith("jetbridge.")}
     python = {**given, "warehouse": warehouse}
     spark = {"cache-enabled": "false", **given, "warehouse": warehouse}
+    if warehouse.startswith(_S3):
+        python, spark = _s3(python, spark)
     if not uri or "sqlite:" in uri.split("/", 1)[0]:
         place = _sqlite_file(uri, warehouse)
         return _sqlite(place, properties.get(BUSY_SECONDS, _BUSY_SECONDS), python, spark)
@@ -94,6 +100,15 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
         f"uri = {uri!r} is no catalog: it must begin with jdbc:sqlite:, jdbc:postgresql:, http:, "
         "https: or thrift:"
     )
+
+
+def _s3(python: dict[str, str], spark: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Iceberg's two halves have two names for the region, and Java knows no S3 unless told."""
+    region = spark.get("client.region") or python.get("s3.region")
+    if region is None and "s3.endpoint" in python:
+        region = _ANY_REGION
+    regions = ({"s3.region": region}, {"client.region": region}) if region else ({}, {})
+    return {**python, **regions[0]}, {"io-impl": S3_FILES, **spark, **regions[1]}
 
 
 def _sqlite_file(uri: str, warehouse: str) -> str:

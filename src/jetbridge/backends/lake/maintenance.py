@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _TRIES = 4
 _PAUSE = 0.5
+# In an object store nobody knows which servers are alive: younger files may be of a statement.
+_STRANGERS = timedelta(days=1)
 _FORMAT = "format-version"
 _WITH_ROW_IDS = 3
 _VECTORS = "PUFFIN"
@@ -273,7 +275,10 @@ class _Optimize:
 
     def remove_orphans(self) -> int:
         with self._step("orphan files") as said:
-            limit = self.started - self.options.older_than
+            age = self.options.older_than
+            if self.lake.presence.folder is None:
+                age = max(age, _STRANGERS)
+            limit = self.started - age
 
             def work() -> Sequence[str]:
                 with self.lake.session(self.state.title()) as session:

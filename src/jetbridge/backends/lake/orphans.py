@@ -24,6 +24,9 @@ def found(session: Session, table: Any, older_than: datetime) -> list[str]:
     nothing = java.lang.invoke.MethodHandleProxies.asInterfaceInstance(consumer, idle)
     actions = session.jvm.org.apache.iceberg.spark.actions.SparkActions
     search = actions.get(session.spark._jsparkSession).deleteOrphanFiles(table)
+    if local_path(str(table.location())) is None:
+        # Hadoop need not know the object store; Iceberg's own files do.
+        search = search.usePrefixListing(True)
     moment = int(older_than.timestamp() * 1000)
     answer = search.olderThan(moment).deleteWith(nothing).execute()
     return [str(location) for location in answer.orphanFileLocations()]
