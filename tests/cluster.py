@@ -20,6 +20,8 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 # Starts of Java are slow where the machine is busy.
 SECONDS = 240.0
+# Java that lives for seconds is up sooner, and does more, if it compiles little.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Registering worker ")
 
@@ -31,6 +33,7 @@ def settings(master: str) -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "640m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": "4",
         "spark.shuffle.io.retryWait": "1s",
@@ -57,6 +60,7 @@ class Cluster:
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         }
         command = [str(home / "bin" / "spark-class"), role, *options, "--webui-port", "0"]
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -86,13 +90,20 @@ class Cluster:
         worker = self._launch(name, WORKER, *options, "--work-dir", folder, self.url)
         self.workers.append(worker)
 
-    def kill_worker(self) -> None:
-        """The first one, with its executor, as when its machine is lost."""
-        _kill(self.workers.pop(0))
+    def kill_worker(self, folder: Path) -> None:
+        """One that writes a file there, if any does; with its executor, as if its machine is lost.
+
+        So a task is lost in the middle, however few rows there are.
+        """
+        busy = (worker for worker in self.workers if _writes(worker, folder))
+        lost = next(busy, self.workers[0])
+        self.workers.remove(lost)
+        _kill(lost)
 
     def executors(self) -> int:
-        """How many programs the workers run."""
-        return sum(len(worker.children()) for worker in self.workers)
+        """How many programs the workers run; Spark's script may leave a dead shell beside them."""
+        children = [child for worker in self.workers for child in worker.children()]
+        return sum(_is_java(child) for child in children)
 
     def applications(self) -> int:
         """How many there have been."""
@@ -101,6 +112,20 @@ class Cluster:
     def close(self) -> None:
         for process in (*self.workers, self._master):
             _kill(process)
+
+
+def _writes(worker: psutil.Popen, folder: Path) -> bool:
+    with suppress(psutil.Error):
+        files = [file for child in worker.children() for file in child.open_files()]
+        return any(Path(file.path).is_relative_to(folder) for file in files)
+    return False
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == "java")
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _kill(process: psutil.Popen) -> None:

@@ -7,6 +7,12 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
+from tests.soak_report import SoakReport
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "soak" and not config.option.collectonly:
+        config.pluginmanager.register(SoakReport())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

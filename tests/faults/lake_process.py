@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from jetbridge.client import Client, connect
+from tests.cluster import SHORT_LIVED
 from tests.faults.peers import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,8 @@ class LakeServer:
         self.warehouse = warehouse or folder / "warehouse"
         self.log = folder / "server.log"
         self._config = folder / "jetbridge.toml"
-        settings = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in (spark or {}).items())
+        told = {"spark.driver.extraJavaOptions": SHORT_LIVED, **(spark or {})}
+        settings = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in told.items())
         lake = f"[catalogs.{NAME}]\ntype = 'lake'\nwarehouse = {json.dumps(str(self.warehouse))}\n"
         self._config.write_text(f"{lake}[spark]\n{settings}")
         self._options = options

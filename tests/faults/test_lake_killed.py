@@ -8,8 +8,7 @@ from jetbridge.errors import Unavailable
 from tests.faults.lake_scene import WORKS, Scene, opened
 from tests.faults.moments import Moment
 
-# Killed processes and full disks take minutes: `make soak` runs them.
-pytestmark = [pytest.mark.lake, pytest.mark.soak]
+pytestmark = pytest.mark.lake
 
 DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
 MANIFEST, LISTED, TABLE = "*-m0.avro", "snap-*.avro", "*.metadata.json"
@@ -20,8 +19,8 @@ FEW = [
     ("insert", "spark", Moment(METADATA, MANIFEST)),
     ("merge", "server", Moment(DATA, "*.parquet")),
     ("merge", "spark", Moment(METADATA, LISTED)),
-    ("compaction", "spark", Moment(DATA, "*.parquet", 2)),
-    ("compaction", "server", Moment(METADATA, MANIFEST)),
+    ("plain compaction", "spark", Moment(DATA, "*.parquet")),
+    ("plain compaction", "server", Moment(METADATA, MANIFEST)),
 ]
 MOMENTS = {
     "insert": [
@@ -31,6 +30,11 @@ MOMENTS = {
         Moment(METADATA, LISTED),
         Moment(METADATA, TABLE),
         Moment(METADATA, TABLE, delay=0.01),
+    ],
+    "laid insert": [
+        Moment(DATA, "*.parquet", 2),
+        Moment(METADATA, LISTED, 2),
+        Moment(METADATA, TABLE, 2),
     ],
     "merge": [
         Moment(STAGING, "*.parquet"),
@@ -46,6 +50,7 @@ MOMENTS = {
     ],
     "compaction": [
         Moment(DATA, "*.parquet"),
+        Moment(DATA, "*.parquet", 2),
         Moment(DATA, "*.parquet", 3),
         Moment(METADATA, MANIFEST),
         Moment(METADATA, LISTED),
@@ -85,6 +90,7 @@ def test_killed_in_the_middle_the_table_is_as_before_or_after(scene, kind, victi
     check(scene, kind, victim, moment)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "victim", "moment"), MANY, ids=str)
 def test_killed_at_any_moment_the_table_is_as_before_or_after(scene, kind, victim, moment):
     check(scene, kind, victim, moment)

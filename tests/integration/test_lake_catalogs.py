@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.catalog import CreateTable, RenameTable, SchemaInfo
-from jetbridge.errors import BadRequest, Unavailable
+from jetbridge.catalog import AsOf, AtUnit, CreateTable, OnConflict, RenameTable, SchemaInfo
+from jetbridge.errors import BadRequest, NotFound, Unavailable
 from tests.conformance.harness import insert, rows
 from tests.integration.lake_session import assert_all_agree, run_session, spark_sql
 from tests.integration.postgres import DATABASE, PASSWORD, USER, free_port, running_postgres
@@ -193,3 +193,42 @@ def test_sqlite_file_that_is_locked_in_the_moment_of_the_commit_is_unavailable(t
 def test_wait_that_is_no_number_of_seconds_is_refused(tmp_path, seconds):
     with pytest.raises(BadRequest, match=r"jetbridge\.busy-seconds"):
         open_lake(tmp_path, **{"jetbridge.busy-seconds": seconds})
+
+
+def test_a_relative_sqlite_file_is_the_same_for_all_engines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    catalog = with_a_table(open_lake(tmp_path, "jdbc:sqlite:here.db"))
+    assert read(catalog) == [(1,)]
+    assert (tmp_path / "here.db").is_file()
+
+
+@pytest.mark.parametrize("name", ["p%20q", "p?q", "p[q]", "p{q}", "p*q"])
+def test_a_folder_whose_name_means_something_else_is_refused(tmp_path, name):
+    with pytest.raises(BadRequest, match="cannot hold a lake"):
+        open_lake(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a..b", ".", "..", ".a", "a.", "a\0b"])
+def test_names_that_are_no_schema_are_refused(tmp_path, name):
+    with pytest.raises(BadRequest, match="no name for a schema"):
+        open_lake(tmp_path).create_schema(SchemaInfo(name))
+
+
+@pytest.mark.parametrize("name", ["jetbridge_file", "Jetbridge_0", "a\0b", "_row_id"])
+def test_columns_that_nobody_could_read_are_refused(tmp_path, name):
+    schema = open_lake(tmp_path).create_schema(SchemaInfo("s"))
+    with pytest.raises(BadRequest, match="choose another"):
+        schema.create_table(CreateTable("t", pa.schema([(name, pa.int64())])))
+
+
+def test_versions_before_a_table_was_replaced_are_told_to_be_gone(tmp_path):
+    schema = open_lake(tmp_path).create_schema(SchemaInfo("s"))
+    insert(schema.create_table(CreateTable("t", COLUMNS)), {"id": [1]})
+    other = pa.schema([("name", pa.string())])
+    schema.create_table(CreateTable("t", other, on_conflict=OnConflict.REPLACE))
+    insert(schema.load_table("t"), {"name": ["a"]})
+    table = schema.load_table("t")
+    for version in ("0", "1"):
+        with pytest.raises(NotFound, match="it has expired, kept are versions [2-9]"):
+            table.at(AsOf(AtUnit.VERSION, version))
+    assert rows(table.at(AsOf(AtUnit.VERSION, str(table.info().version)))) == [("a",)]

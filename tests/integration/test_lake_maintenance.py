@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake import LakeCatalog, branches
+from jetbridge.backends.lake import LakeCatalog, branches, maintenance
 from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
 from jetbridge.catalog import AsOf, AtUnit, ChangeType, CreateTable, SchemaInfo
 from jetbridge.errors import FailedPrecondition, NotFound
@@ -275,3 +275,23 @@ def test_others_write_while_a_table_is_compacted(lake):
     expected |= {n % 60: float(n) for n in sorted(inserted)}
     assert dict(now) == expected
     assert len(now) == len(expected)
+
+
+def test_a_compaction_that_others_outrun_is_said(lake, monkeypatch):
+    table = Words(lake, "outrun").create()
+    for start in range(0, 30, 10):
+        insert(table.load(), data(start, start + 10))
+    monkeypatch.setattr(maintenance, "_PAUSE", 0.0)
+    nothing = {"rewritten_data_files_count": 0, "failed_data_files_count": 0}
+    call = maintenance._Optimize._call
+
+    def outrun(self, procedure, **arguments):
+        if procedure == "rewrite_data_files":
+            return nothing
+        return call(self, procedure, **arguments)
+
+    monkeypatch.setattr(maintenance._Optimize, "_call", outrun)
+    table.optimize()
+    assert any(
+        each.startswith("compaction: 3 stay as they are, for others change") for each in table.said
+    )

@@ -215,3 +215,57 @@ def test_a_table_larger_than_what_is_kept_is_not_kept(lake, made, monkeypatch):
     monkeypatch.setattr(lake.lake, "hot", hot)
     assert same(all_rows(table), with_ids(values(0, ROWS)))
     assert not hot._kept
+
+
+@pytest.mark.parametrize("name", ["filename", "file_row_number"])
+def test_a_column_called_as_duckdbs_own_hides_no_rows(lake, name):
+    columns = pa.schema([("id", pa.int64()), (name, pa.int64())])
+    ids = np.arange(30_000)
+    schema = lake.load_schema("s")
+    insert(schema.create_table(CreateTable(f"of_{name}", columns)), {"id": ids, name: ids})
+    schema.load_table(f"of_{name}").alter(AddColumn(pa.field("x", pa.int64())))
+    found = read(schema.load_table(f"of_{name}"), ("id", name, "x")).sort_by("id")
+    assert found.column("id").to_numpy().tolist() == ids.tolist()
+    assert found.column(name).to_numpy().tolist() == ids.tolist()
+    assert found.column("x").null_count == 30_000
+
+
+def test_long_texts_that_repeat_are_not_unpacked_all_at_once(lake):
+    name = f"{lake.lake.name}.s.fat"
+    with lake.lake.engine.session() as session:
+        text = "repeat('abcdefghij', 100)"
+        session.sql(f"CREATE TABLE {name} AS SELECT id, {text} AS t FROM range(200000)")
+    table = lake.load_schema("s").load_table("fat")
+    hot = lake.lake.hot
+    before = len(hot._kept)
+    sizes = [(batch.num_rows, batch.nbytes) for batch in table.scan(Scan(("t",)))]
+    assert sum(rows for rows, _ in sizes) == 200_000
+    assert max(size for _, size in sizes) < 20_000_000
+    assert len(hot._kept) == before
+
+
+def test_files_that_duckdb_cannot_read_are_not_copied_one_by_one(lake, caplog):
+    name = f"{lake.lake.name}.s.orc"
+    with lake.lake.engine.session() as session:
+        session.sql(
+            f"CREATE TABLE {name} TBLPROPERTIES ('write.format.default' = 'orc', "
+            "'format-version' = '3') AS SELECT id FROM range(15000)"
+        )
+        session.sql(f"INSERT INTO {name} SELECT id FROM range(15000, 30000)")
+    table = lake.load_schema("s").load_table("orc")
+    with caplog.at_level("INFO"):
+        found = read(table, ("id",)).sort_by("id")
+    assert found.column("id").to_numpy().tolist() == list(range(30_000))
+    assert not [each for each in caplog.messages if "read by Spark" in each]
+
+
+def test_a_snapshot_outlives_a_hundred_commits_of_others(lake):
+    schema = lake.load_schema("s")
+    insert(schema.create_table(CreateTable("busy", COLUMNS)), batch(values(0, 10)))
+    pinned = lake.snapshot().load_schema("s").load_table("busy")
+    state = pinned.state
+    for path in Path(state.folder.removeprefix("file:")).glob("metadata/*.metadata.json"):
+        if path.name in state.location:
+            insert(schema.load_table("busy"), batch(values(10, 11)))
+            path.unlink()  # as after a hundred more
+    assert read(pinned, ("id",)).column("id").to_pylist() == list(range(10))

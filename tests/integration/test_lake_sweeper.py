@@ -1,5 +1,6 @@
 """Processes that are killed with their Spark, and what the sweeper of the next one does."""
 
+import os
 import subprocess
 import sys
 import time
@@ -11,8 +12,18 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog, servers
 from jetbridge.backends.lake.sweeper import Grace
-from jetbridge.catalog import CreateTable, OnConflict, RenameTable, Scan, SchemaInfo
+from jetbridge.catalog import (
+    CreateTable,
+    DMLOptions,
+    OnConflict,
+    RenameTable,
+    Scan,
+    SchemaInfo,
+)
+from jetbridge.errors import Unavailable
+from jetbridge.spark.engine import Session
 from tests.conformance.harness import insert, rows
+from tests.faults.peers import wait_until
 from tests.integration.lake_victim import STATEMENTS
 from tests.lakes import new_lake
 
@@ -22,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AT_ONCE = Grace(files=0, dropped=0)
 COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.float64())])
 SECONDS = 120
+MANY = 200_000
 
 
 @pytest.fixture
@@ -119,3 +131,61 @@ def test_a_table_never_gets_the_folder_of_another(lake):
     lake.sweep(AT_ONCE)
     assert rows(schema.load_table("moved")) == [(1, 0.5), (2, 1.5)]
     assert not lake.lake.dropped.all()
+
+
+def notes(lake: LakeCatalog) -> list[Path]:
+    return list((warehouse(lake) / servers.FOLDER).rglob("*.json"))
+
+
+def test_rows_of_a_statement_that_still_runs_stay(lake):
+    """Whatever another statement has left in the same time."""
+    table, state = lake.load_schema("s").load_table("plain"), lake.lake.load("s", "plain")
+    before = files(lake)
+    with table.inserting(DMLOptions()) as write:
+        write(pa.record_batch([range(10, MANY), [0.5] * (MANY - 10)], schema=COLUMNS))
+        wait_until(lambda: files(lake) - before, SECONDS)
+        left = Path(state.folder) / f"data/{lake.lake.prefix()}-left.parquet"
+        left.write_bytes(b"left behind")
+        lake.lake.discard(state, [str(left)], Unavailable("nobody knows"))
+        assert lake.sweep(AT_ONCE).files == [str(left)]
+    assert len(rows(lake.load_schema("s").load_table("plain"))) == MANY - 8
+    assert not notes(lake)
+
+
+@pytest.mark.parametrize("outdated_go", [True, False])
+def test_metadata_that_a_killed_commit_did_not_get_to_remove_goes(lake, outdated_go):
+    if not outdated_go:
+        name = "write.metadata.delete-after-commit.enabled"
+        with lake.lake.session("s.plain") as session:
+            session.sql(f"ALTER TABLE {lake.lake.name}.s.plain UNSET TBLPROPERTIES ('{name}')")
+    state = lake.lake.load("s", "plain")
+    old = Path(state.folder) / "metadata/00000-aa.metadata.json"
+    old.write_text("{}")
+    os.utime(old, (0, 0))
+    lake.lake.presence.doubt(state.identity, "s.plain", time.time())
+    lake.sweep(AT_ONCE)
+    assert old.exists() is not outdated_go
+    assert contents(lake)["plain"] == [(1, 0.5), (2, 1.5)]
+
+
+def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
+    """It succeeds, as Spark has run the task again; what the lost one wrote is still there."""
+    laid = lake.load_schema("s").load_table("laid")
+    stray = Path(lake.lake.load("s", "laid").folder) / "data/00000-1-aa.parquet"
+    lost = iter([frozenset(), frozenset({"0 0 True"})])
+    monkeypatch.setattr(Session, "mishaps", lambda _: next(lost))
+    stray.write_bytes(b"left behind")
+    insert(laid, {"id": [3], "v": [2.5]})
+    assert lake.sweep(AT_ONCE).files == [str(stray)]
+    assert not notes(lake)
+    assert len(rows(lake.load_schema("s").load_table("laid"))) == 3
+
+
+def test_spark_tells_which_tasks_failed(lake):
+    with lake.lake.session("a job") as session:
+        before = session.mishaps()
+        session.sql("SELECT 1").collect()
+        assert session.mishaps() == before
+        with pytest.raises(Exception, match="on purpose"):
+            session.sql("SELECT raise_error('on purpose') FROM range(1)").collect()
+        assert session.mishaps() - before

@@ -7,16 +7,16 @@ import socket
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jetbridge.cli.output import say, say_json
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
-    from jetbridge.config import Config
+    from jetbridge.config import Config, LakeConfig
     from jetbridge.spark.jars import Jars
 
 State = Literal["ok", "missing", "optional"]
@@ -63,7 +63,9 @@ def examine(config_file: Path | None) -> Iterator[Finding]:
     used = {str(each.type) for each in config.catalogs.values()} if config else set()
     for requirement in importlib.metadata.requires("jetbridge") or ():
         yield _package(requirement, used)
-    yield from _spark(config.spark if config else {}, "lake" in used)
+    catalogs = config.catalogs.values() if config else ()
+    lakes = [cast("LakeConfig", each) for each in catalogs if each.type == "lake"]
+    yield from _spark(config.spark if config else {}, lakes)
     yield _temporary_directory()
     yield configuration
     if config:
@@ -128,11 +130,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _spark(settings: Mapping[str, str], needed: bool) -> Iterator[Finding]:
+def _spark(settings: Mapping[str, str], lakes: "Sequence[LakeConfig]") -> Iterator[Finding]:
     try:
         # Here for the same reason as the configuration.
         from jetbridge.errors import Unavailable  # noqa: PLC0415
-        from jetbridge.spark.jars import choose_jars, needed_jars  # noqa: PLC0415
+        from jetbridge.spark.jars import choose_jars, files_of, needed_jars  # noqa: PLC0415
         from jetbridge.spark.java import ALLOWED, REMEDY, find_java  # noqa: PLC0415
     except ImportError:
         return
@@ -140,22 +142,23 @@ def _spark(settings: Mapping[str, str], needed: bool) -> Iterator[Finding]:
         java = find_java()
         yield Finding("java", "ok", f"{java.version} in {java.home}")
     except Unavailable:
-        state: State = "missing" if needed else "optional"
+        state: State = "missing" if lakes else "optional"
         yield Finding("java", state, f"no Java {ALLOWED}", f"only Spark needs it: {REMEDY}")
     try:
-        yield _jars(choose_jars(settings, needed_jars([])))
+        wanted = needed_jars({**files_of(each.warehouse), **each.properties} for each in lakes)
+        yield _jars(choose_jars(settings, wanted), [jar.coordinates for jar in wanted])
     except Unavailable as error:
         yield Finding("spark jars", "missing", "not complete", str(error))
 
 
-def _jars(jars: "Jars") -> Finding:
+def _jars(jars: "Jars", names: Sequence[str]) -> Finding:
     found = {
         "given": "given by spark.jars",
         "folder": "found in the folder of JETBRIDGE_JARS",
         "cache": f"cached in {jars.ivy}",
-        "fetch": f"Spark's first start will fetch about 60 MB into {jars.ivy}",
+        "fetch": f"Spark's first start will fetch {', '.join(names)} into {jars.ivy}",
     }[jars.source]
-    remedy = "without a network, put them into a folder and name it in JETBRIDGE_JARS"
+    remedy = "without a network, put these jars into a folder and name it in JETBRIDGE_JARS"
     return Finding("spark jars", "ok", found, remedy if jars.source == "fetch" else "")
 
 

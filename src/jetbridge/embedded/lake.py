@@ -4,17 +4,21 @@ The one of `sandbox` judges what users wrote and sees no files; this one runs sc
 once its extensions are loaded: no other folder, no setting, no network can be reached from SQL.
 """
 
+import os
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
 
 from jetbridge.errors import Unavailable
+from jetbridge.sql.quoting import literal
 
 # What a query raises.
 QueryError = duckdb.Error
@@ -29,7 +33,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
     "arrow_lossless_conversion": True,
-    "temp_directory": "",
 }
 
 
@@ -45,7 +48,9 @@ class LakeReader:
         secrets: Sequence[str] = (),
     ) -> None:
         self._folders = [folder.rstrip("/") + "/" for folder in folders]
-        self._config = {**_CONFIG, "memory_limit": memory_limit}
+        # Made when a query needs more than its memory, and removed by DuckDB afterwards.
+        spill = f"{tempfile.gettempdir()}/jetbridge-duckdb-{os.getpid()}-{uuid4().hex[:8]}"
+        self._config = {**_CONFIG, "memory_limit": memory_limit, "temp_directory": spill}
         if threads:
             self._config["threads"] = threads
         self._secrets = secrets
@@ -67,7 +72,7 @@ class LakeReader:
         root.execute("SET GLOBAL TimeZone = 'UTC'")
         # Files of a lake never change under their name, so what was read of them may be kept.
         root.execute("SET GLOBAL parquet_metadata_cache = true")
-        folders = ", ".join("'" + folder.replace("'", "''") + "'" for folder in self._folders)
+        folders = ", ".join(literal(folder) for folder in self._folders)
         root.execute(f"SET GLOBAL allowed_directories = [{folders}]")
         root.execute("SET GLOBAL enable_external_access = false")
         root.execute("SET GLOBAL lock_configuration = true")

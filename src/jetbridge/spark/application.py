@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 # They print a JSON line with a stack trace on standard error for each statement that fails.
 TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# How far Spark's listeners may be behind.
+LISTENER_MILLISECONDS = 2_000
 
 _one_at_a_time = threading.Lock()
 
@@ -43,6 +45,24 @@ class Session:
         sessions.setActiveSession(self.spark._jsparkSession)
         loader = self.jvm.org.apache.iceberg.spark.Spark3Util
         return loader.loadIcebergCatalog(self.spark._jsparkSession, name)
+
+    def mishaps(self) -> frozenset[str]:
+        """What has gone wrong on the executors so far: each that was lost, each failed task.
+
+        Spark runs such tasks again, so that their job succeeds; but nobody removes what one wrote
+        whose executor is gone.
+        """
+        core = _core(self.spark.sparkContext)
+        # A listener keeps the list; if it does not catch up in time, that is an error.
+        core.listenerBus().waitUntilEmpty(LISTENER_MILLISECONDS)
+        executors = core.statusStore().executorList(False)
+        found = set()
+        for index in range(executors.size()):
+            executor = executors.apply(index)
+            failed, lost = executor.failedTasks(), not executor.isActive()
+            if failed or lost:
+                found.add(f"{executor.id()} {failed} {lost}")
+        return frozenset(found)
 
 
 class Application:

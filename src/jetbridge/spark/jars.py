@@ -18,6 +18,7 @@ FOLDER_VARIABLE = "JETBRIDGE_JARS"
 ICEBERG_RUNTIME = "iceberg-spark-runtime"
 POSTGRES_URI = "jdbc:postgresql:"
 S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
+_S3 = ("s3:", "s3a:", "s3n:")
 
 Source = Literal["given", "folder", "cache", "fetch"]
 
@@ -41,6 +42,11 @@ class Jars:
             f"environment variable {FOLDER_VARIABLE}, or list their paths in the setting "
             "spark.jars, or name another Maven repository in the setting spark.jars.repositories"
         )
+
+
+def files_of(warehouse: str) -> dict[str, str]:
+    """How Java reads the files of a warehouse, where it must be told."""
+    return {"io-impl": S3_FILES} if warehouse.startswith(_S3) else {}
 
 
 def needed_jars(catalogs: Iterable[Mapping[str, str]]) -> list[Jar]:

@@ -12,7 +12,7 @@ LOOPBACK = "127.0.0.1"
 # More partitions than this only cost time on one machine; Spark's default of 200 is for clusters.
 MOST_LOCAL_PARTITIONS = 8
 HIDDEN = "***"
-SECRET = re.compile(r"password|secret|token|key|credential", re.IGNORECASE)
+SECRET = re.compile(r"password|secret|token|key|credential|authorization", re.IGNORECASE)
 # What a connection string may carry.
 SECRET_IN_URI = re.compile(r"(?i)(://[^/\s:@]+:|[?;&](?:password|token|secret)=)[^@;&\s]+")
 
@@ -28,6 +28,8 @@ def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
         "spark.app.name": "jetbridge",
         "spark.master": "local[*]",
         "spark.driver.memory": "2g",
+        # What Spark hides in its own log and event log: keys and headers of catalogs, too.
+        "spark.redaction.regex": "(?i)secret|password|token|credential|key|authorization|uri$",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

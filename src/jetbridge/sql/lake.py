@@ -87,7 +87,8 @@ def manifest_entries(paths: Sequence[str]) -> str:
     """The entries of manifests of format 3, with the columns `ENTRY_COLUMNS`."""
     listed = ", ".join(literal(path) for path in paths)
     picked = ", ".join(f"data_file.{name} AS {name}" for name in ENTRY_COLUMNS)
-    own = f"map_contains(data_file.value_counts, {ROW_ID_FIELD})"
+    counts = "data_file.value_counts"  # a table may keep none: then nobody knows
+    own = f"CASE WHEN cardinality({counts}) > 0 THEN map_contains({counts}, {ROW_ID_FIELD}) END"
     return (
         f"SELECT filename AS manifest, status, sequence_number, {own} AS own_row_ids, {picked} "
         f"FROM read_avro([{listed}], filename = true)"
@@ -102,6 +103,10 @@ def formats_of_files(paths: Sequence[str]) -> str:
     )
 
 
+def plan(source: str) -> str:
+    return f"EXPLAIN SELECT * FROM {source}"
+
+
 def everything(files: Sequence[str]) -> str:
     return f"SELECT * FROM {parquet(files)}"
 
@@ -112,8 +117,8 @@ def copied(source: str, columns: Sequence[tuple[str, str]]) -> str:
     return f"(SELECT {listed or '1 AS one'} FROM {source}) AS copied"
 
 
-def as_type(name: str, kind: str) -> str:
-    return f"CAST({identifier(name)} AS {kind})"
+def as_type(expression: str, kind: str) -> str:
+    return f"CAST({expression} AS {kind})"
 
 
 def constant(value: str | None, kind: str) -> str:

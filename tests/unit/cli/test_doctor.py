@@ -4,6 +4,7 @@ import pytest
 
 from jetbridge.cli import main
 from jetbridge.cli.doctor import _package, _satisfies, _spark
+from jetbridge.config import LakeConfig
 from jetbridge.spark import java
 
 
@@ -69,26 +70,33 @@ def findings(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JETBRIDGE_JARS", raising=False)
-    return lambda settings, needed: {each.name: each for each in _spark(settings, needed)}
+    return lambda settings, *lakes: {each.name: each for each in _spark(settings, lakes)}
 
 
-@pytest.mark.parametrize(("needed", "state"), [(False, "optional"), (True, "missing")])
-def test_java_that_is_not_there_is_missing_only_where_spark_is_needed(findings, needed, state):
-    found = findings({}, needed)["java"]
+@pytest.mark.parametrize(("lakes", "state"), [([], "optional"), ([LakeConfig()], "missing")])
+def test_java_that_is_not_there_is_missing_only_where_spark_is_needed(findings, lakes, state):
+    found = findings({}, *lakes)["java"]
     assert found.state == state
     assert "apt-get install openjdk-17-jre-headless" in found.remedy
 
 
 def test_jars_are_fetched_given_or_wrong(findings, tmp_path, monkeypatch):
-    jars = findings({}, False)["spark jars"]
+    jars = findings({})["spark jars"]
     assert (jars.state, jars.found.split()[-1]) == ("ok", str(tmp_path / "jetbridge" / "ivy"))
     (tmp_path / "iceberg-spark-runtime.jar").touch()
     given = {"spark.jars": str(tmp_path / "iceberg-spark-runtime.jar")}
-    assert findings(given, False)["spark jars"].found == "given by spark.jars"
+    assert findings(given)["spark jars"].found == "given by spark.jars"
     monkeypatch.setenv("JETBRIDGE_JARS", str(tmp_path))
-    wrong = findings({}, False)["spark jars"]
+    wrong = findings({})["spark jars"]
     assert wrong.state == "missing"
     assert "lacks iceberg-spark-runtime-4.1_2.13-1.12.0.jar" in wrong.remedy
+
+
+def test_jars_are_those_that_the_lakes_need(findings):
+    postgres = LakeConfig(properties={"uri": "jdbc:postgresql://db/lake"})
+    found = findings({}, postgres, LakeConfig(warehouse="s3://bucket/lake"))["spark jars"].found
+    for name in ("iceberg-spark-runtime", "sqlite-jdbc", "postgresql:postgresql", "aws-bundle"):
+        assert name in found
 
 
 @pytest.mark.parametrize(

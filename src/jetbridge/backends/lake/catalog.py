@@ -70,6 +70,11 @@ class LakeCatalog:
     def create_schema(self, info: SchemaInfo) -> LakeSchema:
         if not info.name:
             raise BadRequest("a schema needs a name")
+        if "\0" in info.name or not all(info.name.split(".")):
+            raise BadRequest(
+                f"{info.name!r} is no name for a schema of a lake: dots part names that are "
+                "within each other, so none may be empty or hold a NUL character"
+            )
         if self._lake.pointers.find_namespace(info.name) is not None:
             raise AlreadyExists("schema", info.name)
         self._lake.namespaces.create(info.name, namespace_properties(info))

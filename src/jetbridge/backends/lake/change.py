@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake import deletion_vectors, keys, spark_jobs, storage
 from jetbridge.backends.lake.commit import Change, DeletionVector
-from jetbridge.backends.lake.inventory import Inventory, inventory
+from jetbridge.backends.lake.inventory import Inventory, inventory, positions_of
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.reading import reading
 from jetbridge.backends.lake.scan import expression, projected
@@ -62,8 +62,8 @@ def deleting(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Writ
 def refuse_without_row_ids(state: TableState) -> None:
     if not state.has_row_ids():
         raise FailedPrecondition(
-            f"table {state.title()!r} has Iceberg format {state.format_version}, whose rows have "
-            "no ids, so they can only be read and inserted; upgrade it with "
+            f"table {state.title()!r} has Iceberg format {state.format_version}, and its rows have "
+            "no ids yet, so they can only be read and inserted; upgrade it with "
             f"`jetbridge optimize CATALOG.{state.title()} --upgrade`"
         )
 
@@ -308,9 +308,8 @@ def write_vectors(
     Each is a file of its own: DuckDB confuses those that share one (`source`).
     """
     removed = [listed.vectors[name] for name in places if name in listed.vectors]
-    for old in removed:
-        data = lake.files.read(old.location)[old.offset : old.offset + old.length]
-        places[old.data_file] = np.union1d(places[old.data_file], deletion_vectors.positions(data))
+    for old, positions in positions_of(lake.files, state, removed):
+        places[old.data_file] = np.union1d(places[old.data_file], positions)
     folder = lake.data_folder(state)
     added = []
     for name, positions in places.items():

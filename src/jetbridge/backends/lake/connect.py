@@ -17,7 +17,7 @@ from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.pointers import answering
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest
-from jetbridge.spark.jars import S3_FILES
+from jetbridge.spark.jars import files_of
 from jetbridge.sql.quoting import literal
 
 CATALOG_FILE = "catalog.db"
@@ -26,7 +26,7 @@ CATALOG_FILE = "catalog.db"
 BUSY_SECONDS = "jetbridge.busy-seconds"
 FOLDERS = "jetbridge.folders"
 _BUSY_SECONDS = "20"
-_S3 = ("s3:", "s3a:", "s3n:")
+_STRANGE = frozenset("%?#*[]{}\n")
 # A server that is not Amazon's does not care, but clients must name one.
 _ANY_REGION = "us-east-1"
 _MOST_BUSY_SECONDS = 3601
@@ -75,6 +75,12 @@ def _prepared(warehouse: str) -> str:
     if path is None:
         return warehouse.rstrip("/")
     folder = Path(path).expanduser().absolute()
+    strange = _STRANGE.intersection(str(folder))
+    if strange:
+        raise BadRequest(
+            f"the folder {folder} cannot hold a lake: {' '.join(sorted(strange))} in its name "
+            "means something else to Spark or to SQLite; choose another"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 
@@ -85,8 +91,9 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
     given = {key: value for key, value in properties.items() if not key.startswith("jetbridge.")}
     python = {**given, "warehouse": warehouse}
     spark = {"cache-enabled": "false", **given, "warehouse": warehouse}
-    if warehouse.startswith(_S3):
-        python, spark = _s3(python, spark)
+    files = files_of(warehouse)
+    if files:
+        python, spark = _s3(python, {**files, **spark})
     if not uri or "sqlite:" in uri.split("/", 1)[0]:
         place = _sqlite_file(uri, warehouse)
         return _sqlite(place, properties.get(BUSY_SECONDS, _BUSY_SECONDS), python, spark)
@@ -103,12 +110,12 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
 
 
 def _s3(python: dict[str, str], spark: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Iceberg's two halves have two names for the region, and Java knows no S3 unless told."""
+    """Iceberg's two halves have two names for the region."""
     region = spark.get("client.region") or python.get("s3.region")
     if region is None and "s3.endpoint" in python:
         region = _ANY_REGION
     regions = ({"s3.region": region}, {"client.region": region}) if region else ({}, {})
-    return {**python, **regions[0]}, {"io-impl": S3_FILES, **spark, **regions[1]}
+    return {**python, **regions[0]}, {**spark, **regions[1]}
 
 
 def _sqlite_file(uri: str, warehouse: str) -> str:
@@ -119,7 +126,8 @@ def _sqlite_file(uri: str, warehouse: str) -> str:
         if local_path(warehouse) is None:
             raise BadRequest("a warehouse in an object store needs a uri for its catalog")
         file = os.path.join(warehouse, CATALOG_FILE)
-    return file
+    # Spark works in a folder of its own.
+    return os.path.abspath(os.path.expanduser(file))
 
 
 def _seconds(text: str) -> float:

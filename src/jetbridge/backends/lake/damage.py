@@ -1,22 +1,38 @@
 """Errors about files of a table that cannot be read: one sentence with the table and the file."""
 
+import re
+
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.errors import Unavailable
 
 _LONGEST_REASON = 330
 _LONGEST_LOCATION = 180
+_FILE = re.compile(r"(?:\w+:)?/[^\s'\"]+\.(?:avro|orc|parquet|puffin|json)\b")
 # How DuckDB says that a file is outside of the folders it may read.
 _FORBIDDEN = "disabled by configuration"
 _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"
 
 
 def damaged(state: TableState, problem: object, location: str = "") -> Unavailable:
-    """The location is told unless the problem tells it by itself."""
-    reason = str(problem).split("\n", 1)[0].strip().rstrip(".")
-    if location and location.rsplit("/", 1)[-1] not in reason:
+    """The location is told unless the problem tells it by itself, in its first words."""
+    text = str(problem)
+    reason = text.split("\n", 1)[0].strip().rstrip(".")
+    location = location or _file_in(text)
+    if location and location.rsplit("/", 1)[-1] not in reason[:_LONGEST_REASON]:
         reason = f"file {_cut(location)}: {reason}"
     hint = _HINT if _FORBIDDEN in reason else ""
     return Unavailable(f"table {state.title()!r} cannot be read: {reason[:_LONGEST_REASON]}{hint}")
+
+
+def is_named(problem: object) -> bool:
+    """Whether it tells by itself which file it is about."""
+    return bool(_file_in(str(problem)))
+
+
+def _file_in(text: str) -> str:
+    """The file that is complained of, somewhere in the midst of many words."""
+    found = _FILE.search(text)
+    return found[0] if found else ""
 
 
 def _cut(location: str) -> str:

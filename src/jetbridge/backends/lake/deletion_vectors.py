@@ -14,7 +14,7 @@ from jetbridge.errors import ServerError
 
 Positions = npt.NDArray[np.int64]
 
-_MAGIC = b"PFA1"
+MAGIC = b"PFA1"
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 # The reserved id of the column `_pos`.
 _POSITION_FIELD = 2147483645
@@ -30,14 +30,14 @@ class Blob:
 
 def puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, list[Blob]]:
     """A Puffin file with one vector for each data file, and where each is in it."""
-    out = bytearray(_MAGIC)
+    out = bytearray(MAGIC)
     blobs = []
     for data_file, positions in vectors.items():
         blob = _vector(positions)
         blobs.append(Blob(data_file, len(out), len(blob), len(positions)))
         out += blob
     payload = json.dumps({"blobs": [_described(blob) for blob in blobs]}).encode()
-    out += _MAGIC + payload + struct.pack("<I", len(payload)) + bytes(4) + _MAGIC
+    out += MAGIC + payload + struct.pack("<I", len(payload)) + bytes(4) + MAGIC
     return bytes(out), blobs
 
 

@@ -22,8 +22,10 @@ from jetbridge.sql.lake import ROW_ID, ROW_ID_FIELD
 
 _FIELD_ID = b"PARQUET:field_id"
 _FORMAT = "PARQUET"
-# As many as all that read at once may hold; hot columns are cut by whoever sends them.
+# As many as all that read at once may hold.
 _BATCH_ROWS = 30_720
+# Nobody knows beforehand how long texts are.
+_TEXT_ROWS = 8_192
 # A row group is read whole: larger ones are left to DuckDB, which reads them bit by bit.
 _MOST_GROUP_BYTES = 128 * 1024 * 1024
 
@@ -34,6 +36,7 @@ def is_direct(state: TableState, names: Sequence[str]) -> bool:
     kept = [name for name in names if name != ROWID]
     return (
         summary.get("total-delete-files") == "0"
+        and not state.hides_places()  # DuckDB may have to read a file of it by its name
         and bool(kept)
         and ROW_ID not in kept
         and all(state.codec.is_same(name) for name in kept)
@@ -76,27 +79,34 @@ class Opened:
             first += rows
 
     def _group(self, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        if not self._is_hot(group):
-            yield from self.file.iter_batches(
-                _BATCH_ROWS, row_groups=[group], columns=names, use_threads=False
-            )
+        known = {name: self.lake.hot.get(self._chunk(group, name)) for name in names}
+        if None not in known.values():
+            yield from pa.table(known).to_batches()
             return
-        chunks = {name: self._chunk(group, name) for name in names}
-        columns = {name: self.lake.hot.get(chunk) for name, chunk in chunks.items()}
-        missing = [name for name, column in columns.items() if column is None]
-        if missing:
-            read = self.file.read_row_group(group, columns=missing, use_threads=False)
-            for name in missing:
-                columns[name] = read.column(name)
-                self.lake.hot.put(chunks[name], read.column(name))
-        yield from pa.table(columns).to_batches()
+        gathered: list[pa.RecordBatch] | None = []
+        for batch in self.file.iter_batches(
+            _batch_rows(self.file.schema_arrow, names), [group], names, use_threads=False
+        ):
+            yield batch
+            if gathered is not None:
+                gathered.append(batch)
+                gathered = gathered if self._fits(gathered) else None
+        if gathered:
+            rows = pa.Table.from_batches(gathered)
+            for name in names:
+                self.lake.hot.put(self._chunk(group, name), rows.column(name))
 
-    def _is_hot(self, group: int) -> bool:
-        """Whether the whole table fits into what is kept of columns."""
-        there = self.file.metadata.row_group(group)
-        bytes_per_row = there.total_byte_size / max(there.num_rows, 1)
+    def _fits(self, rows: list[pa.RecordBatch]) -> bool:
+        """Whether a table of such rows fits as a whole into what is kept of columns.
+
+        What the file says of sizes is no help: a text that repeats is in there once.
+        """
         count = self.state.count()
-        return count is not None and count * bytes_per_row <= self.lake.hot.most_bytes
+        if count is None:
+            return False
+        seen = sum(batch.num_rows for batch in rows)
+        each = sum(batch.nbytes for batch in rows) / seen
+        return bool(max(count, seen) * each <= self.lake.hot.most_bytes)
 
     def _chunk(self, group: int, name: str) -> Chunk:
         field_id = _field_id(self.file.schema_arrow.field(name))
@@ -109,6 +119,11 @@ class Opened:
         counted = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
         own = name in batch.schema.names
         return pc.coalesce(batch.column(name), counted) if own else counted
+
+
+def _batch_rows(schema: pa.Schema, names: list[str]) -> int:
+    fixed = all(pa.types.is_primitive(schema.field(name).type) for name in names)
+    return _BATCH_ROWS if fixed else _TEXT_ROWS
 
 
 def _cut(

@@ -1,7 +1,7 @@
 """Tables that DuckDB cannot read: PyIceberg reads them, or Spark.
 
-PyIceberg streams batches into the query, but knows no row ids. Spark writes the rows as Parquet
-into the staging folder of the lake, and they are removed when the query ends.
+PyIceberg streams batches into the query, but knows no row ids, and not every type. Spark writes the
+rows as Parquet into the staging folder of the lake, and they are removed when the query ends.
 """
 
 import logging
@@ -14,15 +14,19 @@ from uuid import uuid4
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyiceberg.table import StaticTable
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
+from pyiceberg.table import DataScan, StaticTable
 
+from jetbridge.backends.lake.damage import damaged
 from jetbridge.backends.lake.metadata import Json, TableState
+from jetbridge.backends.lake.nested import has_lists, reshaped
 from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded import duckdb_type
-from jetbridge.errors import Unavailable
+from jetbridge.embedded.lake import QueryError
 from jetbridge.spark.errors import java_message
 from jetbridge.sql import lake as queries
 from jetbridge.sql import spark as sql
+from jetbridge.sql.quoting import identifier
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,7 @@ log = logging.getLogger(__name__)
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 _ROWS = "jetbridge_rows"
+_UNFIT = "not read by PyIceberg"
 _PYICEBERG_READS = {"PARQUET", "ORC", "PUFFIN"}
 # Spark's metadata columns, and what `iceberg_scan` calls the same.
 _LINEAGE = ((queries.ROW_ID, queries.ROW_ID), (queries.UPDATED, queries.UPDATED))
@@ -43,6 +48,8 @@ class Relation:
     sql: str
     row_ids: bool
     tables: Mapping[str, Any] = field(default_factory=dict)
+    # Whatever must live as long as this is used.
+    keeps: object = None
 
 
 @dataclass(frozen=True)
@@ -65,43 +72,77 @@ def elsewhere(
 ) -> Iterator[Relation]:
     """The rows of a snapshot with the columns that are needed."""
     fields = need.of(state.fields)
-    batches = None if need.row_ids else _by_pyiceberg(lake, state, formats, fields)
-    if batches is not None:
-        _say(lake, state, f"read by PyIceberg: {reason}")
-        names = {field["id"]: field["name"] for field in fields}
-        rows = queries.copied(_ROWS, _columns(state, fields, names))
-        yield Relation(rows, row_ids=False, tables={_ROWS: batches})
+    batches = None
+    if not need.row_ids and _pyiceberg_can(lake, state, formats, fields):
+        batches = _by_pyiceberg(lake, state, fields)
+    if batches is None:
+        say(lake, state, "read by Spark", reason)
+        with _by_spark(lake, state, fields, reason) as relation:
+            yield relation
         return
-    _say(lake, state, f"read by Spark: {reason}")
-    with _by_spark(lake, state, fields, reason) as relation:
-        yield relation
+    say(lake, state, "read by PyIceberg", reason)
+    names = {field["id"]: field["name"] for field in fields}
+    rows = queries.copied(_ROWS, _columns(state, fields, fields, names))
+    try:
+        yield Relation(rows, row_ids=False, tables={_ROWS: batches})
+    except QueryError as error:
+        say(lake, state, _UNFIT, str(error))
+        raise
 
 
-def _say(lake: Lake, state: TableState, reason: str) -> None:
-    """Once for each table."""
-    if (state.identity, reason) not in lake.said:
-        lake.said.add((state.identity, reason))
-        log.info("table %s is %s", state.title(), reason)
+def say(lake: Lake, state: TableState, what: str, reason: str) -> None:
+    """Once for each table, however often the reason changes its words."""
+    if (state.identity, what) not in lake.said:
+        lake.said.add((state.identity, what))
+        log.info("table %s is %s: %s", state.title(), what, reason.split("\n", 1)[0][:200])
+
+
+def _pyiceberg_can(
+    lake: Lake, state: TableState, formats: frozenset[str], fields: Sequence[Json]
+) -> bool:
+    """Whether it reads what is there.
+
+    PyIceberg 0.12 takes a list or a map of structs that is NULL for an empty one, and moments in
+    ORC files for nanoseconds, which reach from 1677 to 2262 only.
+    """
+    if (state.identity, _UNFIT) in lake.said or not formats <= _PYICEBERG_READS:
+        return False
+    kinds = [field["type"] for field in fields]
+    moments = "ORC" in formats and "timestamp" in str(kinds)
+    defaults = any("initial-default" in field for field in fields)
+    return not (moments or defaults or any(has_lists(kind) for kind in kinds))
 
 
 def _by_pyiceberg(
-    lake: Lake, state: TableState, formats: frozenset[str], fields: Sequence[Json]
+    lake: Lake, state: TableState, fields: Sequence[Json]
 ) -> pa.RecordBatchReader | None:
-    """None if it cannot; whether it can shows at the first batch."""
-    if not formats <= _PYICEBERG_READS:
-        return None
+    """None if it cannot, as the first batch shows."""
     properties = {str(key): str(value) for key, value in lake.iceberg.properties.items()}
     try:
         table = StaticTable.from_metadata(state.location, properties)
         names = tuple(field["name"] for field in fields)
         scan = table.scan(snapshot_id=state.past_id, selected_fields=names)
-        reader = scan.to_arrow_batch_reader()
-        first = next(iter(reader), None)
+        schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+        batches = _streamed(scan, schema)
+        first = next(batches, None)
     except Exception as error:  # whatever it is, Spark is asked next
-        _say(lake, state, f"not read by PyIceberg: {str(error)[:200]}")
+        say(lake, state, _UNFIT, str(error))
         return None
-    batches = reader if first is None else chain([first], reader)
-    return pa.RecordBatchReader.from_batches(reader.schema, batches)
+    found = [] if first is None else [first]
+    return pa.RecordBatchReader.from_batches(schema, chain(found, batches))
+
+
+def _streamed(scan: DataScan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batch by batch: PyIceberg by itself would read all files at once, into memory."""
+    tasks = list(scan.plan_files())
+    deleted = _read_all_delete_files(scan.io, tasks)
+    rows = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter)
+    for task in tasks:
+        try:
+            for batch in rows._record_batches_from_scan_tasks_and_deletes([task], deleted):
+                yield batch.cast(schema)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise OSError(f"file {task.file.file_path}: {error}") from error
 
 
 @contextmanager
@@ -115,7 +156,7 @@ def _by_spark(
         _copy(lake, state, there, folder, reason)
         files = lake.files.list_folder(folder, ".parquet")
         names = {field["id"]: _alias(field["id"]) for field in there}
-        columns = _columns(state, fields, names)
+        columns = _columns(state, fields, there, names)
         columns += [(f"j{name}", ours) for name, ours in _metadata_columns(state)]
         rows = queries.copied(queries.parquet(files), columns)
         yield Relation(rows, row_ids=state.has_row_ids())
@@ -141,10 +182,8 @@ def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason
             rows = session.sql(sql.copy(table, state.snapshot_id or 0, columns))
             rows.write.parquet(folder)
     except (Py4JJavaError, PySparkException) as error:
-        raise Unavailable(
-            f"table {state.title()!r} cannot be read, neither by DuckDB ({reason}) nor by Spark: "
-            f"{java_message(error)}"[:490]
-        ) from error
+        # Its first line is cut before the file comes, which stands in the whole text.
+        raise damaged(state, f"{java_message(error)} (Spark, as {reason})\n{error}") from error
 
 
 def _metadata_columns(state: TableState) -> list[tuple[str, str]]:
@@ -157,14 +196,18 @@ def _alias(field_id: int) -> str:
 
 
 def _columns(
-    state: TableState, fields: Sequence[Json], names: Mapping[int, str]
+    state: TableState, fields: Sequence[Json], there: Sequence[Json], names: Mapping[int, str]
 ) -> list[tuple[str, str]]:
     """Columns with the names and types that `iceberg_scan` gives them; `names` are those there."""
+    stored = {field["id"]: field["type"] for field in there}
     columns = []
     for found in fields:
         kind = duckdb_type(state.codec.storage_schema.field(found["name"]))
-        name = names.get(found["id"])
-        default = found.get("initial-default")
-        constant = queries.constant(None if default is None else str(default), kind)
-        columns.append((constant if name is None else queries.as_type(name, kind), found["name"]))
+        if found["id"] in names:
+            value = identifier(names[found["id"]])
+            made = queries.as_type(reshaped(value, stored[found["id"]], found["type"]), kind)
+        else:
+            default = found.get("initial-default")
+            made = queries.constant(None if default is None else str(default), kind)
+        columns.append((made, found["name"]))
     return columns

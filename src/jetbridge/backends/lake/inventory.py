@@ -1,19 +1,22 @@
 """The files of a snapshot, read from its manifests by the embedded DuckDB."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from jetbridge.backends.lake import deletion_vectors
 from jetbridge.backends.lake.commit import DeletionVector
 from jetbridge.backends.lake.damage import damaged
-from jetbridge.backends.lake.files import local_path
+from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
+from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sql import lake as queries
 
 _DELETED = 2
@@ -72,10 +75,7 @@ def inventory(reader: LakeReader, state: TableState) -> Inventory:
     manifest_list = str(state.snapshot["manifest-list"])
     known = _kept.get(manifest_list)
     if known is None:
-        try:
-            known = _read(reader, _readable(manifest_list))
-        except QueryError as error:
-            raise damaged(state, error, manifest_list) from error
+        known = _read(reader, state, manifest_list)
         _keep(manifest_list, known)
     return known
 
@@ -95,14 +95,17 @@ def _keep(manifest_list: str, found: Inventory) -> None:
             del _kept[next(iter(_kept))]
 
 
-def _read(reader: LakeReader, manifest_list: str) -> Inventory:
-    rows = reader.query(queries.manifests(manifest_list)).to_pylist()
+def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventory:
+    try:
+        rows = reader.query(queries.manifests(_readable(manifest_list))).to_pylist()
+    except QueryError as error:
+        raise damaged(state, error, manifest_list) from error
     first_ids = {_readable(row["manifest_path"]): row.get("first_row_id") for row in rows}
     numbers = {_readable(row["manifest_path"]): row.get("sequence_number") or 0 for row in rows}
     files: list[DataFileEntry] = []
     vectors: dict[str, DeletionVector] = {}
     old_deletes = False
-    for entry in _entries(reader, list(first_ids)):
+    for entry in _entries(reader, state, list(first_ids)):
         if entry["status"] == _DELETED:
             continue
         if entry["content"] == _DATA:
@@ -115,21 +118,25 @@ def _read(reader: LakeReader, manifest_list: str) -> Inventory:
     return Inventory(tuple(files), vectors, old_deletes)
 
 
-def _entries(reader: LakeReader, manifests: list[str]) -> list[dict[str, Any]]:
+def _entries(reader: LakeReader, state: TableState, manifests: list[str]) -> list[dict[str, Any]]:
     if not manifests:
         return []
     try:
         return list(reader.query(queries.manifest_entries(manifests)).to_pylist())
     except QueryError:
         # Manifests of older formats have fewer columns: each is read for itself.
-        return [entry for path in manifests for entry in _old_entries(reader, path)]
+        return [entry for path in manifests for entry in _old_entries(reader, state, path)]
 
 
-def _old_entries(reader: LakeReader, manifest: str) -> Iterator[dict[str, Any]]:
-    for row in reader.query(queries.whole_manifest(manifest)).to_pylist():
+def _old_entries(reader: LakeReader, state: TableState, manifest: str) -> Iterator[dict[str, Any]]:
+    try:
+        rows = reader.query(queries.whole_manifest(manifest)).to_pylist()
+    except QueryError as error:
+        raise damaged(state, error, manifest) from error
+    for row in rows:
         found = row["data_file"]
         counts = found.get("value_counts")
-        own = None if counts is None else any(key == queries.ROW_ID_FIELD for key, _ in counts)
+        own = None if not counts else any(key == queries.ROW_ID_FIELD for key, _ in counts)
         known = {name: found.get(name) for name in queries.ENTRY_COLUMNS}
         known["content"] = known["content"] or _DATA
         entry = {"manifest": manifest, "status": row["status"], "own_row_ids": own}
@@ -167,6 +174,26 @@ def _vector(entry: dict[str, Any]) -> DeletionVector:
         rows=entry["record_count"],
         file_size=entry["file_size_in_bytes"],
     )
+
+
+def positions_of(
+    files: Files, state: TableState, vectors: Iterable[DeletionVector]
+) -> Iterator[tuple[DeletionVector, deletion_vectors.Positions]]:
+    """The positions that each vector deletes; raises Unavailable with the file that is damaged."""
+    by_file = sorted(vectors, key=lambda vector: vector.location)
+    for location, together in groupby(by_file, key=lambda vector: vector.location):
+        try:
+            data = files.read(location)
+            if not data.endswith(deletion_vectors.MAGIC):
+                raise damaged(state, "it is cut", location)
+            for vector in together:
+                blob = data[vector.offset : vector.offset + vector.length]
+                yield vector, deletion_vectors.positions(blob)
+        except Unavailable:
+            raise
+        except (OSError, ServerError) as error:
+            problem = getattr(error, "strerror", None) or error
+            raise damaged(state, problem, location) from error
 
 
 def _readable(location: str) -> str:

@@ -4,7 +4,10 @@ Both questions are asked of the embedded DuckDB over the files themselves, so th
 statement never stand in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from jetbridge import embedded
 from jetbridge.backends.lake.commit import DataFile
@@ -13,7 +16,8 @@ from jetbridge.backends.lake.metadata import ENFORCE_KEYS, TableState
 from jetbridge.backends.lake.reading import reading
 from jetbridge.backends.lake.store import Lake
 from jetbridge.catalog import UniqueKey
-from jetbridge.errors import DuplicateKey
+from jetbridge.embedded.lake import QueryError, is_out_of_memory
+from jetbridge.errors import DuplicateKey, LimitExceeded
 from jetbridge.names import fold
 from jetbridge.sql import lake as queries
 
@@ -54,13 +58,27 @@ def _refuse(
     # As filters see them: a key may be NaN, which no row group's bounds tell of.
     columns = [state.codec.condition(name) for name in key.columns]
     new = queries.parquet([file.location for file in files])
-    found = lake.reader.query(queries.repeated_key(new, columns))
+    found = _asked(lake, state, queries.repeated_key(new, columns))
     if not found.num_rows and state.snapshot is not None:
         with reading(lake, state, Need(key.columns, is_update)) as there:
             sql = queries.clashing_key(new, there.sql, columns, other_rows_only=is_update)
-            found = lake.reader.query(sql, **there.tables)
+            found = _asked(lake, state, sql, there.tables)
     if found.num_rows:
         names = ", ".join(key.columns)
         values = ", ".join(embedded.shown(column[0]) for column in found.columns)
         title = state.title()
         raise DuplicateKey(f"Duplicate key in {title}: ({names}) = ({values}) already exists"[:490])
+
+
+def _asked(
+    lake: Lake, state: TableState, sql: str, tables: Mapping[str, Any] | None = None
+) -> pa.Table:
+    try:
+        return lake.reader.query(sql, **(tables or {}))
+    except QueryError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise LimitExceeded(
+            f"the keys of table {state.title()!r} cannot be checked in the memory there is: send "
+            "fewer rows in one statement, or set the table property jetbridge.enforce-keys to false"
+        ) from error

@@ -99,7 +99,10 @@ class TableState:
         return int(self.raw.get("next-row-id") or 0)
 
     def has_row_ids(self) -> bool:
-        return self.format_version >= _WITH_ROW_IDS
+        """Rows of a table that was upgraded get theirs with its next snapshot."""
+        if self.format_version < _WITH_ROW_IDS:
+            return False
+        return self.snapshot is None or self.snapshot.get("first-row-id") is not None
 
     def hides_places(self) -> bool:
         """Whether a column has the name by which `iceberg_scan` tells files or positions."""
@@ -239,7 +242,7 @@ class TableState:
     def at(self, point: AsOf) -> "TableState":
         """The table as it was; raises NotFound that says what is kept."""
         history = self.history()
-        begins = not history or history[0].get("parent-snapshot-id") is None
+        begins = not history or _is_first(history[0])
         if point.unit == AtUnit.VERSION:
             found = self._by_number(history, version_number(point.value), begins)
         else:
@@ -279,7 +282,14 @@ class TableState:
             since = history[0]["timestamp-ms"]
         when = datetime.fromtimestamp(since / 1000, UTC)
         kept = f"kept are versions {oldest} to {self.version}, from {when:%F %T.%f} UTC on"
-        return not_kept(self.title(), point, kept)
+        number = point.value if point.unit == AtUnit.VERSION else ""
+        expired = not begins and (not number or int(number) < oldest)
+        return not_kept(self.title(), point, f"it has expired, {kept}" if expired else kept)
+
+
+def _is_first(snapshot: Json) -> bool:
+    """Whether a table began with it; one that was replaced begins anew with a later number."""
+    return not snapshot.get("parent-snapshot-id") and snapshot.get("sequence-number", 0) <= 1
 
 
 def parsed(pointer: Pointer, data: bytes) -> TableState:

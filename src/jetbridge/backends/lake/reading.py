@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jetbridge.backends.lake.damage import damaged
+from jetbridge.backends.lake.damage import damaged, is_named
 from jetbridge.backends.lake.elsewhere import Need, Relation, elsewhere
-from jetbridge.backends.lake.inventory import inventory
+from jetbridge.backends.lake.inventory import inventory, positions_of
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.source import ElsewhereError, source
 from jetbridge.backends.lake.store import Lake
@@ -17,7 +17,6 @@ from jetbridge.sql import lake as queries
 ALL = Need()
 # PUFFIN files hold deletion vectors.
 _DUCKDB_READS = {"PARQUET", "PUFFIN"}
-_FILE_ENDINGS = (".parquet", ".avro", ".puffin", ".json")
 # How long the file at fault is looked for where DuckDB does not name it.
 _SEARCH_SECONDS = 5.0
 
@@ -29,16 +28,17 @@ def reading(lake: Lake, state: TableState, need: Need = ALL) -> Iterator[Relatio
     It has the columns that `iceberg_scan` offers, as far as they are needed.
     What goes wrong with a query is raised as Unavailable, with the name of the table and file.
     """
+    formats = lake.manifests.formats(state)
+    found = _by_duckdb(lake, state, formats)
+    by_duckdb = isinstance(found, Relation)
     try:
-        formats = lake.manifests.formats(state)
-        found = _by_duckdb(lake, state, formats)
         if isinstance(found, Relation):
             yield found
             return
         with elsewhere(lake, state, str(found), formats, need) as relation:
             yield relation
     except QueryError as error:
-        raise _unreadable(lake, state, error) from error
+        raise _unreadable(lake, state, error, by_duckdb) from error
 
 
 def is_read_by_duckdb(lake: Lake, state: TableState) -> bool:
@@ -50,29 +50,32 @@ def _by_duckdb(lake: Lake, state: TableState, formats: frozenset[str]) -> Relati
     if strange:
         return ElsewhereError(f"DuckDB does not read {' and '.join(sorted(strange))} files")
     try:
-        return Relation(source(lake, state), row_ids=state.has_row_ids())
+        found = source(lake, state)
+        return Relation(found.sql, row_ids=state.has_row_ids(), keeps=found)
     except ElsewhereError as reason:
         return reason
 
 
-def _unreadable(lake: Lake, state: TableState, error: Exception) -> ServerError:
+def _unreadable(lake: Lake, state: TableState, error: Exception, by_duckdb: bool) -> ServerError:
     if is_out_of_memory(error):
         return LimitExceeded(f"table {state.title()!r}: the scan needs more memory than it may use")
-    named = any(ending in str(error) for ending in _FILE_ENDINGS)
-    if named or not is_about_files(error):
+    if is_named(error) or not by_duckdb or not is_about_files(error):
         return damaged(state, error)
     return damaged(state, error, _culprit(lake, state))
 
 
 def _culprit(lake: Lake, state: TableState) -> str:
-    """The data file that DuckDB cannot read by itself either."""
+    """The file that nobody can read by itself either; raises Unavailable with it if it knows."""
     end = time.monotonic() + _SEARCH_SECONDS
-    files = inventory(lake.reader, state).files
-    for file in files:
+    listed = inventory(lake.reader, state)
+    for _ in positions_of(lake.files, state, listed.vectors.values()):
+        if time.monotonic() > end:
+            break
+    for file in listed.files:
         try:
             for _ in lake.reader.stream(queries.everything([file.location])):
                 if time.monotonic() > end:
-                    return f"one of the {len(files)} in {lake.data_folder(state)}"
+                    return f"one of the {len(listed.files)} in {lake.data_folder(state)}"
         except QueryError:
             return file.location
     return ""

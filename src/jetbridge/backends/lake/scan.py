@@ -12,7 +12,7 @@ from jetbridge.backends.lake.elsewhere import Need
 from jetbridge.backends.lake.inventory import inventory
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.parts import Part, part_of
-from jetbridge.backends.lake.reading import reading
+from jetbridge.backends.lake.reading import is_read_by_duckdb, reading
 from jetbridge.backends.lake.store import Lake
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.embedded import SLOW
@@ -24,6 +24,7 @@ from jetbridge.sql.dialects import duckdb as dialect
 
 log = logging.getLogger(__name__)
 
+_FIXED_ROWS, _TEXT_ROWS = 122_880, 16_384
 # A sort of so many rows costs little time and memory.
 ORDERED_ROWS = 20_000
 
@@ -34,7 +35,8 @@ def scan(lake: Lake, state: TableState, request: Scan) -> Iterator[pa.RecordBatc
     part = part_of(lake, state, request.part)
     if state.snapshot is None:
         return
-    if request.filter is None and not _is_small(state) and is_direct(state, names):
+    plain = request.filter is None and not _is_small(state) and is_direct(state, names)
+    if plain and is_read_by_duckdb(lake, state):
         yield from _by_files(lake, state, schema, part)
         return
     yield from _by_query(lake, state, _Query(names, request.filter, part), schema)
@@ -88,7 +90,13 @@ def _batches(
     with reading(lake, state, _need(state, query, condition)) as there:
         ordered = there.row_ids and _is_small(state)
         sql = scan_sql(there.sql, state, query, condition, ordered=ordered)
-        yield from lake.reader.stream(sql, **there.tables)
+        yield from lake.reader.stream(sql, _rows_per_batch(state, query.names), **there.tables)
+
+
+def _rows_per_batch(state: TableState, names: Sequence[str]) -> int:
+    """Fewer where nobody knows how long a value is."""
+    schema = projected(state, names)
+    return _FIXED_ROWS if all(pa.types.is_primitive(each) for each in schema.types) else _TEXT_ROWS
 
 
 def _need(state: TableState, query: _Query, condition: str) -> Need:

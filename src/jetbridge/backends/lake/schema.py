@@ -29,6 +29,7 @@ RESERVED = frozenset(
     ["_row_id", "_last_updated_sequence_number", "_file", "_pos", "_deleted", "_spec_id"]
     + ["_partition", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
 )
+_OURS = "jetbridge_"
 # Rows are changed without writing their files anew, and metadata does not pile up.
 TABLE_PROPERTIES = {
     "format-version": "3",
@@ -162,10 +163,14 @@ class LakeSchema:
 
 
 def refuse_reserved(definition: Definition) -> None:
-    """Names that Iceberg keeps for itself."""
+    """Names that Iceberg or queries of ours keep for themselves, or that no engine can read."""
     for name in definition.schema.names:
         if fold(name) in RESERVED:
             raise BadRequest(f"{name!r} is a name that Iceberg keeps for itself, choose another")
+        if fold(name).startswith(_OURS):
+            raise BadRequest(f"{name!r}: names that begin with {_OURS} are taken, choose another")
+        if "\0" in name:
+            raise BadRequest(f"the column name {name!r} holds a NUL character, choose another")
 
 
 def declared(definition: Definition) -> tuple[Json, dict[str, str]]:

@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -41,12 +41,14 @@ class Job:
     """Something that writes files of names that do not tell who wrote them.
 
     `identity` is the table's; times are seconds of the epoch, `ended` is None while it runs.
+    `files` are names of files that do tell, and that a statement that is over may have left.
     """
 
     identity: str
     title: str
     started: float
     ended: float | None = None
+    files: Sequence[str] = ()
 
 
 class Presence:
@@ -103,10 +105,14 @@ class Presence:
             self._held_in = (session, lock)
 
     @contextmanager
-    def job(self, identity: str, title: str) -> Iterator[None]:
-        """Notes what is done for as long as it is; if it fails badly, the note stays."""
+    def job(self, identity: str, title: str) -> Iterator[Callable[[], None]]:
+        """Notes what is done for as long as it is; if it fails badly, the note stays.
+
+        So it does if what is yielded is called: the job is done, but may have left files behind.
+        """
+        untidy = threading.Event()
         if self._folder is None:
-            yield
+            yield untidy.set
             return
         self.hold()
         job = Job(identity, title, time.time())
@@ -114,23 +120,34 @@ class Presence:
             note = self._new_note(self._folder)
             _write(note, job)
         try:
-            yield
-        except _ORDERLY:
-            note.unlink(missing_ok=True)
+            yield untidy.set
+        except BaseException as error:
+            if not isinstance(error, _ORDERLY):
+                untidy.set()
             raise
-        except BaseException:
-            with suppress(OSError):
-                _write(note, replace(job, ended=time.time()))
-            raise
+        finally:
+            self._end(note, job, untidy=untidy.is_set())
+
+    def _end(self, note: Path, job: Job, *, untidy: bool) -> None:
+        ended = replace(job, ended=time.time())
+        try:
+            if untidy:
+                _write(note, ended)
+                return
+        except OSError:  # a full disk may be what went wrong
+            with self._lock:
+                self._unwritten.append(ended)
         note.unlink(missing_ok=True)
 
-    def doubt(self, identity: str, title: str, started: float) -> None:
+    def doubt(self, identity: str, title: str, started: float, files: Sequence[str] = ()) -> None:
         """Notes that a statement may have left files behind, so that the sweeper looks."""
         if self._folder is None:
             return
-        job = Job(identity, title, started, time.time())
+        self._note(self._folder, Job(identity, title, started, time.time(), files))
+
+    def _note(self, folder: Path, job: Job) -> None:
         try:
-            _write(self._new_note(self._folder), job)
+            _write(self._new_note(folder), job)
         except OSError:  # a full disk may be what went wrong
             with self._lock:
                 self._unwritten.append(job)
@@ -147,7 +164,7 @@ class Presence:
         with self._lock:
             unwritten, self._unwritten = self._unwritten, []
         for job in unwritten:
-            self.doubt(job.identity, job.title, job.started)
+            self._note(self._folder, job)
         return failed_jobs(self._folder, self._server)
 
     def close(self) -> None:

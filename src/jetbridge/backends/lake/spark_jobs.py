@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 Integers = npt.NDArray[np.int64]
 _TRIES = 5
+_MERGE_MODE, _IN_PLACE = "write.merge.mode", "merge-on-read"
 
 
 def is_needed(lake: Lake, state: TableState) -> bool:
@@ -71,7 +72,7 @@ def update(
             with _for_spark(lake, now, files) as readable, _view(session, readable) as source:
                 session.spark.sql(sql.merge_update(target, source, queries.ROW_ID, changed))
 
-    _publish(lake, state, job)
+    _publish(lake, state, job, merges=True)
 
 
 def delete(
@@ -86,7 +87,7 @@ def delete(
         with _staged(lake, batch.schema, [batch]) as files, _view(session, files) as source:
             session.spark.sql(sql.merge_delete(target, source, queries.ROW_ID))
 
-    _publish(lake, state, job)
+    _publish(lake, state, job, merges=True)
 
 
 @contextmanager
@@ -136,18 +137,29 @@ def _view(session: Session, files: Sequence[DataFile]) -> Iterator[str]:
 Job = Callable[[Session, TableState, str], None]
 
 
-def _publish(lake: Lake, state: TableState, job: Job) -> None:
+def _publish(lake: Lake, state: TableState, job: Job, *, merges: bool = False) -> None:
     """Runs the job against the table as it is, and again if someone else was faster."""
     with lake.writing(state):
         for _ in range(_TRIES):
             now = lake.current(state)
             try:
                 with lake.job(now) as session:
+                    if merges:
+                        _delete_in_place(lake, session, now)
                     _on_branch(lake, session, now, job)
                 return
             except Stale:
                 log.info("table %s was changed by others; the job runs again", now.title())
     raise Unavailable(f"table {state.title()!r} is written by others all the time; try again later")
+
+
+def _delete_in_place(lake: Lake, session: Session, now: TableState) -> None:
+    """Tables of others copy files by default, and Spark 4.1 cannot plan that by row id."""
+    if now.properties.get(_MERGE_MODE) == _IN_PLACE:
+        return
+    name = identifier(session, now.pointer.namespace, now.pointer.name)
+    table = session.catalog(lake.name).loadTable(name)
+    table.updateProperties().set(_MERGE_MODE, _IN_PLACE).commit()
 
 
 def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:

@@ -1,5 +1,6 @@
 """What all handles of one lake share: its catalog, its files, its readers and writers."""
 
+import logging
 import threading
 import time
 import weakref
@@ -7,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from posixpath import basename
+from typing import Any
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -23,6 +26,8 @@ from jetbridge.backends.lake.servers import Presence
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
+
+log = logging.getLogger(__name__)
 
 _MOST_STATES = 2_000
 # Between two tries of a commit that others outran; twice as long each time.
@@ -64,12 +69,14 @@ class Lake:
         self.commits = Commits(engine, catalog.name, self.presence.hold_in)
         # Called when a job went wrong and may have left files behind.
         self.on_trouble: Callable[[], None] = _nothing
+        # One sweep at a time: a second one would take what the first has locked for alive.
+        self.sweeping = threading.Lock()
         self.versions = Versions(self)
         # How snapshots with deletion vectors are read; see `source`.
         self.manifests = Manifests(reader, files)
         # What the log was told about a table, so that it is told once.
         self.said: set[tuple[str, str]] = set()
-        self.sources: dict[tuple[str, int | None, int], str] = {}
+        self.sources: dict[tuple[str, int | None, int], Any] = {}
         self.hot = HotColumns(options.hot_bytes)
         self._states: OrderedDict[str, TableState] = OrderedDict()
         self._lock = threading.Lock()
@@ -95,17 +102,25 @@ class Lake:
                 return known
         try:
             state = parsed(pointer, self.files.read(pointer.location))
-        except FileNotFoundError:
-            title = f"{pointer.namespace}.{pointer.name}"
-            raise Conflict(
-                f"the metadata of table {title!r} is gone: {pointer.location}; "
-                "start a new transaction"
-            ) from None
+        except OSError as error:
+            raise self._without_metadata(pointer, error) from error
         with self._lock:
             self._states[pointer.location] = state
             while len(self._states) > _MOST_STATES:
                 self._states.popitem(last=False)
         return state
+
+    def _without_metadata(self, pointer: Pointer, error: OSError) -> ServerError:
+        """Metadata from before may be gone; what the catalog names must be there."""
+        title = f"{pointer.namespace}.{pointer.name}"
+        gone = isinstance(error, FileNotFoundError)
+        if gone and self.pointers.find(pointer.namespace, pointer.name) != pointer:
+            return Conflict(
+                f"the metadata of table {title!r} is gone: {pointer.location}; "
+                "start a new transaction"
+            )
+        problem = f"its metadata file {pointer.location}: {error.strerror or error}"
+        return Unavailable(f"table {title!r} cannot be read: {problem}"[:450])
 
     def current(self, state: TableState) -> TableState:
         """The same table as it is now; raises NotFound if it was dropped, even if made anew."""
@@ -181,10 +196,15 @@ class Lake:
         """The same for work in which Spark writes files; if it is cut off, they are swept."""
         try:
             with (
-                self.presence.job(state.identity, state.title()),
+                self.presence.job(state.identity, state.title()) as untidy,
                 self.session(state.title()) as session,
             ):
-                yield session
+                before = _mishaps(session)
+                try:
+                    yield session
+                finally:
+                    if _mishaps(session) - before:
+                        untidy()
         except Unavailable:
             self.on_trouble()
             raise
@@ -215,7 +235,9 @@ class Lake:
         if refused or isinstance(error, NotMade):
             self.files.delete(locations)
         elif locations:
-            self.presence.doubt(state.identity, state.title(), time.time() - _DOUBT_SECONDS)
+            names = [basename(each) for each in locations]
+            began = time.time() - _DOUBT_SECONDS
+            self.presence.doubt(state.identity, state.title(), began, names)
 
     def staging_folder(self) -> str:
         """For files that Spark's workers read and that no table keeps."""
@@ -228,6 +250,15 @@ class Lake:
         """How the data files of this server begin, so that a sweeper knows whose they were."""
         self.presence.hold()
         return f"jetbridge-{self.options.server}"
+
+
+def _mishaps(session: Session) -> frozenset[str]:
+    """Of Spark's executors; one of its own if Spark does not say."""
+    try:
+        return session.mishaps()
+    except Exception as error:
+        log.debug("Spark does not tell what it has lost", exc_info=error)
+        return frozenset({uuid4().hex})
 
 
 def _nothing() -> None:

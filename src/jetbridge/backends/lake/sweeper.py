@@ -2,8 +2,9 @@
 
 Whatever a statement writes bears the name of its server, so what a dead server has left behind is
 known at once. Files that Spark wrote have names of its own; they are looked for where a job ended
-badly, and only after a grace time. What anyone refers to is never touched, nor is what cannot be
-judged: a table whose metadata cannot be read keeps all its files.
+badly or lost a task, and only after a grace time. What anyone refers to is never touched, nor what
+a living server writes, nor what cannot be judged: a table whose metadata cannot be read keeps all
+its files.
 """
 
 import logging
@@ -32,7 +33,9 @@ PERIOD = 600.0
 # File times and clocks agree to so many seconds.
 _SLACK = 5.0
 _DATA = (".parquet", ".puffin", ".orc", ".avro")
-_METADATA = (".avro", ".metadata.json")
+_TABLE = ".metadata.json"
+_METADATA = (".avro", _TABLE)
+_OUTDATED_GO = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,11 @@ class Swept:
 
 def sweep(lake: Lake, grace: Grace | None = None) -> Swept:
     """Removes what dead servers, failed jobs and dropped tables have left behind."""
-    work = _Sweep(lake, grace or Grace())
+    with lake.sweeping:
+        return _swept(lake, _Sweep(lake, grace or Grace()))
+
+
+def _swept(lake: Lake, work: "_Sweep") -> Swept:
     work.dropped()
     folder = lake.presence.folder
     if folder is None:
@@ -114,7 +121,8 @@ class _Sweep:
             for job in server.jobs.values():
                 if job.identity == state.identity:
                     done = self._job(state, job, server.name) and done
-            done = self._metadata(state, server.started) and done
+            whole_life = Job(state.identity, state.title(), server.started)
+            done = self._metadata(state, whole_life) and done
         self._staging(prefix)
         return done and not self.in_doubt
 
@@ -125,7 +133,7 @@ class _Sweep:
                 with self.lake.writing(found):  # so no other job of ours is on this table
                     ours = branches.prefix(self.lake.options.server)
                     state = self._without_branches(self.lake.current(found), ours)
-                    done = self._metadata(state, job.started, job.ended)
+                    done = self._metadata(state, job)
                     return self._job(state, job) and done
         return True
 
@@ -136,25 +144,38 @@ class _Sweep:
             other.identity == state.identity for other in servers.live_jobs(folder, dead_one)
         ):
             return False
-        return self._between(state, self.lake.data_folder(state), _DATA, job.started, job.ended)
+        place, living = self.lake.data_folder(state), self._prefixes(dead_one)
+        return self._between(state, place, _DATA, job, living)
 
-    def _metadata(self, state: TableState, started: float, ended: float | None = None) -> bool:
+    def _prefixes(self, dead_one: str) -> tuple[str, ...]:
+        """How files begin that living servers may still make part of a table."""
+        folder = self.lake.presence.folder
+        live = set() if folder is None else servers.live_servers(folder) - {dead_one}
+        return tuple(f"jetbridge-{name}-" for name in live)
+
+    def _metadata(self, state: TableState, job: Job) -> bool:
         """The same for manifests and metadata files of commits that were not made."""
-        return self._between(state, f"{state.folder}/metadata", _METADATA, started, ended)
+        return self._between(state, f"{state.folder}/metadata", _METADATA, job)
 
     def _between(
         self,
         state: TableState,
         folder: str,
         endings: tuple[str, ...],
-        started: float,
-        ended: float | None,
+        job: Job,
+        living: tuple[str, ...] = (),
     ) -> bool:
-        """Removes files of that time; False if some are too young yet."""
-        last = self.now if ended is None else ended + _SLACK
-        suspects = self._unreferenced(
-            state, folder, endings, lambda _, changed: started - _SLACK <= changed <= last
-        )
+        """Removes files of the job's time; False if some are too young yet."""
+        last = self.now if job.ended is None else job.ended + _SLACK
+        # A commit removes old metadata files once it is made: some, if it dies at that moment.
+        outdated = (_TABLE,) if state.properties.get(_OUTDATED_GO) == "true" else ()
+
+        def suspect(name: str, changed: float) -> bool:
+            if name.startswith(living) and name not in job.files:
+                return False
+            return changed <= last and (changed >= job.started - _SLACK or name.endswith(outdated))
+
+        suspects = self._unreferenced(state, folder, endings, suspect)
         limit = self.now - self.grace.files
         old = [path for path, changed in suspects if changed <= limit]
         self._remove(old)

@@ -1,0 +1,1 @@
+"""Statements in DuckDB SQL over all catalogs: parse, plan, spool, create, load, report."""

@@ -1,0 +1,285 @@
+"""Text into statements: DuckDB checks its grammar, the first words say what is meant."""
+
+from collections.abc import Callable
+
+from jetbridge.catalog import OnConflict
+from jetbridge.embedded.statements import Parsed, split_statements
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.pipeline.statements import (
+    Alter,
+    Attach,
+    Boundary,
+    Change,
+    Changing,
+    CreateSchema,
+    CreateTable,
+    CreateTableAs,
+    Describe,
+    Detach,
+    Drop,
+    Explain,
+    Insert,
+    ObjectName,
+    Query,
+    SetValue,
+    Show,
+    Statement,
+    Transaction,
+    Use,
+)
+from jetbridge.pipeline.tokens import Words
+
+_SHOWN = {"TABLES": "tables", "SCHEMAS": "schemas", "DATABASES": "databases"}
+_BOUNDARIES = {
+    "BEGIN": Boundary.BEGIN,
+    "START": Boundary.BEGIN,
+    "COMMIT": Boundary.COMMIT,
+    "END": Boundary.COMMIT,
+    "ROLLBACK": Boundary.ROLLBACK,
+    "ABORT": Boundary.ROLLBACK,
+}
+_OTHER_WAYS = {
+    "COPY": "COPY is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
+    "VIEW": "views are not supported: use CREATE TABLE ... AS SELECT, or WITH in the query",
+    "SEQUENCE": "sequences are not supported: use row_number() in a query",
+    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY on the lake",
+    "MACRO": "macros are not supported: write the expression out",
+    "FUNCTION": "functions are not supported: write the expression out",
+    "TYPE": "types of your own are not supported: write ENUM (...) at the column",
+    "TEMP": "temporary tables are not supported: use WITH in the query",
+    "TEMPORARY": "temporary tables are not supported: use WITH in the query",
+    "LOAD": "extensions cannot be loaded",
+    "PRAGMA": "PRAGMA is not supported: use SET name = value",
+    "CALL": "CALL is not supported: use SELECT",
+    "PREPARE": "prepared statements are not supported: write the values out",
+    "EXECUTE": "prepared statements are not supported: write the values out",
+    "VACUUM": "VACUUM is not supported: use jetbridge optimize",
+    "ANALYZE": "ANALYZE is not supported: the lake keeps its statistics by itself",
+    "EXPORT": "EXPORT is not supported: read the tables with SELECT",
+}
+
+
+def parse(text: str) -> list[Statement]:
+    """Raises BadRequest for what is no SQL, NotSupported with another way for what is not done."""
+    return [_statement(each) for each in split_statements(text)]
+
+
+def _statement(parsed: Parsed) -> Statement:
+    read = _READERS.get(parsed.kind)
+    if read is None:
+        raise _not_supported(parsed.text)
+    return read(Words(parsed.text))
+
+
+def _not_supported(text: str) -> NotSupported:
+    words = Words(text)
+    first = words.peek()
+    while words:
+        found = _OTHER_WAYS.get(words.peek())
+        if found:
+            return NotSupported(found)
+        if not words.take(words.peek()):
+            break
+    return NotSupported(f"{first or 'this statement'} is not supported")
+
+
+def _rows(words: Words) -> Statement:
+    if words.take("DESCRIBE") or words.take("DESC"):
+        return Describe(words.rest())
+    if words.take("SHOW"):
+        if words.take("ALL", "TABLES"):
+            return Show("all tables")
+        known = _SHOWN.get(words.peek())
+        return Show(known or words.identifier())
+    if not words.text.strip():
+        raise _not_supported(words.text)
+    return Query(words.text)
+
+
+def _explain(words: Words) -> Statement:
+    words.expect("EXPLAIN")
+    if words.take("ANALYZE"):
+        raise NotSupported(
+            "EXPLAIN ANALYZE is not supported: every statement reports what it took; use EXPLAIN"
+        )
+    (inner,) = parse(words.rest())
+    return Explain(inner)
+
+
+def _create(words: Words) -> Statement:
+    text = words.text
+    words.expect("CREATE")
+    conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
+    if words.take("SCHEMA"):
+        return CreateSchema(*_named(words, conflict))
+    if not words.take("TABLE"):
+        raise _not_supported(text)
+    target, conflict = _named(words, conflict)
+    if words.take("AS"):
+        return CreateTableAs(target, _query(words), conflict)
+    columns = _only_names(words)
+    if columns:
+        return CreateTableAs(target, _query(words), conflict, columns)
+    return CreateTable(target, text, conflict)
+
+
+def _named(words: Words, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
+    if words.take("IF", "NOT", "EXISTS"):
+        conflict = OnConflict.IGNORE
+    return words.name(), conflict
+
+
+def _only_names(words: Words) -> tuple[str, ...]:
+    """`(a, b) AS`: names for the columns of a query; () where columns are declared."""
+    ahead = Words(words.rest())
+    try:
+        names = ahead.names_in_brackets()
+    except BadRequest:
+        return ()
+    if not ahead.take("AS"):
+        return ()
+    words.names_in_brackets()
+    words.expect("AS")
+    return names
+
+
+def _query(words: Words) -> str:
+    """Without WITH [NO] DATA, which sets what is copied."""
+    text = words.rest()
+    upper = " ".join(text.upper().split())
+    if upper.endswith("WITH NO DATA"):
+        raise NotSupported("WITH NO DATA is not supported: add LIMIT 0 to the query")
+    return text
+
+
+def _insert(words: Words) -> Statement:
+    words.expect("INSERT")
+    if words.take("OR"):
+        raise NotSupported(
+            f"INSERT OR {words.peek()} is not supported: use MERGE INTO for rows that may be there"
+        )
+    words.expect("INTO")
+    target = words.name()
+    columns = words.names_in_brackets() if _is_column_list(words) else ()
+    by_name = words.take("BY", "NAME")
+    if not by_name:
+        words.take("BY", "POSITION")
+    if words.take("DEFAULT", "VALUES"):
+        raise NotSupported("DEFAULT VALUES is not supported: name a column and its value")
+    if words.finds("ON", "CONFLICT"):
+        raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
+    query = words.until("RETURNING")
+    returning = words.rest()[len("RETURNING") :].strip() if words.peek() == "RETURNING" else ""
+    return Insert(target, query, columns, by_name, returning)
+
+
+def _is_column_list(words: Words) -> bool:
+    """A query in brackets begins with a bracket, too."""
+    ahead = Words(words.rest())
+    return ahead.take("(") and ahead.peek() not in ("SELECT", "WITH", "VALUES", "FROM", "(")
+
+
+def _drop(words: Words) -> Statement:
+    text = words.text
+    words.expect("DROP")
+    kind = words.peek().lower()
+    if kind not in ("schema", "table"):
+        raise _not_supported(text)
+    words.take(kind.upper())
+    if_exists = words.take("IF", "EXISTS")
+    name = words.name()
+    cascade = words.take("CASCADE")
+    words.take("RESTRICT")
+    words.end()
+    return Drop(kind, name, if_exists, cascade)
+
+
+def _alter(words: Words) -> Statement:
+    text = words.text
+    words.expect("ALTER")
+    if not words.take("TABLE"):
+        raise _not_supported(text)
+    if_exists = words.take("IF", "EXISTS")
+    return Alter(words.name(), words.rest(), if_exists)
+
+
+def _transaction(words: Words) -> Statement:
+    return Transaction(_BOUNDARIES[words.peek()])
+
+
+def _set(words: Words) -> Statement:
+    if words.take("USE"):
+        return Use(words.name())
+    reset = words.take("RESET")
+    if not reset:
+        words.expect("SET")
+    for scope in ("GLOBAL", "SESSION", "LOCAL"):
+        words.take(scope)
+    name = words.identifier()
+    if reset:
+        words.end()
+        return SetValue(name, None)
+    if not words.take("="):
+        words.expect("TO")
+    return SetValue(name, _value(words))
+
+
+def _value(words: Words) -> str:
+    text = words.rest().strip()
+    try:
+        value = words.string()
+    except BadRequest:
+        return text
+    words.end()
+    return value
+
+
+def _attach(words: Words) -> Statement:
+    words.expect("ATTACH")
+    words.take("DATABASE")
+    if_not_exists = words.take("IF", "NOT", "EXISTS")
+    place = words.string()
+    if not words.take("AS"):
+        raise BadRequest(f"ATTACH {place!r} needs a name: add AS name (TYPE lake)")
+    alias = words.identifier()
+    return Attach(place, alias, _options(words), if_not_exists)
+
+
+def _options(words: Words) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not words.take("("):
+        return found
+    while not words.take(")"):
+        name = words.identifier().lower()
+        found[name] = words.string() if words.is_string() else words.identifier()
+        words.take(",")
+    words.end()
+    return found
+
+
+def _detach(words: Words) -> Statement:
+    words.expect("DETACH")
+    words.take("DATABASE")
+    if_exists = words.take("IF", "EXISTS")
+    return Detach(words.identifier(), if_exists)
+
+
+def _change(kind: Changing) -> Callable[[Words], Statement]:
+    return lambda words: Change(kind, words.text)
+
+
+_READERS: dict[str, Callable[[Words], Statement]] = {
+    "SELECT": _rows,
+    "EXPLAIN": _explain,
+    "CREATE": _create,
+    "INSERT": _insert,
+    "UPDATE": _change(Changing.UPDATE),
+    "DELETE": _change(Changing.DELETE),
+    "MERGE_INTO": _change(Changing.MERGE),
+    "DROP": _drop,
+    "ALTER": _alter,
+    "TRANSACTION": _transaction,
+    "SET": _set,
+    "ATTACH": _attach,
+    "DETACH": _detach,
+}

@@ -1,0 +1,119 @@
+"""The beginning of a statement, word by word; what follows it stays text."""
+
+from typing import ClassVar
+
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.statements import ObjectName
+
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+class _Tokenizer(DuckDB.Tokenizer):
+    """After some words sqlglot's own takes the rest of a statement for one text."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class Words:
+    """A cursor over the tokens of one statement."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
+        except TokenError as error:
+            raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is more."""
+        return self._at < len(self._tokens)
+
+    def peek(self) -> str:
+        """The next word in upper case; what is quoted is no word."""
+        if not self:
+            return ""
+        token = self._tokens[self._at]
+        return "" if token.token_type in _QUOTED else token.text.upper()
+
+    def take(self, *words: str) -> bool:
+        """Goes past these words if they come next, all of them."""
+        if not self._come(self._at, words):
+            return False
+        self._at += len(words)
+        return True
+
+    def finds(self, *words: str) -> bool:
+        """Whether they come next to each other anywhere from here on."""
+        return any(self._come(index, words) for index in range(self._at, len(self._tokens)))
+
+    def _come(self, index: int, words: tuple[str, ...]) -> bool:
+        tokens = self._tokens[index : index + len(words)]
+        found = [token.text.upper() for token in tokens if token.token_type not in _QUOTED]
+        return found == list(words)
+
+    def expect(self, *words: str) -> None:
+        if not self.take(*words):
+            raise BadRequest(f"{' '.join(words)} is missing before {self.rest()[:40]!r}")
+
+    def identifier(self) -> str:
+        if not self or self._tokens[self._at].token_type == TokenType.STRING:
+            raise BadRequest(f"a name is missing before {self.rest()[:40]!r}")
+        found = self._tokens[self._at].text
+        self._at += 1
+        return found
+
+    def name(self) -> ObjectName:
+        """Up to three parts."""
+        parts = [self.identifier()]
+        while self.take("."):
+            parts.append(self.identifier())
+        if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
+            raise BadRequest(f"the name {'.'.join(parts)!r} has too many parts")
+        catalog, schema, name = [None, None, *parts][-3:]
+        return ObjectName(name or "", schema, catalog)
+
+    def is_string(self) -> bool:
+        return bool(self) and self._tokens[self._at].token_type == TokenType.STRING
+
+    def string(self) -> str:
+        """A text in quotes."""
+        if not self.is_string():
+            raise BadRequest(f"a text in quotes is missing before {self.rest()[:40]!r}")
+        found = self._tokens[self._at].text
+        self._at += 1
+        return found
+
+    def names_in_brackets(self) -> tuple[str, ...]:
+        self.expect("(")
+        found = [self.identifier()]
+        while self.take(","):
+            found.append(self.identifier())
+        self.expect(")")
+        return tuple(found)
+
+    def rest(self) -> str:
+        """The text from here on, as it was written."""
+        return self.text[self._tokens[self._at].start :] if self else ""
+
+    def until(self, word: str) -> str:
+        """The text up to a word outside of brackets, or to the end; the word comes next."""
+        if not self:
+            return ""
+        start, depth = self._tokens[self._at].start, 0
+        while self:
+            token = self._tokens[self._at]
+            depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            if depth == 0 and self.peek() == word:
+                return self.text[start : token.start].strip()
+            self._at += 1
+        return self.text[start:].strip()
+
+    def end(self) -> None:
+        if self:
+            raise BadRequest(f"{self.rest()[:40]!r} is not understood here")

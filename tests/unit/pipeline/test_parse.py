@@ -1,0 +1,143 @@
+"""Statements by their first words; what follows stays as it was written."""
+
+import pytest
+
+from jetbridge.catalog import OnConflict
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.pipeline.parse import parse
+from jetbridge.pipeline.statements import (
+    Alter,
+    Attach,
+    Boundary,
+    Change,
+    Changing,
+    CreateSchema,
+    CreateTable,
+    CreateTableAs,
+    Describe,
+    Detach,
+    Drop,
+    Explain,
+    Insert,
+    ObjectName,
+    Query,
+    SetValue,
+    Show,
+    Transaction,
+    Use,
+)
+
+T = ObjectName("t", "s", "lake")
+REPLACE, IGNORE = OnConflict.REPLACE, OnConflict.IGNORE
+
+CASES = [
+    ("SELECT 1 -- one", Query("SELECT 1 -- one")),
+    ("WITH q AS (SELECT 1) FROM q", Query("WITH q AS (SELECT 1) FROM q")),
+    ("VALUES (1, 'a;b')", Query("VALUES (1, 'a;b')")),
+    ("CREATE TABLE lake.s.t AS SELECT 1", CreateTableAs(T, "SELECT 1")),
+    ("create or replace table lake.s.t as from x", CreateTableAs(T, "from x", REPLACE)),
+    ("CREATE TABLE IF NOT EXISTS lake.s.t AS (SELECT 1)", CreateTableAs(T, "(SELECT 1)", IGNORE)),
+    (
+        "CREATE TABLE lake.s.t (a, b) AS VALUES (1, 2)",
+        CreateTableAs(T, "VALUES (1, 2)", columns=("a", "b")),
+    ),
+    (
+        'CREATE TABLE "My lake"."s.x"."a""b" AS SELECT 1',
+        CreateTableAs(ObjectName('a"b', "s.x", "My lake"), "SELECT 1"),
+    ),
+    ("CREATE TABLE t AS SELECT 1", CreateTableAs(ObjectName("t"), "SELECT 1")),
+    ("CREATE TABLE lake.s.t (a INT)", CreateTable(T, "CREATE TABLE lake.s.t (a INT)")),
+    ("INSERT INTO lake.s.t SELECT 1", Insert(T, "SELECT 1")),
+    ("INSERT INTO lake.s.t (a, b) VALUES (1, 2)", Insert(T, "VALUES (1, 2)", ("a", "b"))),
+    ("INSERT INTO lake.s.t BY NAME FROM x", Insert(T, "FROM x", by_name=True)),
+    ("INSERT INTO lake.s.t (SELECT 1)", Insert(T, "(SELECT 1)")),
+    (
+        "INSERT INTO lake.s.t VALUES ('RETURNING') RETURNING a, b",
+        Insert(T, "VALUES ('RETURNING')", returning="a, b"),
+    ),
+    (
+        "INSERT INTO lake.s.t VALUES (' on conflict do')",
+        Insert(T, "VALUES (' on conflict do')"),
+    ),
+    ("UPDATE t SET a = 1", Change(Changing.UPDATE, "UPDATE t SET a = 1")),
+    ("DELETE FROM t", Change(Changing.DELETE, "DELETE FROM t")),
+    (
+        "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
+        Change(Changing.MERGE, "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE"),
+    ),
+    ("CREATE SCHEMA lake.s", CreateSchema(ObjectName("s", "lake"))),
+    ("CREATE SCHEMA IF NOT EXISTS s", CreateSchema(ObjectName("s"), IGNORE)),
+    ("DROP TABLE IF EXISTS lake.s.t", Drop("table", T, if_exists=True)),
+    ("DROP SCHEMA lake.s CASCADE", Drop("schema", ObjectName("s", "lake"), cascade=True)),
+    ("ALTER TABLE lake.s.t RENAME TO u", Alter(T, "RENAME TO u")),
+    ("ALTER TABLE IF EXISTS t ADD COLUMN b INT", Alter(ObjectName("t"), "ADD COLUMN b INT", True)),
+    ("BEGIN", Transaction(Boundary.BEGIN)),
+    ("START TRANSACTION", Transaction(Boundary.BEGIN)),
+    ("COMMIT", Transaction(Boundary.COMMIT)),
+    ("ABORT", Transaction(Boundary.ROLLBACK)),
+    ("ATTACH './o' AS o (TYPE lake)", Attach("./o", "o", {"type": "lake"})),
+    ("ATTACH IF NOT EXISTS 'x' AS o", Attach("x", "o", if_not_exists=True)),
+    ("DETACH o", Detach("o")),
+    ("USE lake.s", Use(ObjectName("s", "lake"))),
+    ("SET mssql_ctas_text_type = 'VARCHAR'", SetValue("mssql_ctas_text_type", "VARCHAR")),
+    ("SET mssql_insert_batch_size TO 10", SetValue("mssql_insert_batch_size", "10")),
+    ("RESET mssql_ctas_text_type", SetValue("mssql_ctas_text_type", None)),
+    ("SHOW TABLES", Show("tables")),
+    ("SHOW ALL TABLES", Show("all tables")),
+    ("SHOW DATABASES", Show("databases")),
+    ("SHOW mssql_ctas_text_type", Show("mssql_ctas_text_type")),
+    ("DESCRIBE lake.s.t", Describe("lake.s.t")),
+    ("EXPLAIN CREATE TABLE lake.s.t AS SELECT 1", Explain(CreateTableAs(T, "SELECT 1"))),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
+def test_statement_is_understood(text, expected):
+    assert parse(text) == [expected]
+    assert parse(f"{text};") == [expected]
+
+
+def test_statements_are_cut_where_duckdb_cuts_them():
+    text = "SELECT ';' AS a; -- one; two\nSELECT $$;$$; ;"
+    assert parse(text) == [Query("SELECT ';' AS a"), Query("-- one; two\nSELECT $$;$$")]
+    assert parse(" ;; ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SELEC 1", 'syntax error at or near "SELEC" at LINE 1: SELEC 1'),
+        ("SELECT (1", "syntax error at end of input"),
+        ("CREATE TABLE a.b.c.d AS SELECT 1", "Parser Error"),
+        ("DROP TABLE a.b.c.d", "Parser Error|too many parts"),
+        ("ATTACH 'x'", "needs a name"),
+    ],
+)
+def test_what_is_no_statement_is_refused(text, problem):
+    with pytest.raises(BadRequest, match=problem) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("COPY t TO 'x'", "INSERT INTO"),
+        ("CREATE VIEW v AS SELECT 1", "CREATE TABLE ... AS SELECT"),
+        ("CREATE TEMP TABLE t AS SELECT 1", "WITH in the query"),
+        ("CREATE INDEX i ON t (a)", "SET SORTED BY"),
+        ("CREATE TABLE t AS SELECT 1 WITH NO DATA", "LIMIT 0"),
+        ("INSERT OR REPLACE INTO t VALUES (1)", "MERGE INTO"),
+        ("INSERT INTO t VALUES (1) ON /* that */ CONFLICT DO NOTHING", "MERGE INTO"),
+        ("INSERT INTO t DEFAULT VALUES", "name a column"),
+        ("EXPLAIN ANALYZE SELECT 1", "use EXPLAIN"),
+        ("VACUUM", "jetbridge optimize"),
+        ("CALL x()", "SELECT"),
+        ("LOAD 'x'", "cannot be loaded"),
+        ("DROP VIEW v", "CREATE TABLE"),
+        ("CHECKPOINT", "CHECKPOINT is not supported"),
+    ],
+)
+def test_what_is_not_done_is_one_sentence_with_another_way(text, instead):
+    with pytest.raises(NotSupported, match=instead):
+        parse(text)
