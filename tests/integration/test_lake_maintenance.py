@@ -202,7 +202,7 @@ def test_branches_of_dead_servers_go(lake):
     assert sorted(table.state().raw["refs"]) == sorted([mine, "main", "others"])
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_an_old_table_is_upgraded_when_asked(lake, version):
     table = Words(lake, f"old{version}")
     kind = f"TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
@@ -241,8 +241,9 @@ def test_an_empty_table_is_no_error(lake):
         optimize(lake.lake, "s", "nowhere")
 
 
-def test_others_write_while_a_table_is_compacted(lake):
-    table = Words(lake, "busy").create()
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_others_write_while_a_table_is_compacted(lake, rounds):
+    table = Words(lake, f"busy{rounds}").create()
     for start in range(0, 60, 10):
         insert(table.load(), data(start, start + 10))
     ended = threading.Event()
@@ -262,7 +263,7 @@ def test_others_write_while_a_table_is_compacted(lake):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(3):
+        for _ in range(rounds):
             table.optimize(OptimizeOptions(older_than=timedelta(hours=1)))
     finally:
         ended.set()

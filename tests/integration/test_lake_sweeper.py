@@ -73,7 +73,14 @@ def contents(lake: LakeCatalog) -> dict[str, Any]:
     return {t.info().name: rows(t) for t in lake.load_schema("s").list_tables()}
 
 
-@pytest.mark.parametrize("what", STATEMENTS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        # tests/faults kills servers in all of them, too.
+        pytest.param(each, marks=() if each == "commit" else pytest.mark.soak)
+        for each in STATEMENTS
+    ],
+)
 def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
     before, there = files(lake), contents(lake)
     kill_in(lake, what)

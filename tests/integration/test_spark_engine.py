@@ -91,6 +91,7 @@ def test_captured_errors_tell_their_class(engine):
     assert java_message(caught.value).startswith("[TABLE_OR_VIEW_NOT_FOUND]")
 
 
+@pytest.mark.soak  # test_serve_lake does the same through a server
 def test_killed_jvm_is_unavailable_once_and_comes_back(engine, capfd):
     with (
         pytest.raises(Unavailable, match=r"Spark has died \(killed by signal 9\).* run the st"),

@@ -99,7 +99,7 @@ class LakeReader:
                 self._root = None
 
     def stream(
-        self, sql: str, rows_per_batch: int = 122_880, **tables: Rows
+        self, sql: str, rows_per_batch: int = 16_384, **tables: Rows
     ) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch in bounded memory; raises `duckdb.Error`.
 
