@@ -11,7 +11,7 @@ from tests.faults.barrage import CONFIG, EXCHANGES, POOL, Barrage, Outcome
 from tests.faults.peers import ServerProcess, wait_until
 
 WARM_UP = 2_000
-REQUESTS = 10_000
+REQUESTS = 5_000
 ROUND = 2_000
 SEED = 3
 ROWS = pa.schema([("id", pa.int64())])
@@ -78,5 +78,5 @@ def survive(barrage: Barrage, requests: int, margin: int = MARGIN) -> dict:
     return {"codes": dict(outcome.codes), "rss_growth": rss_after - rss}
 
 
-def test_10000_mutated_requests_get_proper_errors_and_leave_no_trace(barrage):
+def test_mutated_requests_get_proper_errors_and_leave_no_trace(barrage):
     survive(barrage, REQUESTS)

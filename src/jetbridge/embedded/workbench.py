@@ -5,6 +5,7 @@ a query; to run it, the name becomes a view of the rows. It is opened for one se
 folders that its statements may read.
 """
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,8 +105,14 @@ class Desk:
         self._made: dict[Path, str] = {}
 
     def table_names(self, query: str) -> list[tuple[str, ...]]:
-        """The tables that a query names, each in its parts, without those it defines itself."""
-        return sorted(_parts(name) for name in self._cursor.get_table_names(query, qualified=True))
+        """What stands where a table may stand, each in its parts; some are names of the query."""
+        row = self._cursor.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
+        tree = json.loads(row[0]) if row else {"error": True}
+        if not tree["error"]:
+            return sorted(set(_tables(tree)))
+        # Not every query can be serialised; this way binds it, and fails for some that can be.
+        names = self._cursor.get_table_names(query, qualified=True)
+        return sorted(_parts(name) for name in names)
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
         """An empty table."""
@@ -173,6 +180,17 @@ class Desk:
 
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._cursor.execute(query).fetchall()
+
+
+def _tables(node: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            parts = (node["catalog_name"], node["schema_name"], node["table_name"])
+            yield tuple(part for part in parts if part)
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            yield from _tables(each)
 
 
 def _parts(name: str) -> tuple[str, ...]:

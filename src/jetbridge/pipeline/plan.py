@@ -37,16 +37,12 @@ def plan(desk: Desk, places: Places, query: str, columns: tuple[str, ...] = ()) 
         (fold(catalog), fold(space), fold(name)): table.info().schema
         for (catalog, space, name), table in sources.items()
     }
-    required = never_null(_qualified(query), tuple(names), by_path)
+    required = never_null(query, tuple(names), by_path)
     fields = [
         pa.field(name, field.type, nullable=not never, metadata=field.metadata)
         for name, field, never in zip(names, schema, required, strict=True)
     ]
     return Plan(query, pa.schema(fields), tuple(kind for _, kind in found), sources)
-
-
-def _qualified(query: str) -> str:
-    return query
 
 
 def _sources(desk: Desk, places: Places, query: str) -> dict[Path, Table]:
