@@ -92,7 +92,8 @@ class Opened:
                 gathered.append(batch)
                 gathered = gathered if self._fits(gathered) else None
         if gathered:
-            rows = pa.Table.from_batches(gathered)
+            # In one piece: whoever sends them makes messages of the size that suits.
+            rows = pa.Table.from_batches(gathered).combine_chunks()
             for name in names:
                 self.lake.hot.put(self._chunk(group, name), rows.column(name))
 
