@@ -10,14 +10,12 @@ from jetbridge.app import open_lake
 from jetbridge.cli.output import complain, note, say
 from jetbridge.config import Config, ConfigError, LakeConfig, load_config
 from jetbridge.errors import BadRequest, ServerError
-from jetbridge.names import fold
+from jetbridge.names import dotted, fold
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = re.compile(r"(\d{1,6})([dhms])")
-# A part of a name: as it is, or in double quotes, which are doubled inside.
-PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 HEADINGS = ("", "before", "after")
 
 
@@ -89,7 +87,7 @@ def duration(text: str) -> timedelta:
 
 def find_table(text: str, config: Config) -> tuple[str, str, str]:
     """Catalog, schema and table of a dotted name; a schema may have several parts."""
-    parts = name_parts(text)
+    parts = dotted(text)
     if len(parts) < len(HEADINGS):
         raise WrongUsage(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
     known = {fold(name): name for name in config.catalogs}
@@ -100,20 +98,6 @@ def find_table(text: str, config: Config) -> tuple[str, str, str]:
         kind = config.catalogs[catalog].type
         raise WrongUsage(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
     return catalog, ".".join(parts[1:-1]), parts[-1]
-
-
-def name_parts(text: str) -> list[str]:
-    """[] if it is not a name."""
-    parts, at = [], 0
-    while match := PART.match(text, at):
-        parts.append(match[2] or match[1].replace('""', '"'))
-        at = match.end()
-        if at == len(text):
-            return parts
-        if text[at] != ".":
-            break
-        at += 1
-    return []
 
 
 def drawn(rows: Sequence[Sequence[object]]) -> list[str]:

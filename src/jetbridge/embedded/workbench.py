@@ -7,7 +7,6 @@ folders that its statements may read.
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,21 +15,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded.lake import extension_file
+from jetbridge.embedded.extended import Extended, arrow_batches
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.names import dotted
+from jetbridge.sql.quoting import identifier
 
-_EXTENSIONS = ("avro", "httpfs", "iceberg")
 _WORK = "jetbridge_work"
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "python_enable_replacements": False,
-    "arrow_lossless_conversion": True,
-}
 _LONGEST = 450
-_PART = re.compile(r'"((?:[^"]|"")*)"|([^".]+)')
 _MISSING = re.compile(r"(?:Table|Schema) with name (.+?) does not exist!")
 Path = tuple[str, str, str]
 
@@ -47,41 +39,16 @@ class Access:
 
 class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
-        self._databases, self._access = databases, access
-        self._lock = threading.Lock()
-        self._root: duckdb.DuckDBPyConnection | None = None
-
-    def _instance(self) -> duckdb.DuckDBPyConnection:
-        with self._lock:
-            if self._root is None:
-                self._root = self._opened()
-            return self._root
-
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        access = self._access
-        config = {**_CONFIG, "memory_limit": access.memory_limit}
-        config["temp_directory"] = access.temporary
-        root = duckdb.connect(":memory:", config=config)
-        for name in _EXTENSIONS:
-            root.execute(f"LOAD '{extension_file(name)}'")
-        for statement in access.secrets:
-            root.execute(statement)
-        root.execute("SET GLOBAL TimeZone = 'UTC'")
+        config = {"memory_limit": access.memory_limit, "temp_directory": access.temporary}
         # DuckDB calls its first database `memory`, as a catalog may be called.
-        root.execute(f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory")
-        for database in self._databases:
-            root.execute(f"ATTACH ':memory:' AS {identifier(database)}")
-        if access.folders is not None:
-            folders = ", ".join(literal(folder.rstrip("/") + "/") for folder in access.folders)
-            root.execute(f"SET GLOBAL allowed_directories = [{folders}]")
-            root.execute("SET GLOBAL enable_external_access = false")
-        root.execute("SET GLOBAL lock_configuration = true")
-        return root
+        work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
+        attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in databases]
+        self._duckdb = Extended(config, access.folders, [*access.secrets, work, *attached])
 
     @contextmanager
     def desk(self) -> Iterator["Desk"]:
         """For one statement; what it declares is gone afterwards."""
-        cursor = self._instance().cursor()
+        cursor = self._duckdb.instance().cursor()
         desk = Desk(cursor)
         try:
             cursor.execute(f"USE {_WORK}")
@@ -93,10 +60,7 @@ class Workbench:
             cursor.close()
 
     def close(self) -> None:
-        with self._lock:
-            if self._root is not None:
-                self._root.close()
-                self._root = None
+        self._duckdb.close()
 
 
 class Desk:
@@ -112,7 +76,7 @@ class Desk:
             return sorted(set(_tables(tree)))
         # Not every query can be serialised; this way binds it, and fails for some that can be.
         names = self._cursor.get_table_names(query, qualified=True)
-        return sorted(_parts(name) for name in names)
+        return sorted(tuple(dotted(name)) for name in names)
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
         """An empty table."""
@@ -167,16 +131,7 @@ class Desk:
         return [(str(row[0]), str(row[1])) for row in rows]
 
     def stream(self, query: str, rows_per_batch: int = 122_880) -> Iterator[pa.RecordBatch]:
-        batches = iter(self._cursor.execute(query).to_arrow_reader(rows_per_batch))
-        while True:
-            try:
-                batch = next(batches, None)
-            except (OSError, pa.ArrowException) as error:
-                # What Arrow makes of an error in the midst of a result.
-                raise duckdb.IOException(str(error)) from error
-            if batch is None:
-                return
-            yield batch
+        return arrow_batches(self._cursor, query, rows_per_batch)
 
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._cursor.execute(query).fetchall()
@@ -191,12 +146,6 @@ def _tables(node: Any) -> Iterator[tuple[str, ...]]:
     if isinstance(node, list):
         for each in node:
             yield from _tables(each)
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """`"Odd.name".b` as ("Odd.name", "b")."""
-    found = _PART.finditer(name)
-    return tuple(part[2] if part[1] is None else part[1].replace('""', '"') for part in found)
 
 
 _ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {

@@ -29,7 +29,7 @@ def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
         "spark.master": "local[*]",
         "spark.driver.memory": "2g",
         # What Spark hides in its own log and event log: keys and headers of catalogs, too.
-        "spark.redaction.regex": "(?i)secret|password|token|credential|key|authorization|uri$",
+        "spark.redaction.regex": f"(?i){SECRET.pattern}|uri$",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -7,6 +7,7 @@ import pytest
 
 from jetbridge.cli import main, optimize
 from jetbridge.errors import BadRequest, NotFound, Unavailable
+from jetbridge.names import dotted
 
 ROWS = [("data files", 120, 2), ("bytes", 48_213, 9_001)]
 
@@ -149,4 +150,4 @@ def test_durations_are_a_number_and_a_unit(text, expected):
     ],
 )
 def test_names_are_read_as_in_sql(text, expected):
-    assert optimize.name_parts(text) == expected
+    assert dotted(text) == expected

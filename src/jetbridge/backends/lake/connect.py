@@ -114,8 +114,9 @@ def _s3(python: dict[str, str], spark: dict[str, str]) -> tuple[dict[str, str], 
     region = spark.get("client.region") or python.get("s3.region")
     if region is None and "s3.endpoint" in python:
         region = _ANY_REGION
-    regions = ({"s3.region": region}, {"client.region": region}) if region else ({}, {})
-    return {**python, **regions[0]}, {**spark, **regions[1]}
+    if region is None:
+        return python, spark
+    return {**python, "s3.region": region}, {**spark, "client.region": region}
 
 
 def _sqlite_file(uri: str, warehouse: str) -> str:

@@ -4,7 +4,7 @@ That is right for tables without deleted rows, and columns that are kept as clie
 docs/decisions/0013-plain-scans-by-arrow.md.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from jetbridge.backends.lake import storage
 from jetbridge.backends.lake.damage import damaged
 from jetbridge.backends.lake.hot import Chunk
 from jetbridge.backends.lake.inventory import DataFileEntry
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
+from jetbridge.backends.lake.types.iceberg import FIELD_ID
 from jetbridge.catalog import ROWID
-from jetbridge.sql.lake import ROW_ID, ROW_ID_FIELD
+from jetbridge.sql.lake import ROW_ID
 
-_FIELD_ID = b"PARQUET:field_id"
 _FORMAT = "PARQUET"
 # As many as all that read at once may hold.
 _BATCH_ROWS = 30_720
@@ -123,8 +124,12 @@ class Opened:
 
 
 def _batch_rows(schema: pa.Schema, names: list[str]) -> int:
-    fixed = all(pa.types.is_primitive(schema.field(name).type) for name in names)
-    return _BATCH_ROWS if fixed else _TEXT_ROWS
+    return _BATCH_ROWS if are_fixed(schema.field(name).type for name in names) else _TEXT_ROWS
+
+
+def are_fixed(kinds: Iterable[pa.DataType]) -> bool:
+    """Whether a row of these takes as much memory as any other."""
+    return all(pa.types.is_primitive(kind) for kind in kinds)
 
 
 def _cut(
@@ -164,11 +169,8 @@ def _is_as_stored(
         own = ROW_ID in schema.names
         if entry.first_row_id is None or own != entry.own_row_ids:
             return False
-        wanted += [_OWN_IDS] if own else []
+        wanted += [storage.ROW_ID] if own else []
     return all(_is_the_same(schema, field) for field in wanted)
-
-
-_OWN_IDS = pa.field(ROW_ID, pa.int64(), metadata={_FIELD_ID: str(ROW_ID_FIELD)})
 
 
 def _is_the_same(schema: pa.Schema, wanted: pa.Field) -> bool:
@@ -180,7 +182,7 @@ def _is_the_same(schema: pa.Schema, wanted: pa.Field) -> bool:
 
 
 def _field_id(field: pa.Field) -> bytes | None:
-    found: bytes | None = (field.metadata or {}).get(_FIELD_ID)
+    found: bytes | None = (field.metadata or {}).get(FIELD_ID.encode())
     return found
 
 

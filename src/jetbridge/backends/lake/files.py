@@ -95,6 +95,11 @@ class Files:
             os.close(descriptor)
 
 
+def readable(location: str) -> str:
+    """`read_avro` knows no file: scheme."""
+    return local_path(location) or location
+
+
 def local_path(location: str) -> str | None:
     """The path of a local file, or None if it is elsewhere."""
     parsed = urlparse(location)

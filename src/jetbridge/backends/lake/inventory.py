@@ -13,7 +13,7 @@ import numpy.typing as npt
 from jetbridge.backends.lake import deletion_vectors
 from jetbridge.backends.lake.commit import DeletionVector
 from jetbridge.backends.lake.damage import damaged
-from jetbridge.backends.lake.files import Files, local_path
+from jetbridge.backends.lake.files import Files, readable
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import ServerError, Unavailable
@@ -97,11 +97,11 @@ def _keep(manifest_list: str, found: Inventory) -> None:
 
 def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventory:
     try:
-        rows = reader.query(queries.manifests(_readable(manifest_list))).to_pylist()
+        rows = reader.query(queries.manifests(readable(manifest_list))).to_pylist()
     except QueryError as error:
         raise damaged(state, error, manifest_list) from error
-    first_ids = {_readable(row["manifest_path"]): row.get("first_row_id") for row in rows}
-    numbers = {_readable(row["manifest_path"]): row.get("sequence_number") or 0 for row in rows}
+    first_ids = {readable(row["manifest_path"]): row.get("first_row_id") for row in rows}
+    numbers = {readable(row["manifest_path"]): row.get("sequence_number") or 0 for row in rows}
     files: list[DataFileEntry] = []
     vectors: dict[str, DeletionVector] = {}
     old_deletes = False
@@ -194,8 +194,3 @@ def positions_of(
         except (OSError, ServerError) as error:
             problem = getattr(error, "strerror", None) or error
             raise damaged(state, problem, location) from error
-
-
-def _readable(location: str) -> str:
-    """`read_avro` knows no file: scheme."""
-    return local_path(location) or location

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.backends.lake.commit import Stale, identifier
+from jetbridge.backends.lake.commit import identifier
 from jetbridge.backends.lake.metadata import Json, TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.terms import (
@@ -23,7 +23,7 @@ from jetbridge.backends.lake.terms import (
     parse_partitions,
 )
 from jetbridge.backends.lake.types.iceberg import parts
-from jetbridge.errors import BadRequest, FailedPrecondition, Unavailable
+from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java, java_message
@@ -80,16 +80,12 @@ def lay_out(
     """
     terms = None if partition_by is None else parse_partitions(partition_by)
     order = None if sort_by is None else parse_order(sort_by)
-    with lake.writing(state):
-        for _ in range(_TRIES):
-            now = lake.current(state)
-            wanted = _wanted(now, terms, order)
-            try:
-                _apply(lake, now, wanted)
-            except Stale:
-                continue
-            return lake.current(now)
-    raise Unavailable(f"table {state.title()!r} is written by others all the time; try again later")
+
+    def attempt(now: TableState) -> TableState:
+        _apply(lake, now, _wanted(now, terms, order))
+        return lake.current(now)
+
+    return lake.retried(state, attempt, _TRIES)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from jetbridge.backends.lake.commit import Stale, identifier
 from jetbridge.backends.lake.layout import lay_out
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.schema import TABLE_PROPERTIES
-from jetbridge.backends.lake.store import Lake
-from jetbridge.errors import Conflict, ServerError, Unavailable
+from jetbridge.backends.lake.store import Lake, Outrun
+from jetbridge.errors import Conflict, ServerError
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_from_spark, java_message
 from jetbridge.sql import spark as sql
@@ -76,10 +76,6 @@ def _one_sentence(title: str) -> Iterator[None]:
         raise ServerError(problem[:450]) from error
 
 
-class _Outrun(Unavailable):
-    """Others committed in the middle of every try."""
-
-
 class _Optimize:
     def __init__(
         self, lake: Lake, state: TableState, options: OptimizeOptions, progress: Progress
@@ -123,8 +119,7 @@ class _Optimize:
                 return work()
             except (Stale, Conflict):
                 time.sleep(_PAUSE * 2**attempt)
-        title = self.state.title()
-        raise _Outrun(f"table {title!r} is written by others all the time; try again later")
+        raise Outrun(self.state)
 
     def _call(self, procedure: str, **arguments: sql.Argument) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -244,7 +239,7 @@ class _Optimize:
         with self._step("manifests") as said:
             try:
                 answer = self._call("rewrite_manifests", use_caching=False)
-            except _Outrun:  # a comfort only: every insert joins small ones too
+            except Outrun:  # a comfort only: every insert joins small ones too
                 said.append("others commit all the time, so they stay as they are")
                 return
             if answer["rewritten_manifests_count"]:

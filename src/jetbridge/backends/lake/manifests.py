@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jetbridge.backends.lake.damage import damaged
-from jetbridge.backends.lake.files import Files, local_path
+from jetbridge.backends.lake.files import Files, local_path, readable
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.sql import lake as queries
@@ -137,8 +137,3 @@ class Manifests:
             self._known[location] = known
             while len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
-
-
-def readable(location: str) -> str:
-    """`read_avro` knows no file: scheme."""
-    return local_path(location) or location

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.direct import is_direct, opened
+from jetbridge.backends.lake.direct import are_fixed, is_direct, opened
 from jetbridge.backends.lake.elsewhere import Need
 from jetbridge.backends.lake.inventory import inventory
 from jetbridge.backends.lake.metadata import TableState
@@ -95,8 +95,7 @@ def _batches(
 
 def _rows_per_batch(state: TableState, names: Sequence[str]) -> int:
     """Fewer where nobody knows how long a value is."""
-    schema = projected(state, names)
-    return _FIXED_ROWS if all(pa.types.is_primitive(each) for each in schema.types) else _TEXT_ROWS
+    return _FIXED_ROWS if are_fixed(projected(state, names).types) else _TEXT_ROWS
 
 
 def _need(state: TableState, query: _Query, condition: str) -> Need:

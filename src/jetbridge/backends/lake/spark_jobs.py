@@ -23,7 +23,7 @@ from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.writer import DataWriter, write_all
 from jetbridge.embedded import duckdb_type
-from jetbridge.errors import ServerError, Unavailable
+from jetbridge.errors import ServerError
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java
 from jetbridge.sql import lake as queries
@@ -139,18 +139,18 @@ Job = Callable[[Session, TableState, str], None]
 
 def _publish(lake: Lake, state: TableState, job: Job, *, merges: bool = False) -> None:
     """Runs the job against the table as it is, and again if someone else was faster."""
-    with lake.writing(state):
-        for _ in range(_TRIES):
-            now = lake.current(state)
-            try:
-                with lake.job(now) as session:
-                    if merges:
-                        _delete_in_place(lake, session, now)
-                    _on_branch(lake, session, now, job)
-                return
-            except Stale:
-                log.info("table %s was changed by others; the job runs again", now.title())
-    raise Unavailable(f"table {state.title()!r} is written by others all the time; try again later")
+
+    def attempt(now: TableState) -> None:
+        try:
+            with lake.job(now) as session:
+                if merges:
+                    _delete_in_place(lake, session, now)
+                _on_branch(lake, session, now, job)
+        except Stale:
+            log.info("table %s was changed by others; the job runs again", now.title())
+            raise
+
+    lake.retried(state, attempt, _TRIES)
 
 
 def _delete_in_place(lake: Lake, session: Session, now: TableState) -> None:

@@ -2,11 +2,12 @@
 
 import pyarrow as pa
 
+from jetbridge.backends.lake.types.iceberg import FIELD_ID
 from jetbridge.sql import lake as queries
 
 
 def _column(name: str, field_id: int) -> pa.Field:
-    return pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(field_id)})
+    return pa.field(name, pa.int64(), metadata={FIELD_ID: str(field_id)})
 
 
 # The id a row has, and the sequence number of the snapshot that last changed it.

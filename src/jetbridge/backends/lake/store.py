@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from posixpath import basename
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -30,11 +30,22 @@ from jetbridge.spark.engine import Session, SparkEngine
 log = logging.getLogger(__name__)
 
 _MOST_STATES = 2_000
+T = TypeVar("T")
+
 # Between two tries of a commit that others outran; twice as long each time.
 _FIRST_PAUSE = 0.02
 _TRIES = 12
 # A statement whose outcome nobody knows began at most so long ago.
 _DOUBT_SECONDS = 24 * 3600.0
+
+
+class Outrun(Unavailable):
+    """Others committed in the middle of every try."""
+
+    def __init__(self, state: TableState) -> None:
+        super().__init__(
+            f"table {state.title()!r} is written by others all the time; try again later"
+        )
 
 
 @dataclass(frozen=True)
@@ -147,28 +158,41 @@ class Lake:
 
         If another engine is faster, the change is made anew. Answers the table afterwards.
         """
-        pause = _FIRST_PAUSE
-        with self.writing(state):
-            for _ in range(_TRIES):
-                now = self.current(state)
-                change = make(now)
-                if change is None:
-                    return now
-                if self._made(now, change):
-                    return self.current(now)
-                time.sleep(pause)
-                pause *= 2
-        raise Unavailable(
-            f"table {state.title()!r} is written by others all the time; try again later"
-        )
 
-    def _made(self, now: TableState, change: Change) -> bool:
-        """False if someone else was faster."""
+        def attempt(now: TableState) -> TableState:
+            change = make(now)
+            if change is None:
+                return now
+            self._publish(now, change)
+            return self.current(now)
+
+        return self.retried(state, attempt, _TRIES, _FIRST_PAUSE)
+
+    def retried(
+        self,
+        state: TableState,
+        attempt: Callable[[TableState], T],
+        tries: int,
+        pause: float = 0.0,
+    ) -> T:
+        """What is done with the table as it is then, and done again if someone else was faster.
+
+        Such an attempt raises Stale. The pause after it gets twice as long each time.
+        """
+        with self.writing(state):
+            for _ in range(tries):
+                try:
+                    return attempt(self.current(state))
+                except Stale:
+                    time.sleep(pause)
+                    pause *= 2
+        raise Outrun(state)
+
+    def _publish(self, now: TableState, change: Change) -> None:
+        """Raises Stale if someone else was faster."""
         began = time.time()
         try:
             self.commits.change(now, change)
-        except Stale:
-            return False
         except (NotMade, LimitExceeded):
             # Java leaves the metadata of such a commit behind.
             self.presence.doubt(now.identity, now.title(), began)
@@ -176,7 +200,6 @@ class Lake:
         except Unavailable:
             if not self._has(now, change):
                 raise
-        return True
 
     def _has(self, state: TableState, change: Change) -> bool:
         """Whether a change was made whose answer was lost with Spark, or with the catalog."""

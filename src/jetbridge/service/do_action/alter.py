@@ -95,15 +95,13 @@ _CHANGES: dict[str, tuple[type[m.AlterTable], Callable[[Any], Alteration], str]]
 def _register(name: str, message: type[m.AlterTable], to_change: Any, description: str) -> None:
     def handler(request: m.AlterTable, call: Call, services: Services) -> Iterator[bytes]:
         change = to_change(request)
-        served = call.catalog(request.catalog)
-        found = _load(served, request)
-        if found is None:
-            return
-        schema, table = found
-        if not supports(table, CanAlter):
-            raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
-        altered = table.alter(change)
-        yield services.flights.table(served, schema, altered).SerializeToString()
+
+        def altered(schema: str, table: Table) -> Table:
+            if not supports(table, CanAlter):
+                raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
+            return table.alter(change)
+
+        yield from _afterwards(request, call, services, altered)
 
     handler.__doc__ = f"{description}; answers the FlightInfo of the table as it then is."
     action(name, message)(handler)
@@ -114,15 +112,25 @@ def set_layout(request: m.SetLayout, call: Call, services: Services) -> Iterator
     """Sets partitions and sort order; answers the FlightInfo of the table as it then is."""
     if request.partition_by is None and request.sort_by is None:
         raise BadRequest("set_layout: field 'partition_by' or 'sort_by' is required")
+
+    def laid_out(schema: str, table: Table) -> Table:
+        if not supports(table, CanLayOut):
+            raise NotSupported(f"table {schema}.{request.name} does not support a layout")
+        return table.lay_out(request.partition_by, request.sort_by)
+
+    yield from _afterwards(request, call, services, laid_out)
+
+
+def _afterwards(
+    request: m.AlterTable, call: Call, services: Services, make: Callable[[str, Table], Table]
+) -> Iterator[bytes]:
+    """The FlightInfo of the table that `make` answers; nothing if it may be missing and is."""
     served = call.catalog(request.catalog)
     found = _load(served, request)
     if found is None:
         return
     schema, table = found
-    if not supports(table, CanLayOut):
-        raise NotSupported(f"table {schema}.{request.name} does not support a layout")
-    laid = table.lay_out(request.partition_by, request.sort_by)
-    yield services.flights.table(served, schema, laid).SerializeToString()
+    yield services.flights.table(served, schema, make(schema, table)).SerializeToString()
 
 
 def _load(served: Served, request: m.AlterTable) -> tuple[str, Table] | None:
