@@ -2,8 +2,9 @@
 
     with jetbridge.serve({"mine": MyCatalog()}, port=0) as server:
         client = jetbridge.connect(server.location, "mine")
+    rows = jetbridge.sql("SELECT 42 AS answer")
 
-`serve` and `connect` are loaded when they are first used: whoever imports only the interfaces in
+All of them are loaded when they are first used: whoever imports only the interfaces in
 `jetbridge.catalog` does not wait for grpc.
 """
 
@@ -14,8 +15,9 @@ from jetbridge.version import __version__
 if TYPE_CHECKING:
     from jetbridge.app import serve
     from jetbridge.client import connect
+    from jetbridge.sessions import session, sql
 
-__all__ = ["__version__", "connect", "serve"]
+__all__ = ["__version__", "connect", "serve", "session", "sql"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,4 +29,8 @@ def __getattr__(name: str) -> Any:
         from jetbridge.client import connect  # noqa: PLC0415
 
         return connect
+    if name in ("session", "sql"):
+        from jetbridge import sessions  # noqa: PLC0415
+
+        return getattr(sessions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
 
 def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
     lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
-    folder = _folder(lake.warehouse)
+    folder = local_folder(lake.warehouse)
     reader = _early_reader(folder) if folder and not lake.properties else None
     try:
         # Here, because it takes a second to load, and the extra `lake` brings what it needs.
@@ -119,16 +119,19 @@ class App:
             lake.close()
 
 
+def open_catalogs(config: Config, shared: Shared) -> dict[str, Catalog]:
+    """All of them; raises what `build_app` raises."""
+    return {name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()}
+
+
 def build_app(config: Config, *, verbose: bool = False) -> App:
     """Everything of a checked configuration; `verbose` also makes Spark's own log so.
 
     Raises BadRequest, FailedPrecondition or Unavailable if a lake cannot be opened.
     """
-    engine = _engine(config, verbose)
+    engine = new_engine(config, verbose)
     shared = Shared(config.limits, engine)
-    catalogs = {
-        name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()
-    }
+    catalogs = open_catalogs(config, shared)
     server = Server(
         catalogs,
         host=config.server.host,
@@ -151,11 +154,12 @@ def open_lake(
     config: Config, name: str, *, verbose: bool = False
 ) -> tuple["LakeCatalog", SparkEngine]:
     """One lake of the configuration, without a server; its Spark is for the caller to stop."""
-    engine = cast(SparkEngine, _engine(config, verbose))
+    engine = cast(SparkEngine, new_engine(config, verbose))
     return _lake(name, config.catalogs[name], Shared(config.limits, engine)), engine
 
 
-def _engine(config: Config, verbose: bool) -> SparkEngine | None:
+def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
+    """For the lakes of a configuration; not started yet."""
     lakes = [each for each in config.catalogs.values() if isinstance(each, LakeConfig)]
     if not lakes:
         return None
@@ -164,14 +168,14 @@ def _engine(config: Config, verbose: bool) -> SparkEngine | None:
 
 def _spark_log(lake: LakeConfig) -> Path:
     """With the tables if they are on this machine, so that it is found."""
-    folder = _folder(lake.warehouse)
+    folder = local_folder(lake.warehouse)
     if folder:
         return folder / ".jetbridge" / SPARK_LOG
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache.absolute() / "jetbridge" / SPARK_LOG
 
 
-def _folder(warehouse: str) -> Path | None:
+def local_folder(warehouse: str) -> Path | None:
     """None if it is not on this machine."""
     parts = urlsplit(warehouse)
     if parts.scheme not in ("", "file"):

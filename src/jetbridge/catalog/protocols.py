@@ -109,6 +109,22 @@ class CanCreateTables(Protocol):
         """Raises NotFound."""
 
 
+Write = Callable[[pa.RecordBatch], DMLResult]
+
+
+@runtime_checkable
+class CanFill(Protocol):
+    """A schema that makes a table with its rows in one step."""
+
+    def creating(self, request: CreateTable) -> AbstractContextManager[Write]:
+        """CREATE TABLE AS: each write takes all columns by name and stages them.
+
+        A clean exit publishes the table with all rows at once, in the place of another one with
+        REPLACE; an exception leaves everything as it was. Raises what `create_table` and
+        `inserting` raise, and AlreadyExists with IGNORE, too.
+        """
+
+
 @runtime_checkable
 class CanAlter(Protocol):
     """A table that takes ALTER TABLE."""
@@ -119,9 +135,6 @@ class CanAlter(Protocol):
         Raises NotFound, AlreadyExists, BadRequest, FailedPrecondition where a value does not
         survive, and NotSupported for a kind of change it does not know.
         """
-
-
-Write = Callable[[pa.RecordBatch], DMLResult]
 
 
 @runtime_checkable
@@ -160,6 +173,18 @@ class CanDelete(Protocol):
         """One statement: each write takes one column, `rowid`. As `updating`.
 
         With RETURNING each write answers the deleted rows: all visible columns, then `rowid`.
+        """
+
+
+@runtime_checkable
+class CanMerge(Protocol):
+    """A table whose rows change, go and come in one statement."""
+
+    def merging(self) -> AbstractContextManager[Write]:
+        """One MERGE INTO: each write takes all columns, `rowid` and `MERGE_ACTION`.
+
+        `MERGE_ACTION` is a value of `Merging`; a row that is new has no row id. A row id that
+        comes twice raises BadRequest. As `updating` and `inserting`, all of it or nothing.
         """
 
 

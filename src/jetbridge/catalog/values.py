@@ -10,6 +10,8 @@ import pyarrow as pa
 from jetbridge.expr import Expr
 
 ROWID = "rowid"
+# The column that says what MERGE INTO does with a row.
+MERGE_ACTION = "merge_action"
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,12 @@ class AsOf:
 
     unit: AtUnit
     value: str
+
+
+class Merging(StrEnum):
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
 
 
 class OnConflict(StrEnum):

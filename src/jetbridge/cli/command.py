@@ -19,6 +19,7 @@ examples:
   jetbridge serve                           serve a lake in ./jetbridge-data on 127.0.0.1:8815
   jetbridge serve --port 0                  pick a free port and print it
   jetbridge serve --config jetbridge.toml   serve what the file says
+  jetbridge sql "FROM lake.shop.orders"     run SQL over all catalogs, without a server
   jetbridge optimize lake.shop.orders       make a table of the lake small and quick again
   jetbridge doctor                          what is installed, what is missing, how to get it
 
@@ -40,6 +41,27 @@ examples:
   jetbridge serve --warehouse /data/lake
   jetbridge serve --config jetbridge.toml --host 0.0.0.0    (the file must name a tokens_file)
 """
+SQL_ABOUT = """\
+Runs statements of DuckDB's SQL over all catalogs of the configuration: queries, CREATE TABLE AS,
+INSERT, UPDATE, DELETE, MERGE INTO, CREATE, DROP, ALTER, BEGIN ... COMMIT, ATTACH, SET, SHOW,
+DESCRIBE, EXPLAIN. Tables are named CATALOG.SCHEMA.TABLE; files are read with read_parquet(...),
+read_csv(...) and read_json(...).
+"""
+SQL_EXAMPLES = """\
+Rows go to standard output, reports and progress to standard error; with --format json both go to
+standard output, one JSON object a line, a report as {"report": {...}}. Exit code 0: all ran; 1: a
+statement failed, those before it stay; 2: wrong usage. Without a configuration it works on 'lake',
+Iceberg tables in ./jetbridge-data.
+
+examples:
+  jetbridge sql "CREATE SCHEMA lake.shop; CREATE TABLE lake.shop.t AS FROM read_csv('t.csv')"
+  jetbridge sql --format csv "SELECT * FROM lake.shop.t" > t.csv
+  jetbridge sql "SELECT * FROM lake.shop.t AT (VERSION => 1)"
+  jetbridge sql --engine spark "CREATE OR REPLACE TABLE lake.shop.u AS SELECT a, count(*) AS n
+                                FROM lake.shop.t GROUP BY a"
+  jetbridge sql "EXPLAIN SELECT ..."                    (planned types, the engine and why)
+  jetbridge sql - < statements.sql
+"""
 OPTIMIZE_ABOUT = """\
 Rewrites the small files of a table of a lake as few large ones, forgets old versions, and removes
 files that no version needs. Others may read and write the table meanwhile. AT (VERSION => ...)
@@ -60,6 +82,7 @@ examples:
 WAREHOUSE = "folder of the lake's tables (default ./jetbridge-data)"
 MODULES = {
     "serve": "jetbridge.cli.serve",
+    "sql": "jetbridge.cli.sql",
     "optimize": "jetbridge.cli.optimize",
     "doctor": "jetbridge.cli.doctor",
 }
@@ -80,6 +103,15 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--port", type=int, help="port to listen on, 0 for a free one (default 8815)")
     add.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
     add = commands.add_parser(
+        "sql",
+        help="run SQL over all catalogs, without a server",
+        description=SQL_ABOUT,
+        epilog=SQL_EXAMPLES,
+        formatter_class=RAW,
+    )
+    _common(add)
+    _sql(add)
+    add = commands.add_parser(
         "optimize",
         help="make a table of a lake small and quick again",
         description=OPTIMIZE_ABOUT,
@@ -97,6 +129,19 @@ def parser() -> argparse.ArgumentParser:
 def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
     command.add_argument("-v", "--verbose", action="store_true", help="log more")
+
+
+def _sql(command: argparse.ArgumentParser) -> None:
+    command.add_argument("statements", metavar="STATEMENTS", help="SQL; - reads standard input")
+    command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
+    formats = ("table", "json", "csv")
+    command.add_argument("--format", choices=formats, default="table", help="default: table")
+    setting = "a setting, as SET does; may be given several times (SHOW settings lists them)"
+    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
+    engine = "who runs queries: auto takes Spark for large tables (default auto)"
+    command.add_argument("--engine", choices=("auto", "spark", "duckdb"), help=engine)
+    dialect = "spark: queries are Spark SQL, unchanged (default duckdb)"
+    command.add_argument("--dialect", choices=("duckdb", "spark"), help=dialect)
 
 
 def _optimize(command: argparse.ArgumentParser) -> None:

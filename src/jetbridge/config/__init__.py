@@ -16,6 +16,7 @@ from jetbridge.config.values import (
     Credentials,
     LakeConfig,
     ServerConfig,
+    SqlConfig,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Credentials",
     "LakeConfig",
     "ServerConfig",
+    "SqlConfig",
     "load_config",
     "load_tokens",
     "refuse_open_door",

@@ -11,7 +11,7 @@ from jetbridge.config.catalogs import load_catalogs, with_warehouse
 from jetbridge.config.credentials import load_credentials
 from jetbridge.config.properties import settings
 from jetbridge.config.rules import RULES, checked, refuse_unknown, table
-from jetbridge.config.values import COMMAND_LINE, Config, ConfigError, ServerConfig
+from jetbridge.config.values import COMMAND_LINE, Config, ConfigError, ServerConfig, SqlConfig
 from jetbridge.service.settings import Limits, is_loopback
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ def load_config(
         server=replace(server, **overrides),
         limits=limits,
         catalogs=MappingProxyType(catalogs),
+        sql=SqlConfig(**checked(source, "sql.", given["sql"], RULES["sql"], base)),
         spark=MappingProxyType(_spark(source, given["spark"])),
     )
     _check_limits(source, config.limits)

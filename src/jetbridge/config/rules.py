@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ MAX_PORT = 65_535
 # The client cannot put more into one gRPC message (its length is a signed 32-bit number).
 MAX_MESSAGE_BYTES = 2**31 - 1
 MAX_COUNT = 2**63 - 1
+SIZE = re.compile(r"[0-9]+ ?(?:[KMGT]i?)?B", re.IGNORECASE)
 
 
 class Refused(Exception):  # noqa: N818 - never leaves this package
@@ -57,6 +59,38 @@ def _file(value: object, base: Path) -> Path:
     return path
 
 
+def _truth(value: object, _: Path) -> bool:
+    if not isinstance(value, bool):
+        raise Refused("must be true or false")
+    return value
+
+
+def _folders(value: object, base: Path) -> tuple[Path, ...]:
+    """Relative ones start at the directory of the configuration file."""
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise Refused("must be a list of folders, each in quotes")
+    found = tuple((base / Path(each).expanduser()).absolute() for each in value)
+    for folder in found:
+        if not folder.is_dir():
+            raise Refused(f"must be folders that exist; there is none at {folder}")
+    return found
+
+
+def _size(value: object, _: Path) -> str:
+    if not isinstance(value, str) or not SIZE.fullmatch(value):
+        raise Refused('must be a number and a unit, as "2GB" or "512MiB"')
+    return value
+
+
+def _one_of(*allowed: str) -> Rule:
+    def rule(value: object, _: Path) -> str:
+        if value not in allowed:
+            raise Refused(f"must be one of {', '.join(allowed)}")
+        return str(value)
+
+    return rule
+
+
 RULES: Mapping[str, Mapping[str, Rule]] = {
     "server": {
         "host": _host,
@@ -78,6 +112,13 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "spill_bytes": whole(0),
         "transactions": whole(1),
         "batch_rows_out": whole(1),
+    },
+    "sql": {
+        "files": _truth,
+        "folders": _folders,
+        "memory_limit": _size,
+        "engine": _one_of("auto", "spark", "duckdb"),
+        "spark_from": _size,
     },
 }
 

@@ -47,6 +47,17 @@ class LakeConfig(CatalogConfig):
 
 
 @dataclass(frozen=True)
+class SqlConfig:
+    """`files`: the local command may read any; callers of the server only those in `folders`."""
+
+    files: bool = True
+    folders: tuple[Path, ...] = ()
+    memory_limit: str = "2GB"
+    engine: str = "auto"
+    spark_from: str = "2GiB"
+
+
+@dataclass(frozen=True)
 class Credentials:
     """The contents of the secret files, read once; `repr` shows none of them."""
 
@@ -64,5 +75,6 @@ class Config:
     server: ServerConfig = ServerConfig()
     limits: Limits = Limits()
     catalogs: Mapping[str, CatalogConfig] = field(default_factory=default_catalogs)
+    sql: SqlConfig = SqlConfig()
     spark: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     credentials: Credentials = Credentials()

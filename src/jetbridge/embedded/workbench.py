@@ -22,6 +22,10 @@ from jetbridge.names import dotted
 from jetbridge.sql.quoting import identifier
 
 _WORK = "jetbridge_work"
+# Where tables are as they were.
+PAST = "jetbridge_past"
+# A table that is made to look at, and dropped.
+SCRATCH = f"{_WORK}.main.jetbridge_scratch"
 _LONGEST = 450
 _MISSING = re.compile(r"(?:Table|Schema) with name (.+?) does not exist!")
 Path = tuple[str, str, str]
@@ -37,12 +41,27 @@ class Access:
     temporary: str = ""
 
 
+@dataclass(frozen=True)
+class Names:
+    """What a query names: tables, each in its parts, functions that stand for tables, others.
+
+    `parts` are names of parts of the query itself, by WITH. If DuckDB does not tell all of that,
+    it is not `complete`.
+    """
+
+    tables: frozenset[tuple[str, ...]]
+    functions: frozenset[str]
+    calls: frozenset[str]
+    parts: frozenset[str]
+    complete: bool
+
+
 class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
         config = {"memory_limit": access.memory_limit, "temp_directory": access.temporary}
         # DuckDB calls its first database `memory`, as a catalog may be called.
         work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
-        attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in databases]
+        attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
         self._duckdb = Extended(config, access.folders, [*access.secrets, work, *attached])
 
     @contextmanager
@@ -68,15 +87,35 @@ class Desk:
         self._cursor = cursor
         self._made: dict[Path, str] = {}
 
-    def table_names(self, query: str) -> list[tuple[str, ...]]:
-        """What stands where a table may stand, each in its parts; some are names of the query."""
+    def names(self, query: str) -> "Names":
+        """What a query names where a table may stand, and the functions it calls."""
+        tree = self._tree(query)
+        if tree is not None:
+            return _named(tree)
+        # Not every query can be serialised; this way binds it, and fails for some that can be.
+        found = self._cursor.get_table_names(query, qualified=True)
+        tables = frozenset(tuple(dotted(name)) for name in found)
+        return Names(tables, frozenset(), frozenset(), frozenset(), complete=False)
+
+    def _tree(self, query: str) -> Any:
+        """As DuckDB has parsed it; None for what it does not tell."""
         row = self._cursor.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
         tree = json.loads(row[0]) if row else {"error": True}
-        if not tree["error"]:
-            return sorted(set(_tables(tree)))
-        # Not every query can be serialised; this way binds it, and fails for some that can be.
-        names = self._cursor.get_table_names(query, qualified=True)
-        return sorted(tuple(dotted(name)) for name in names)
+        return None if tree["error"] else tree
+
+    def travels(self, query: str) -> list[int]:
+        """Where in the text tables are named that are wanted as of another time."""
+        tree = self._tree(query)
+        if tree is None:
+            raise BadRequest("AT (VERSION => ...) is not understood in this query")
+        text = query.encode()
+        places = {each["query_location"] for each in _tables(tree) if each.get("at_clause")}
+        return sorted(len(text[:place].decode()) for place in places)
+
+    def constant(self, text: str) -> str:
+        """The value of an expression without columns, as DuckDB prints it."""
+        row = self._cursor.execute(f"SELECT CAST(({text}) AS VARCHAR)").fetchone()
+        return str(row[0]) if row else ""
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
         """An empty table."""
@@ -113,6 +152,15 @@ class Desk:
         for path in list(self._made):
             self._drop(path)
 
+    @contextmanager
+    def scratch(self, columns: str) -> Iterator[None]:
+        """`SCRATCH`, declared so, for the time of the block."""
+        self._cursor.execute(f"CREATE TABLE {SCRATCH} {columns}")
+        try:
+            yield
+        finally:
+            self._cursor.execute(f"DROP TABLE {SCRATCH}")
+
     def use(self, database: str, schema: str) -> None:
         """Where names without a database or schema are looked for."""
         place = f"{identifier(database)}.{identifier(schema)}"
@@ -137,15 +185,35 @@ class Desk:
         return self._cursor.execute(query).fetchall()
 
 
-def _tables(node: Any) -> Iterator[tuple[str, ...]]:
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
-        if node.get("type") == "BASE_TABLE":
-            parts = (node["catalog_name"], node["schema_name"], node["table_name"])
-            yield tuple(part for part in parts if part)
+        yield node
         node = list(node.values())
     if isinstance(node, list):
         for each in node:
-            yield from _tables(each)
+            yield from _nodes(each)
+
+
+def _tables(tree: Any) -> Iterator[dict[str, Any]]:
+    return (node for node in _nodes(tree) if node.get("type") == "BASE_TABLE")
+
+
+def _parts(table: dict[str, Any]) -> tuple[str, ...]:
+    parts = (table["catalog_name"], table["schema_name"], table["table_name"])
+    return tuple(part for part in parts if part)
+
+
+def _named(tree: Any) -> Names:
+    functions, calls, parts = set(), set(), set()
+    for node in _nodes(tree):
+        if node.get("type") == "TABLE_FUNCTION":
+            functions.add(str(node["function"]["function_name"]).lower())
+        elif node.get("class") == "FUNCTION":
+            calls.add(str(node["function_name"]).lower())
+        for each in (node.get("cte_map") or {}).get("map") or ():
+            parts.add(str(each["key"]).lower())
+    tables = frozenset(map(_parts, _tables(tree)))
+    return Names(tables, frozenset(functions), frozenset(calls), frozenset(parts), complete=True)
 
 
 _ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {

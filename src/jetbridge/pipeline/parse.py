@@ -48,6 +48,8 @@ _OTHER_WAYS = {
     "TYPE": "types of your own are not supported: write ENUM (...) at the column",
     "TEMP": "temporary tables are not supported: use WITH in the query",
     "TEMPORARY": "temporary tables are not supported: use WITH in the query",
+    "PIVOT": "PIVOT without a list of values is not supported: write FROM (PIVOT t ON b IN (...))",
+    "COMMENT": "COMMENT ON is not supported",
     "LOAD": "extensions cannot be loaded",
     "PRAGMA": "PRAGMA is not supported: use SET name = value",
     "CALL": "CALL is not supported: use SELECT",
@@ -108,6 +110,8 @@ def _explain(words: Words) -> Statement:
 
 def _create(words: Words) -> Statement:
     text = words.text
+    if words.peek() != "CREATE":
+        raise _not_supported(text)
     words.expect("CREATE")
     conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
     if words.take("SCHEMA"):
@@ -120,7 +124,7 @@ def _create(words: Words) -> Statement:
     columns = _only_names(words)
     if columns:
         return CreateTableAs(target, _query(words), conflict, columns)
-    return CreateTable(target, text, conflict)
+    return CreateTable(target, words.rest(), conflict)
 
 
 def _named(words: Words, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
@@ -196,6 +200,8 @@ def _drop(words: Words) -> Statement:
 
 def _alter(words: Words) -> Statement:
     text = words.text
+    if words.peek() != "ALTER":
+        raise _not_supported(text)
     words.expect("ALTER")
     if not words.take("TABLE"):
         raise _not_supported(text)

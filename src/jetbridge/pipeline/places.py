@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, supports
-from jetbridge.errors import BadRequest, NotFound
+from jetbridge.catalog import AsOf, CanSnapshot, CanTravel, Catalog, Schema, Table, supports
+from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.names import fold
 from jetbridge.pipeline.statements import ObjectName
 
@@ -86,3 +86,18 @@ class Places:
             return self.catalog(catalog).load_schema(schema).load_table(name)
         except NotFound:
             raise NotFound("table", ".".join(path)) from None
+
+    def live_table(self, path: Path) -> Table:
+        """As it is now, to be written."""
+        try:
+            return self.live(path[0]).load_schema(path[1]).load_table(path[2])
+        except NotFound:
+            raise NotFound("table", ".".join(path)) from None
+
+    def past(self, name: ObjectName, point: AsOf) -> Table:
+        """A table as it was; raises NotFound with what is kept."""
+        path = self.path(name)
+        table = self.table(path)
+        if not supports(table, CanTravel):
+            raise NotSupported(f"table {'.'.join(path)!r} keeps no past versions")
+        return table.at(point)

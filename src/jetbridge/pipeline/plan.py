@@ -5,58 +5,96 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import Table
-from jetbridge.embedded.workbench import Desk
+from jetbridge.catalog import ROWID, Table
+from jetbridge.embedded.workbench import PAST, Desk, Names
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.names import fold
 from jetbridge.pipeline.nullability import never_null
-from jetbridge.pipeline.places import Path, Places
+from jetbridge.pipeline.past import without_at
+from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
+from jetbridge.pipeline.rules import Files, Rules
 from jetbridge.pipeline.statements import ObjectName
+from jetbridge.sql import pipeline as queries
+
+ANYTHING = Rules(Files.ALL, trusted=True)
+DEPTH = ("catalog", "schema", "table")
+# Where a statement finds the table whose rows it changes.
+TARGET = (PAST, DEFAULT_SCHEMA, queries.TARGET)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`schema` has the exact Arrow types and NOT NULL; `types` are DuckDB's names for them."""
+    """`schema` has the exact Arrow types and NOT NULL; `types` are DuckDB's names for them.
+
+    `query` is what was asked, with names of our own for tables that are wanted as they were.
+    """
 
     query: str
     schema: pa.Schema
     types: tuple[str, ...]
     sources: Mapping[Path, Table]
+    reads_files: bool = False
 
 
-def plan(desk: Desk, places: Places, query: str, columns: tuple[str, ...] = ()) -> Plan:
-    """Raises what DuckDB finds wrong. `columns` are other names for those of the query."""
+def plan(
+    desk: Desk,
+    places: Places,
+    query: str,
+    columns: tuple[str, ...] = (),
+    rules: Rules = ANYTHING,
+    target: Table | None = None,
+) -> Plan:
+    """Raises what DuckDB finds wrong. `columns` are other names for those of the query.
+
+    `target` is a table whose rows are to be changed: the query finds it, with row ids, at `TARGET`.
+    """
     desk.use(places.place.catalog, places.place.schema)
-    sources = _sources(desk, places, query)
+    names = rules.check(desk, query)
+    past = without_at(desk, query)
+    sources = _sources(places, desk.names(past.query) if past.tables else names, rules)
+    for key, each in past.tables.items():
+        sources[PAST, DEFAULT_SCHEMA, key] = places.past(*each)
+    if target is not None:
+        sources[TARGET] = target
     for path, table in sources.items():
-        desk.declare(path, table.info().schema)
-    found = desk.types(query)
-    schema = desk.schema(query)
-    names = _names([name for name, _ in found], columns)
-    by_path = {
+        desk.declare(path, _columns(table, row_ids=path == TARGET))
+    found = desk.types(past.query)
+    schema = desk.schema(past.query)
+    spelled = _names([name for name, _ in found], columns)
+    required = never_null(past.query, tuple(spelled), _by_path(sources))
+    fields = [
+        pa.field(name, field.type, nullable=not never, metadata=field.metadata)
+        for name, field, never in zip(spelled, schema, required, strict=True)
+    ]
+    types = tuple(kind for _, kind in found)
+    return Plan(past.query, pa.schema(fields), types, sources, rules.reads_files(names))
+
+
+def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
+    info = table.info()
+    return info.schema.append(pa.field(ROWID, info.row_id)) if row_ids else info.schema
+
+
+def _by_path(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
+    return {
         (fold(catalog), fold(space), fold(name)): table.info().schema
         for (catalog, space, name), table in sources.items()
     }
-    required = never_null(query, tuple(names), by_path)
-    fields = [
-        pa.field(name, field.type, nullable=not never, metadata=field.metadata)
-        for name, field, never in zip(names, schema, required, strict=True)
-    ]
-    return Plan(query, pa.schema(fields), tuple(kind for _, kind in found), sources)
 
 
-def _sources(desk: Desk, places: Places, query: str) -> dict[Path, Table]:
-    """The tables of catalogs; other names DuckDB may know, or refuse."""
+def _sources(places: Places, names: Names, rules: Rules) -> dict[Path, Table]:
+    """The tables of catalogs; another name is a part of the query, or refused."""
     sources: dict[Path, Table] = {}
-    for parts in desk.table_names(query):
-        name = ObjectName(*reversed(parts)) if len(parts) <= 3 else None  # noqa: PLR2004
-        if name is None:
+    for parts in sorted(names.tables):
+        if parts[0] == PAST or len(parts) > len(DEPTH):
             continue
+        name = ObjectName(*reversed(parts))
         try:
             path = places.path(name)
             sources[path] = places.table(path)
         except NotFound:
-            if name.schema is not None:
+            missing = rules.missing(parts, names)
+            if missing is not None:
                 raise
     return sources
 

@@ -35,10 +35,10 @@ class CreateTableAs:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """`text` is the whole statement: DuckDB itself says what columns it means."""
+    """`columns` is what stands in and after the brackets: DuckDB itself says what that means."""
 
     target: ObjectName
-    text: str
+    columns: str
     on_conflict: OnConflict = OnConflict.ERROR
 
 

@@ -101,18 +101,41 @@ class Words:
         """The text from here on, as it was written."""
         return self.text[self._tokens[self._at].start :] if self else ""
 
-    def until(self, word: str) -> str:
-        """The text up to a word outside of brackets, or to the end; the word comes next."""
-        if not self:
-            return ""
-        start, depth = self._tokens[self._at].start, 0
+    def until(self, *words: str) -> str:
+        """The text up to one of these outside of brackets, or to the end; that comes next."""
+        start, depth, before = self.position(), 0, ""
         while self:
-            token = self._tokens[self._at]
-            depth += (token.text in _OPENING) - (token.text in _CLOSING)
-            if depth == 0 and self.peek() == word:
+            token, word = self._tokens[self._at], self.peek()
+            if token.token_type not in _QUOTED:
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            # IS DISTINCT FROM is no FROM.
+            if depth == 0 and word in words and (before, word) != ("DISTINCT", "FROM"):
                 return self.text[start : token.start].strip()
+            before = word
             self._at += 1
         return self.text[start:].strip()
+
+    def inside(self) -> str:
+        """The text up to the bracket that closes the one before; goes past that."""
+        start, depth = self.position(), 1
+        while self:
+            token = self._tokens[self._at]
+            if token.token_type not in _QUOTED:
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            self._at += 1
+            if not depth:
+                return self.text[start : token.start].strip()
+        raise BadRequest(f"a bracket is not closed: {self.text[start:][:40]!r}")
+
+    def alias(self, *before: str) -> str | None:
+        """`[AS] name`, unless one of these words comes next, or nothing."""
+        if self.take("AS"):
+            return self.identifier()
+        return None if not self or self.peek() in before else self.identifier()
+
+    def position(self) -> int:
+        """Where in the text the next word begins."""
+        return self._tokens[self._at].start if self else len(self.text)
 
     def end(self) -> None:
         if self:

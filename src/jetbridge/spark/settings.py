@@ -34,8 +34,10 @@ def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
+        # Spools are read by others, to whom a time as Spark's own INT96 has no zone.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **(_local_settings(folder) if is_local(given) else {}),
+        **(_local_settings(folder) if is_local(given) else {"spark.speculation": "true"}),
         **given,
     }
     settings["spark.sql.extensions"] = _with_iceberg(given.get("spark.sql.extensions", ""))

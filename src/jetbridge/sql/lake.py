@@ -201,16 +201,17 @@ def repeated_key(source: str, columns: Sequence[str]) -> str:
     )
 
 
-def clashing_key(new: str, there: str, columns: Sequence[str], *, other_rows_only: bool) -> str:
-    """A key of `new` that `there` has too; of the rows that `new` replaces the old ones are not."""
+def clashing_key(new: str, there: str, columns: Sequence[str], replaced: str | None) -> str:
+    """A key of `new` that `there` has too; rows whose ids are in `replaced` do not count."""
     names = [f"k{index}" for index in range(len(columns))]
     inner = ", ".join(f"{c} AS {n}" for c, n in zip(columns, names, strict=True))
     listed = ", ".join(f"n.{name}" for name in names)
     equal = " AND ".join(f"n.{name} = t.{name}" for name in names)
     without = ""
-    if other_rows_only:
+    if replaced is not None:
         inner = f"{inner}, {ROW_ID}"
-        without = f" WHERE t.{ROW_ID} NOT IN (SELECT {ROW_ID} FROM {new})"
+        ids = f"SELECT {ROW_ID} FROM {replaced} WHERE {ROW_ID} IS NOT NULL"
+        without = f" WHERE t.{ROW_ID} NOT IN ({ids})"
     return (
         f"SELECT {listed} FROM (SELECT {inner} FROM {new}) n "
         f"JOIN (SELECT {inner} FROM {there}) t ON {equal}{without} LIMIT 1"
@@ -247,3 +248,9 @@ def located(
 
 def count(source: str) -> str:
     return f"SELECT count(*) FROM {source}"
+
+
+def nothing(columns: Sequence[tuple[str, str]]) -> str:
+    """No rows, with columns by name and type."""
+    listed = ", ".join(f"CAST(NULL AS {kind}) AS {identifier(name)}" for name, kind in columns)
+    return f"SELECT {listed} WHERE FALSE"

@@ -33,6 +33,27 @@ def merge_delete(target: str, source: str, row_id: str) -> str:
     return f"{_merge(target, source, row_id)} DELETE"
 
 
+def merge_all(target: str, kept: str, gone: str, row_id: str, columns: Sequence[str]) -> str:
+    """Rows of the view `kept` are new, or have new values; those of `gone` go. '' is no view."""
+    key = identifier(row_id)
+    names = [*(identifier(name) for name in columns), key]
+    listed = ", ".join(names)
+    sources = [
+        f"SELECT {listed}, {stays} AS jetbridge_stays FROM {identifier(view)}"
+        for view, stays in ((kept, "TRUE"), (gone, "FALSE"))
+        if view
+    ]
+    assigned = ", ".join(f"t.{name} = s.{name}" for name in names[:-1])
+    new = ", ".join(names[:-1])
+    values = ", ".join(f"s.{name}" for name in names[:-1])
+    return (
+        f"MERGE INTO {target} t USING ({' UNION ALL '.join(sources)}) s ON t.{key} = s.{key} "
+        f"WHEN MATCHED AND NOT s.jetbridge_stays THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {assigned} "
+        f"WHEN NOT MATCHED AND s.{key} IS NULL THEN INSERT ({new}) VALUES ({values})"
+    )
+
+
 def _merge(target: str, source: str, row_id: str) -> str:
     return (
         f"MERGE INTO {target} t USING {identifier(source)} s "
@@ -81,3 +102,23 @@ def files_by_kind(table: Sequence[str]) -> str:
 
 def count_manifests(table: Sequence[str]) -> str:
     return f"SELECT count(*) FROM {qualified([*table, 'manifests'])}"
+
+
+def picked(
+    table: Sequence[str], snapshot_id: int | None, columns: Sequence[tuple[str, str]]
+) -> str:
+    """Columns of one snapshot by name, some as another type; without a snapshot, no rows."""
+    listed = ", ".join(f"{_as(name, kind)} AS {identifier(name)}" for name, kind in columns)
+    at = " WHERE FALSE" if snapshot_id is None else f" VERSION AS OF {snapshot_id:d}"
+    return f"SELECT {listed or '1 AS one'} FROM {qualified(table)}{at}"
+
+
+def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
+    """The rows of a query into a table, some of its columns as another type."""
+    listed = ", ".join(identifier(name) for name, _ in columns)
+    made = ", ".join(_as(name, kind) for name, kind in columns)
+    return f"INSERT INTO {target} ({listed}) SELECT {made} FROM ({query}) AS q"
+
+
+def _as(name: str, kind: str) -> str:
+    return f"CAST({identifier(name)} AS {kind})" if kind else identifier(name)

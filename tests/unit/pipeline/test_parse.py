@@ -46,7 +46,7 @@ CASES = [
         CreateTableAs(ObjectName('a"b', "s.x", "My lake"), "SELECT 1"),
     ),
     ("CREATE TABLE t AS SELECT 1", CreateTableAs(ObjectName("t"), "SELECT 1")),
-    ("CREATE TABLE lake.s.t (a INT)", CreateTable(T, "CREATE TABLE lake.s.t (a INT)")),
+    ("CREATE TABLE lake.s.t (a INT)", CreateTable(T, "(a INT)")),
     ("INSERT INTO lake.s.t SELECT 1", Insert(T, "SELECT 1")),
     ("INSERT INTO lake.s.t (a, b) VALUES (1, 2)", Insert(T, "VALUES (1, 2)", ("a", "b"))),
     ("INSERT INTO lake.s.t BY NAME FROM x", Insert(T, "FROM x", by_name=True)),

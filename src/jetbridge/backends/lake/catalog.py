@@ -8,7 +8,7 @@ from jetbridge.backends.lake.pointers import Listing
 from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
 from jetbridge.backends.lake.store import Lake, Options
 from jetbridge.backends.lake.sweeper import Grace, Sweeper, Swept, sweep
-from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
@@ -48,6 +48,9 @@ class LakeCatalog:
     @property
     def lake(self) -> Lake:
         return self._lake
+
+    def reach(self) -> Reach:
+        return self._connection.reach
 
     def list_schemas(self) -> Sequence[LakeSchema]:
         names = self._lake.pointers.listing().namespaces

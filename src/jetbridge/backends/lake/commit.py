@@ -106,27 +106,6 @@ class Commits:
             known = self._known = (session, session.catalog(self._catalog))
         return known[1]
 
-    def create(
-        self,
-        namespace: str,
-        name: str,
-        schema: Json,
-        properties: Mapping[str, str],
-        *,
-        new: bool,
-        folder: str | None = None,
-    ) -> None:
-        """Makes a table, or with `new` False puts it in the place of the one that is there."""
-        title = f"{namespace}.{name}"
-        with self._java(title) as (session, catalog):
-            fields = static(session, "SchemaParser.fromJson")(json.dumps(schema))
-            builder = catalog.buildTable(identifier(session, namespace, name), fields)
-            builder = builder.withProperties(dict(properties)).withLocation(folder)
-            if new:
-                builder.create()
-            else:
-                builder.createOrReplaceTransaction().commitTransaction()
-
     def change(self, state: TableState, change: Change) -> None:
         """Raises Stale if the table is no longer what `state` says."""
         with self._java(state.title()) as (session, catalog):
@@ -165,7 +144,7 @@ class Commits:
         transaction.table().operations().commit(current, after)
 
     def _write(self, session: Session, table: Any, transaction: Any, change: Change) -> None:
-        files = [_data_file(session, table, transaction, file) for file in change.files]
+        files = [data_file(session, table, transaction, file) for file in change.files]
         if change.replaces_rows:
             overwrite = transaction.newOverwrite()
             overwrite.overwriteByRowFilter(static(session, "expressions.Expressions.alwaysTrue")())
@@ -228,7 +207,8 @@ def identifier(session: Session, namespace: str, name: str) -> Any:
     return static(session, "catalog.TableIdentifier.of")(space, name)
 
 
-def _data_file(session: Session, table: Any, transaction: Any, file: DataFile) -> Any:
+def data_file(session: Session, table: Any, transaction: Any, file: DataFile) -> Any:
+    """A file of rows, for a commit in the same transaction."""
     source = table.io().newInputFile(file.location)
     config = static(session, "MetricsConfig.forTable")(transaction.table())
     metrics = static(session, "parquet.ParquetUtil.fileMetrics")(source, config)

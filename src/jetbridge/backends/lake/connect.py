@@ -5,8 +5,8 @@ database, http(s) a REST catalog, thrift a Hive metastore. Both engines then see
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -15,10 +15,11 @@ from pyiceberg.catalog import load_catalog
 
 from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.pointers import answering
+from jetbridge.catalog import Reach
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest
 from jetbridge.spark.jars import files_of
-from jetbridge.sql.quoting import literal
+from jetbridge.sql.quoting import identifier, literal
 
 CATALOG_FILE = "catalog.db"
 # Properties of ours: how many seconds a statement waits for a SQLite file that another process
@@ -41,7 +42,8 @@ class Connection:
     reader: LakeReader
     files: Files
     warehouse: str
-    spark_properties: Mapping[str, str]
+    spark_properties: Mapping[str, str] = field(repr=False)
+    reach: Reach
 
 
 def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Connection:
@@ -59,8 +61,9 @@ def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Conne
         python, spark = both(folders[0], properties)
     with answering():
         catalog = load_catalog(name, **python)
-    reader = LakeReader(folders, secrets=_secrets(python))
-    return Connection(catalog, reader, Files(python), folders[0], spark)
+    reach = Reach(folders, _secrets(name, folders, python))
+    reader = LakeReader(reach.folders, secrets=reach.secrets)
+    return Connection(catalog, reader, Files(python), folders[0], spark, reach)
 
 
 def _is_name(warehouse: str, properties: Mapping[str, str]) -> bool:
@@ -178,16 +181,16 @@ def _postgres(
     return python, spark
 
 
-def _secrets(properties: Mapping[str, str]) -> list[str]:
+def _secrets(name: str, folders: Sequence[str], properties: Mapping[str, str]) -> list[str]:
     """Access to an object store for the embedded DuckDB, from Iceberg's own property names."""
-    names = {
+    options = {
         "s3.access-key-id": "KEY_ID",
         "s3.secret-access-key": "SECRET",
         "s3.session-token": "SESSION_TOKEN",
         "s3.region": "REGION",
         "client.region": "REGION",
     }
-    given = {ours: properties[name] for name, ours in names.items() if name in properties}
+    given = {ours: properties[key] for key, ours in options.items() if key in properties}
     endpoint = properties.get("s3.endpoint")
     if endpoint:
         parsed = urlsplit(endpoint)
@@ -197,5 +200,6 @@ def _secrets(properties: Mapping[str, str]) -> list[str]:
         given["URL_STYLE"] = "path"
     if not given:
         return []
-    listed = ", ".join(f"{name} {literal(value)}" for name, value in given.items())
-    return [f"CREATE SECRET lake (TYPE s3, {listed})"]
+    listed = ", ".join(f"{option} {literal(value)}" for option, value in given.items())
+    scope = ", ".join(literal(folder) for folder in folders)
+    return [f"CREATE SECRET {identifier(name)} (TYPE s3, SCOPE [{scope}], {listed})"]

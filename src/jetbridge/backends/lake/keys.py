@@ -38,30 +38,37 @@ def refuse_duplicates(
     files: Sequence[DataFile],
     *,
     changed: Sequence[str] | None = None,
+    gone: Sequence[DataFile] = (),
 ) -> None:
     """Raises DuplicateKey.
 
     With `changed` the files hold new values of rows of the table, by row id, and only keys over
-    these columns are looked at.
+    these columns are looked at; `gone` are the rows, by row id, that are deleted with it.
     """
     if not files or not state.definition.keys or not enforced(lake, state):
         return
     names = None if changed is None else {fold(name) for name in changed}
     for key in state.definition.keys:
         if names is None or names & {fold(name) for name in key.columns}:
-            _refuse(lake, state, key, files, is_update=changed is not None)
+            replaced = None if changed is None else [*files, *gone]
+            _refuse(lake, state, key, files, replaced)
 
 
 def _refuse(
-    lake: Lake, state: TableState, key: UniqueKey, files: Sequence[DataFile], *, is_update: bool
+    lake: Lake,
+    state: TableState,
+    key: UniqueKey,
+    files: Sequence[DataFile],
+    replaced: Sequence[DataFile] | None,
 ) -> None:
     # As filters see them: a key may be NaN, which no row group's bounds tell of.
     columns = [state.codec.condition(name) for name in key.columns]
     new = queries.parquet([file.location for file in files])
     found = _asked(lake, state, queries.repeated_key(new, columns))
     if not found.num_rows and state.snapshot is not None:
-        with reading(lake, state, Need(key.columns, is_update)) as there:
-            sql = queries.clashing_key(new, there.sql, columns, other_rows_only=is_update)
+        old = None if replaced is None else queries.parquet([each.location for each in replaced])
+        with reading(lake, state, Need(key.columns, old is not None)) as there:
+            sql = queries.clashing_key(new, there.sql, columns, old)
             found = _asked(lake, state, sql, there.tables)
     if found.num_rows:
         names = ", ".join(key.columns)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from jetbridge.backends.lake import branches, orphans, servers
 from jetbridge.backends.lake.commit import Stale, identifier
 from jetbridge.backends.lake.layout import lay_out
+from jetbridge.backends.lake.making import TABLE_PROPERTIES
 from jetbridge.backends.lake.metadata import TableState
-from jetbridge.backends.lake.schema import TABLE_PROPERTIES
 from jetbridge.backends.lake.store import Lake, Outrun
 from jetbridge.errors import Conflict, ServerError
 from jetbridge.spark.engine import Session

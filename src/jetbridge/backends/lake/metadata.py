@@ -26,6 +26,8 @@ from jetbridge.tables.definition import Definition
 from jetbridge.tables.travel import moment, not_kept, version_number
 
 PROPERTY = "jetbridge.table"
+# In the summary of the first snapshot of a table that was made anew: the last one from before.
+REPLACED = "jetbridge.replaced"
 CREATED = "jetbridge.created-ms"
 ENFORCE_KEYS = "jetbridge.enforce-keys"
 COMMENT = "comment"
@@ -229,7 +231,8 @@ class TableState:
         current = known.get(self.raw.get("current-snapshot-id"))
         while current is not None:
             found.append(current)
-            current = known.get(current.get("parent-snapshot-id"))
+            replaced = (current.get("summary") or {}).get(REPLACED, "0")
+            current = known.get(current.get("parent-snapshot-id") or int(replaced))
         return found[::-1]
 
     def at_snapshot(self, snapshot: Json | None) -> "TableState":

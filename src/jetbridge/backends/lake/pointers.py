@@ -30,6 +30,9 @@ from jetbridge.names import fold
 
 Key = tuple[str, str]
 
+# How tables are called that hold rows for a moment, until another one has them; see `spooling`.
+SPOOL = "jetbridge_spool_"
+
 # A catalog that is asked table by table answers several at once.
 _ASKING = ThreadPoolExecutor(8, "jetbridge-catalog")
 
@@ -48,10 +51,14 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Listing:
-    """One moment of the lake: namespaces by their folded names, tables by theirs."""
+    """One moment of the lake: namespaces by their folded names, tables by theirs.
+
+    `spools` are namespaces and names of tables that are nobody's business.
+    """
 
     namespaces: Mapping[str, str]
     tables: Mapping[Key, Pointer]
+    spools: tuple[tuple[str, str], ...] = ()
 
 
 class Pointers(Protocol):
@@ -108,8 +115,12 @@ class SqlPointers:
             spaces = {str(row[0]) for row in connection.execute(self._namespaces)}
         found = [Pointer(space, name, location) for space, name, location in rows if location]
         spaces |= {pointer.namespace for pointer in found}
+        seen = [pointer for pointer in found if not pointer.name.startswith(SPOOL)]
+        spools = tuple((each.namespace, each.name) for each in found if each not in seen)
         return Listing(
-            {fold(name): name for name in spaces}, {pointer.key(): pointer for pointer in found}
+            {fold(name): name for name in spaces},
+            {pointer.key(): pointer for pointer in seen},
+            spools,
         )
 
     def find(self, namespace: str, name: str) -> Pointer | None:
@@ -179,11 +190,13 @@ class AskedPointers:
                 for space in spaces
                 for identifier in self._catalog.list_tables(space)
             ]
-        found = list(_ASKING.map(self._load, tables))
+        spools = [each for each in tables if each[-1].startswith(SPOOL)]
+        found = list(_ASKING.map(self._load, [each for each in tables if each not in spools]))
         names = [".".join(space) for space in spaces]
         return Listing(
             {fold(name): name for name in names},
             {pointer.key(): pointer for pointer in found if pointer is not None},
+            tuple((".".join(each[:-1]), each[-1]) for each in spools),
         )
 
     def _namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

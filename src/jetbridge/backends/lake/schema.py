@@ -1,46 +1,22 @@
 """Schemas: namespaces of Iceberg; live ones, and those of one moment."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from jetbridge.backends.lake import types
-from jetbridge.backends.lake.alter import identifiers
-from jetbridge.backends.lake.metadata import (
-    COMMENT,
-    CREATED,
-    ENFORCE_KEYS,
-    PROPERTY,
-    Json,
-    with_extras,
-)
+from jetbridge.backends.lake import filling, spooling
+from jetbridge.backends.lake.making import making
+from jetbridge.backends.lake.metadata import COMMENT
 from jetbridge.backends.lake.pointers import Key, Pointer
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.table import LakeTable
-from jetbridge.catalog import CreateTable, OnConflict, SchemaInfo
-from jetbridge.errors import AlreadyExists, BadRequest, NotFound, ServerError
+from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
+from jetbridge.errors import AlreadyExists, NotFound, ServerError
 from jetbridge.names import fold
-from jetbridge.tables.definition import Definition, new_definition
 
 log = logging.getLogger(__name__)
 
 _TAGS = "jetbridge.tag."
-RESERVED = frozenset(
-    ["_row_id", "_last_updated_sequence_number", "_file", "_pos", "_deleted", "_spec_id"]
-    + ["_partition", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
-)
-_OURS = "jetbridge_"
-# Rows are changed without writing their files anew, and metadata does not pile up.
-TABLE_PROPERTIES = {
-    "format-version": "3",
-    "write.delete.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.merge.mode": "merge-on-read",
-    "write.parquet.compression-codec": "zstd",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "100",
-    "commit.manifest.min-count-to-merge": "8",
-}
 
 
 def namespace_properties(info: SchemaInfo) -> dict[str, str]:
@@ -121,79 +97,21 @@ class LakeSchema:
         return LakeTable(self._lake, self._lake.load(self._name, name))
 
     def create_table(self, request: CreateTable) -> LakeTable:
-        there = self._lake.find(self._name, request.name)
-        if there is not None and request.on_conflict is OnConflict.IGNORE:
-            return LakeTable(self._lake, there)
-        if there is not None and request.on_conflict is OnConflict.ERROR:
-            raise AlreadyExists("table", f"{self._name}.{request.name}")
-        definition = new_definition(request)
-        refuse_reserved(definition)
-        name = definition.name if there is None else there.pointer.name
-        schema, properties = declared(definition)
-        if definition.keys:
-            properties[ENFORCE_KEYS] = str(self._lake.options.enforce_keys_rows)
-        if self._lake.pointers.find_namespace(self._name) is None:
-            raise NotFound("schema", self._name)
         try:
-            self._create(name, schema, properties, request.on_conflict, there is None)
+            with making(self._lake, self._name, request) as made:
+                made.publish()
         except AlreadyExists:
             if request.on_conflict is not OnConflict.IGNORE:
                 raise
-        return self.load_table(name)
+        return self.load_table(request.name)
 
-    def _create(
-        self,
-        name: str,
-        schema: Json,
-        properties: Mapping[str, str],
-        on_conflict: OnConflict,
-        is_new: bool,
-    ) -> None:
-        create, new = self._lake.commits.create, on_conflict is not OnConflict.REPLACE
-        if not is_new:  # it stays where it is
-            create(self._name, name, schema, properties, new=new)
-            return
-        with self._lake.making(self._name, name) as folder:
-            create(self._name, name, schema, properties, new=new, folder=folder)
+    def creating(self, request: CreateTable) -> AbstractContextManager[Write]:
+        return filling.creating(self._lake, self._name, request)
+
+    def create_on_spark(self, request: CreateTable, query: str) -> Filled:
+        return spooling.create_on_spark(self._lake, self._name, request, query)
 
     def drop_table(self, name: str) -> None:
         state = self._lake.load(self._name, name)
         with self._lake.writing(state):
             self._lake.drop(state)
-
-
-def refuse_reserved(definition: Definition) -> None:
-    """Names that Iceberg or queries of ours keep for themselves, or that no engine can read."""
-    for name in definition.schema.names:
-        if fold(name) in RESERVED:
-            raise BadRequest(f"{name!r} is a name that Iceberg keeps for itself, choose another")
-        if fold(name).startswith(_OURS):
-            raise BadRequest(f"{name!r}: names that begin with {_OURS} are taken, choose another")
-        if "\0" in name:
-            raise BadRequest(f"the column name {name!r} holds a NUL character, choose another")
-
-
-def declared(definition: Definition) -> tuple[Json, dict[str, str]]:
-    """The schema and the properties of a new table."""
-    ids = iter(range(1, 2**31))
-    top = [next(ids) for _ in definition.schema]
-    fields: list[Json] = []
-    for number, column in zip(top, definition.schema, strict=True):
-        kind = types.iceberg_type(column, lambda: next(ids))
-        field: Json = {"id": number, "name": column.name, "required": not column.nullable}
-        doc = (column.metadata or {}).get(b"comment")
-        fields.append({**field, "type": kind, **({"doc": doc.decode()} if doc else {})})
-    schema = {
-        "type": "struct",
-        "schema-id": 0,
-        "fields": fields,
-        "identifier-field-ids": identifiers(definition, fields),
-    }
-    properties = {
-        **TABLE_PROPERTIES,
-        PROPERTY: with_extras(definition, fields, {}),
-        CREATED: str(time.time_ns() // 1_000_000),
-    }
-    if definition.comment:
-        properties[COMMENT] = definition.comment
-    return schema, properties

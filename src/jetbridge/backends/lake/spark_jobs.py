@@ -7,7 +7,7 @@ readers see all of it or nothing, and what was checked still holds.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import Any
 from uuid import uuid4
@@ -86,6 +86,33 @@ def delete(
         batch = pa.record_batch({queries.ROW_ID: pa.array(row_ids)})
         with _staged(lake, batch.schema, [batch]) as files, _view(session, files) as source:
             session.spark.sql(sql.merge_delete(target, source, queries.ROW_ID))
+
+    _publish(lake, state, job, merges=True)
+
+
+def merge(
+    lake: Lake,
+    state: TableState,
+    kept: Sequence[DataFile],
+    gone: Sequence[DataFile],
+    refuse: Callable[[TableState, Inventory], object],
+) -> None:
+    """Rows that are new or have new values, and rows that go, by their ids."""
+    names = state.codec.storage_schema.names
+
+    def job(session: Session, now: TableState, target: str) -> None:
+        refuse(now, inventory(lake.reader, now))
+        keys.refuse_duplicates(lake, now, kept, changed=names, gone=gone)
+        with ExitStack() as stack:
+            views = [
+                stack.enter_context(
+                    _view(session, stack.enter_context(_for_spark(lake, now, files)))
+                )
+                if files
+                else ""
+                for files in (kept, gone)
+            ]
+            session.spark.sql(sql.merge_all(target, views[0], views[1], queries.ROW_ID, names))
 
     _publish(lake, state, job, merges=True)
 

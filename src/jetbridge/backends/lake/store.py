@@ -87,6 +87,8 @@ class Lake:
         self.manifests = Manifests(reader, files)
         # What the log was told about a table, so that it is told once.
         self.said: set[tuple[str, str]] = set()
+        # Tables of `spooling` that are in use.
+        self.spools: set[str] = set()
         self.sources: dict[tuple[str, int | None, int], Any] = {}
         self.hot = HotColumns(options.hot_bytes)
         self._states: OrderedDict[str, TableState] = OrderedDict()
@@ -222,11 +224,11 @@ class Lake:
                 self.presence.job(state.identity, state.title()) as untidy,
                 self.session(state.title()) as session,
             ):
-                before = _mishaps(session)
+                before = mishaps(session)
                 try:
                     yield session
                 finally:
-                    if _mishaps(session) - before:
+                    if mishaps(session) - before:
                         untidy()
         except Unavailable:
             self.on_trouble()
@@ -275,7 +277,7 @@ class Lake:
         return f"jetbridge-{self.options.server}"
 
 
-def _mishaps(session: Session) -> frozenset[str]:
+def mishaps(session: Session) -> frozenset[str]:
     """Of Spark's executors; one of its own if Spark does not say."""
     try:
         return session.mishaps()

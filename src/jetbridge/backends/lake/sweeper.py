@@ -20,7 +20,7 @@ from jetbridge.backends.lake import branches, servers
 from jetbridge.backends.lake.dropped import Note
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.metadata import TableState, parsed
-from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.backends.lake.pointers import SPOOL, Pointer
 from jetbridge.backends.lake.references import is_below, overlap, referenced
 from jetbridge.backends.lake.servers import DeadServer, Job
 from jetbridge.backends.lake.store import Lake
@@ -67,6 +67,7 @@ def sweep(lake: Lake, grace: Grace | None = None) -> Swept:
 
 def _swept(lake: Lake, work: "_Sweep") -> Swept:
     work.dropped()
+    work.spools(lake.options.server)
     folder = lake.presence.folder
     if folder is None:
         log.debug("no sweep of %s: an object store has no locks", lake.options.warehouse)
@@ -124,7 +125,15 @@ class _Sweep:
             whole_life = Job(state.identity, state.title(), server.started)
             done = self._metadata(state, whole_life) and done
         self._staging(prefix)
+        self.spools(server.name)
         return done and not self.in_doubt
+
+    def spools(self, server: str) -> None:
+        """Those that a server has left behind."""
+        for namespace, name in self.lake.pointers.listing().spools:
+            if name.startswith(f"{SPOOL}{server}_") and name not in self.lake.spools:
+                self.lake.commits.drop(namespace, name)
+                self.swept.tables.append(f"{namespace}.{name}")
 
     def failed(self, job: Job) -> bool:
         """A job of this server, which lives: Spark may have died beneath it."""

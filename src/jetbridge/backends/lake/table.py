@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.lake import alter, change, insert, layout, parts, scan
+from jetbridge.backends.lake import alter, change, insert, layout, merge, parts, relations, scan
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
-from jetbridge.catalog import Alteration, AsOf, DMLOptions, Scan, TableInfo, Write
+from jetbridge.catalog import Alteration, AsOf, DMLOptions, Scan, SparkRelation, TableInfo, Write
 
 
 class PastTable:
@@ -30,6 +30,12 @@ class PastTable:
     def split(self, request: Scan) -> Sequence[str]:
         return parts.split(self._lake, self._state, request)
 
+    def relation(self, *, row_ids: bool = False) -> AbstractContextManager[str | None]:
+        return relations.relation(self._lake, self._state, row_ids=row_ids)
+
+    def spark_relation(self) -> SparkRelation:
+        return relations.spark_relation(self._lake, self._state)
+
     def count_rows(self) -> int:
         count = self._state.count()
         return scan.counted(self._lake, self._state) if count is None else count
@@ -44,6 +50,9 @@ class LakeTable(PastTable):
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
         return change.deleting(self._lake, self._state, options)
+
+    def merging(self) -> AbstractContextManager[Write]:
+        return merge.merging(self._lake, self._state)
 
     def alter(self, change: Alteration) -> "LakeTable":
         """Applies to the table as it is now, not as this handle saw it."""

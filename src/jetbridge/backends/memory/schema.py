@@ -1,10 +1,12 @@
 """Schemas: live ones, which take CREATE and DROP TABLE, and those of a snapshot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from jetbridge.backends.memory.insert import inserting
 from jetbridge.backends.memory.state import SchemaCell, Store, TableCell, TableState
 from jetbridge.backends.memory.table import MemoryTable
-from jetbridge.catalog import CreateTable, OnConflict, SchemaInfo, fold
+from jetbridge.catalog import CreateTable, DMLOptions, OnConflict, SchemaInfo, Write, fold
 from jetbridge.errors import AlreadyExists, NotFound
 from jetbridge.tables.definition import new_definition
 
@@ -56,25 +58,42 @@ class MemorySchema:
         return MemoryTable(self._store, cell, cell.state)
 
     def create_table(self, request: CreateTable) -> MemoryTable:
-        schema = self._cell.info.name
         there = self._cell.tables.get(fold(request.name))
         if there is not None and request.on_conflict is OnConflict.IGNORE:
             return MemoryTable(self._store, there, there.state)
+        try:
+            self._put(request, self._new_cell(request))
+        except AlreadyExists:
+            if request.on_conflict is not OnConflict.IGNORE:
+                raise
+        return self.load_table(request.name)
+
+    @contextmanager
+    def creating(self, request: CreateTable) -> Iterator[Write]:
+        there = fold(request.name) in self._cell.tables
+        if there and request.on_conflict is not OnConflict.REPLACE:
+            raise AlreadyExists("table", f"{self._cell.info.name}.{request.name}")
+        cell = self._new_cell(request)
+        with inserting(self._store, cell, DMLOptions()) as write:
+            yield write
+        self._put(request, cell)
+
+    def _new_cell(self, request: CreateTable) -> TableCell:
         state = TableState(new_definition(request), time=self._store.options.clock())
-        cell = TableCell(schema, state)
+        return TableCell(self._cell.info.name, state)
+
+    def _put(self, request: CreateTable, cell: TableCell) -> None:
+        schema = self._cell.info.name
         with self._store.lock:
             if self._cell.dropped:
                 raise NotFound("schema", schema)
             there = self._cell.tables.get(fold(request.name))
-            if there is not None and request.on_conflict is OnConflict.IGNORE:
-                return MemoryTable(self._store, there, there.state)
-            if there is not None and request.on_conflict is OnConflict.ERROR:
+            if there is not None and request.on_conflict is not OnConflict.REPLACE:
                 raise AlreadyExists("table", f"{schema}.{request.name}")
             if there is not None:
                 there.drop()
             self._cell.tables = {**self._cell.tables, fold(request.name): cell}
             self._store.version += 1
-        return MemoryTable(self._store, cell, state)
 
     def drop_table(self, name: str) -> None:
         with self._store.lock:

@@ -1,0 +1,149 @@
+"""CREATE TABLE AS on Spark: the files that Spark spools become those of the table.
+
+Spark writes the rows into a table that nobody sees, whose data files lie where those of the new
+table belong; then the new table appears with these files, in one step. A query that fails has made
+nothing, and a task that is done again leaves no row twice: Iceberg takes only the files that the
+successful tasks have reported.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+from jetbridge.backends.lake.commit import identifier, static
+from jetbridge.backends.lake.filling import published
+from jetbridge.backends.lake.making import Making, making
+from jetbridge.backends.lake.pointers import SPOOL
+from jetbridge.backends.lake.store import Lake, mishaps
+from jetbridge.catalog import CreateTable, Filled
+from jetbridge.errors import ConstraintViolation
+from jetbridge.sql import spark as sql
+
+log = logging.getLogger(__name__)
+
+_PROPERTIES = {
+    "format-version": "2",  # row ids come with the table itself
+    "write.parquet.compression-codec": "zstd",
+    "write.distribution-mode": "none",
+    "write.metadata.metrics.default": "truncate(16)",  # also that of the hundredth column
+}
+# What Spark has to be told the type of, since it computes in another one.
+_KEPT_AS = {"int": "INT", "string": "STRING"}
+
+
+def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str) -> Filled:
+    with (
+        making(lake, namespace, request) as made,
+        _working(lake, made),
+        _spool(lake, made) as (name, table),
+    ):
+        columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
+        parts = [lake.name, *made.namespace.split("."), name]
+        made.session.sql(sql.fill(sql.qualified(parts), columns, query))
+        table.refresh()
+        files = _files(table)
+        abandon = _Files(lake, files)
+        try:
+            _refuse_null(made, files)
+        except ConstraintViolation:
+            abandon()
+            raise
+        published(made, files, abandon)
+        return Filled(
+            sum(int(file.recordCount()) for file in files),
+            sum(int(file.fileSizeInBytes()) for file in files),
+        )
+
+
+@contextmanager
+def _working(lake: Lake, made: Making) -> Iterator[None]:
+    """If something went wrong, what Spark has left in the folder of the table is swept."""
+    if made.there is not None:
+        with lake.job(made.there):
+            yield
+        return
+    # Until the table is there its whole folder is noted.
+    began, before = time.time(), mishaps(made.session)
+    yield
+    if mishaps(made.session) - before:
+        state = lake.load(made.namespace, made.name)
+        lake.presence.doubt(state.identity, state.title(), began)
+
+
+@contextmanager
+def _spool(lake: Lake, made: Making) -> Iterator[tuple[str, Any]]:
+    session, catalog = made.session, made.session.catalog(lake.name)
+    name = f"{SPOOL}{lake.options.server}_{uuid4().hex[:12]}"
+    lake.spools.add(name)
+    place = identifier(session, made.namespace, name)
+    folder = f"{lake.staging_folder()}/{lake.prefix()}-{uuid4().hex[:12]}"
+    # Spark refuses a column that may be NULL for one that may not, whatever is in it.
+    fields = [{**field, "required": False} for field in made.fields]
+    schema = static(session, "SchemaParser.fromJson")(
+        json.dumps({**made.schema, "fields": fields, "identifier-field-ids": []})
+    )
+    properties = {**_PROPERTIES, "write.data.path": made.data_folder}
+    builder = catalog.buildTable(place, schema).withProperties(properties)
+    table = builder.withLocation(folder).create()
+    try:
+        _keep_ids(table, schema)
+        yield name, table
+    finally:
+        _drop(lake, made.namespace, name)
+        lake.files.delete_folder(folder)
+
+
+def _drop(lake: Lake, namespace: str, name: str) -> None:
+    lake.spools.discard(name)
+    try:
+        lake.commits.drop(namespace, name)
+    except Exception as error:
+        log.warning("%s.%s is left for the sweeper: %s", namespace, name, str(error)[:200])
+        lake.on_trouble()
+
+
+def _keep_ids(table: Any, schema: Any) -> None:
+    """A new table numbers its columns anew; those of a table that is replaced have other ids."""
+    if table.schema().asStruct().equals(schema.asStruct()):
+        return
+    operations = table.operations()
+    base = operations.current()
+    operations.commit(base, base.updateSchema(schema))
+    table.refresh()
+
+
+def _files(table: Any) -> list[Any]:
+    if table.currentSnapshot() is None:
+        return []
+    tasks = table.newScan().includeColumnStats().planFiles()
+    try:
+        found = []
+        each = tasks.iterator()
+        while each.hasNext():
+            found.append(each.next().file().copy())
+        return found
+    finally:
+        tasks.close()
+
+
+def _refuse_null(made: Making, files: list[Any]) -> None:
+    required = {f["id"]: f["name"] for f in made.fields if f["required"]}
+    for file in files:
+        nulls = dict(file.nullValueCounts() or {})
+        for number, name in required.items():
+            if nulls.get(number, 0):
+                raise ConstraintViolation(f"NOT NULL constraint failed: {made.title}.{name}")
+
+
+class _Files:
+    """Removes files that no table has."""
+
+    def __init__(self, lake: Lake, files: list[Any]) -> None:
+        self._lake, self._locations = lake, [str(file.location()) for file in files]
+
+    def __call__(self) -> None:
+        self._lake.files.delete(self._locations)

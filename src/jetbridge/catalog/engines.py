@@ -1,0 +1,81 @@
+"""What catalogs may offer to the engines that run queries, beside batches of Arrow.
+
+Every table can be read as batches. DuckDB and Spark read some by themselves, in parallel and no
+more of them than a query needs; and Spark can make a table without its rows leaving Spark.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from jetbridge.catalog.values import CreateTable
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What DuckDB needs to read the tables of a catalog: folders, and statements with secrets."""
+
+    folders: Sequence[str]
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+
+@runtime_checkable
+class CanBeReached(Protocol):
+    """A catalog whose tables DuckDB reads by itself."""
+
+    def reach(self) -> Reach:
+        """The same for all its tables."""
+
+
+@runtime_checkable
+class CanRelate(Protocol):
+    """A table that DuckDB reads by itself."""
+
+    def relation(self, *, row_ids: bool = False) -> AbstractContextManager[str | None]:
+        """SQL with the columns of `info()`, and `rowid` at the end if that is wanted.
+
+        It is good for the time of the block. None: not this table, not now; so scan it.
+        """
+
+
+@dataclass(frozen=True)
+class SparkRelation:
+    """A table in Spark SQL, to stand in brackets.
+
+    `types` are those of DuckDB, of the columns that Spark has just so; `missing` of the others.
+    `size` is in bytes of its files.
+    """
+
+    sql: str
+    types: Mapping[str, str]
+    missing: Mapping[str, str]
+    size: int
+
+
+@runtime_checkable
+class CanRelateOnSpark(Protocol):
+    """A table that Spark reads by itself."""
+
+    def spark_relation(self) -> SparkRelation | None:
+        """The table as it was when the handle was loaded; None: not this one."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a table got; `size` is in bytes."""
+
+    rows: int
+    size: int
+
+
+@runtime_checkable
+class CanFillOnSpark(Protocol):
+    """A schema in which Spark makes tables."""
+
+    def create_on_spark(self, request: CreateTable, query: str) -> Filled:
+        """As `CanFill.creating`, with the rows of a query in Spark SQL.
+
+        Its columns have the names of the request and Spark's types for DuckDB's. A task that
+        fails is done again, and no row comes twice.
+        """

@@ -1,0 +1,80 @@
+"""One line on the terminal that tells how far a statement has come; nothing in a pipe."""
+
+import sys
+import threading
+import time
+from typing import TextIO
+
+from jetbridge.pipeline.report import Step
+
+PERIOD = 0.2
+# What is done sooner needs no line.
+PATIENCE = 0.5
+NAMES = {"plan": "planning", "spool": "running", "load": "writing"}
+
+
+class Progress:
+    """Several threads may tell it; one draws."""
+
+    def __init__(self, out: TextIO = sys.stderr) -> None:
+        self._out, self._shown = out, out.isatty()
+        self._lock = threading.Lock()
+        self._step: Step | None = None
+        self._began = self._phase_began = 0.0
+        self._drawn = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+
+    def __enter__(self) -> "Progress":
+        if self._shown:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._shown:
+            self._thread.join()
+        self.clear()
+
+    def watch(self, step: Step) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if self._step is None:
+                self._began = now
+            if self._step is None or self._step.phase != step.phase:
+                self._phase_began = now
+            self._step = step
+
+    def clear(self) -> None:
+        """Before something else is written, and when a statement has ended."""
+        with self._lock:
+            self._step = None
+            if self._drawn:
+                self._out.write("\r\x1b[K")
+                self._out.flush()
+                self._drawn = False
+
+    def _draw(self) -> None:
+        while not self._ended.wait(PERIOD):
+            with self._lock:
+                now = time.monotonic()
+                if self._step is not None and now - self._began > PATIENCE:
+                    self._out.write(f"\r\x1b[K{line(self._step, now - self._phase_began)}")
+                    self._out.flush()
+                    self._drawn = True
+
+
+def line(step: Step, seconds: float) -> str:
+    """`running: 12 of 40 tasks, 3 s` or `writing: 1,200,000 rows, 400,000 a second, 2 s left`."""
+    words = [f"{NAMES.get(step.phase, step.phase)}:"]
+    of = f" of {step.total:,}" if step.total else ""
+    if step.done or step.total:
+        words.append(f"{step.done:,}{of} {step.unit},")
+    rate = step.done / seconds if seconds > PATIENCE else 0
+    if step.unit == "rows" and rate:
+        words.append(f"{rate:,.0f} a second,")
+    if rate and step.total and step.total > step.done:
+        words.append(f"{(step.total - step.done) / rate:.0f} s left")
+    else:
+        words.append(f"{seconds:.0f} s")
+    return " ".join(words)

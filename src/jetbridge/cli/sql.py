@@ -1,0 +1,187 @@
+"""`jetbridge sql`: statements over all catalogs at once, their rows and reports on the terminal."""
+
+import csv
+import io
+import logging
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pyarrow as pa
+
+from jetbridge.cli.output import complain, note, say, say_json
+from jetbridge.cli.progress import Progress
+from jetbridge.config import Config, ConfigError, load_config
+from jetbridge.embedded.render import as_json, as_texts
+from jetbridge.errors import ServerError
+from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.run import run as run_statements
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.sessions import open_session
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+# A table for people; whoever wants all rows takes another format.
+MOST_ROWS = 1_000
+WIDEST = 60
+
+
+def run(options: Namespace) -> int:
+    log = logging.getLogger("jetbridge")
+    if not options.verbose:
+        # What went wrong is said at the end, in one line.
+        log.setLevel(logging.CRITICAL)
+    try:
+        config = _config(options)
+        text = sys.stdin.read() if options.statements == "-" else options.statements
+    except (ConfigError, UsageError) as error:
+        complain(str(error))
+        return USAGE_ERROR
+    signal.signal(signal.SIGTERM, _interrupt)
+    progress = Progress(sys.stderr)
+    try:
+        told = progress.watch
+        with progress, open_session(config, verbose=options.verbose, watch=told) as opened:
+            _set(opened, options)
+            _run(opened, text, options.format, progress)
+    except UsageError as error:
+        complain(str(error))
+        return USAGE_ERROR
+    except ServerError as error:
+        log.debug("it failed", exc_info=error)
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        complain("interrupted: the statement was stopped, and nothing of it was kept")
+        return INTERRUPTED
+    return 0
+
+
+class UsageError(Exception):
+    """An argument that cannot be right."""
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _config(options: Namespace) -> Config:
+    return load_config(options.config, warehouse=options.warehouse)
+
+
+def _set(session: Session, options: Namespace) -> None:
+    given = [("engine", options.engine), ("dialect", options.dialect)]
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text!r}: must be NAME=VALUE")
+        given.append((name.strip(), value.strip()))
+    for name, value in given:
+        if value is None:
+            continue
+        try:
+            session.settings = session.settings.changed(name, value)
+        except ServerError as error:
+            raise UsageError(f"--set: {error}") from None
+
+
+def _run(session: Session, text: str, style: str, progress: Progress) -> None:
+    for outcome in run_statements(session, text):
+        if outcome.schema is not None:
+            _ROWS[style](outcome, progress)
+            progress.clear()
+        elif outcome.report is not None:
+            progress.clear()
+            _report(outcome.report, style)
+
+
+def _report(report: Report, style: str) -> None:
+    if style == "json":
+        say_json({"report": report.as_dict()})
+    else:
+        note(sentence(report))
+
+
+def sentence(report: Report) -> str:
+    """For people, on one line."""
+    words = [report.statement, report.target]
+    if report.engine:
+        seconds = sum(report.seconds.values())
+        words.append(f"{report.rows_written:,} rows in {seconds:.2f} s on {report.engine}")
+    if report.note:
+        words.append(report.note)
+    return ": ".join(word for word in words if word)
+
+
+def _as_json(outcome: Outcome, progress: Progress) -> None:
+    for batch in outcome.batches:
+        progress.clear()
+        for line in as_json(batch):
+            say(line)
+
+
+def _as_csv(outcome: Outcome, progress: Progress) -> None:
+    assert outcome.schema is not None  # noqa: S101 - it has rows
+    say(_csv_line(outcome.schema.names))
+    for batch in outcome.batches:
+        progress.clear()
+        for row in as_texts(batch):
+            say(_csv_line(row))
+
+
+def _csv_line(row: list[str] | list[str | None]) -> str:
+    """NULL is empty."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(row)
+    return out.getvalue()
+
+
+def _as_table(outcome: Outcome, progress: Progress) -> None:
+    assert outcome.schema is not None  # noqa: S101 - it has rows
+    rows: list[list[str | None]] = []
+    more = 0
+    for batch in outcome.batches:
+        wanted = batch.slice(0, max(0, MOST_ROWS - len(rows)))
+        rows += as_texts(wanted) if wanted.num_rows else []
+        more += batch.num_rows - wanted.num_rows
+    progress.clear()
+    numbers = [_is_number(field.type) for field in outcome.schema]
+    for line in drawn(outcome.schema.names, rows, numbers):
+        say(line)
+    count = f"{len(rows) + more:,} row{'' if len(rows) + more == 1 else 's'}"
+    shown = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
+    note(f"({count}{shown})")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(numeric)
+
+
+def drawn(names: list[str], rows: list[list[str | None]], numbers: list[bool]) -> Iterator[str]:
+    """A table for people: numbers to the right, long texts cut."""
+    texts = [[_cut("NULL" if cell is None else cell) for cell in row] for row in rows]
+    heads = [_cut(name) for name in names]
+    columns = list(zip(heads, *texts, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    yield "  ".join(map(str.ljust, heads, widths)).rstrip()
+    yield "  ".join("-" * width for width in widths)
+    for row in texts:
+        cells = zip(row, widths, numbers, strict=True)
+        yield "  ".join(
+            cell.rjust(width) if number else cell.ljust(width) for cell, width, number in cells
+        ).rstrip()
+
+
+def _cut(text: str) -> str:
+    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
+_ROWS: dict[str, Callable[[Outcome, Progress], None]] = {
+    "table": _as_table,
+    "json": _as_json,
+    "csv": _as_csv,
+}

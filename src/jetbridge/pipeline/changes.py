@@ -1,0 +1,177 @@
+"""UPDATE and DELETE: DuckDB finds the rows and their new values, the table changes them by id."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
+from jetbridge.embedded import duckdb_type
+from jetbridge.embedded.workbench import PAST, Desk
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.names import fold
+from jetbridge.pipeline.on_duckdb import laid_out
+from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
+from jetbridge.pipeline.plan import TARGET, plan
+from jetbridge.pipeline.report import Clock, Report
+from jetbridge.pipeline.returning import evaluated
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import Change, Changing, ObjectName
+from jetbridge.pipeline.tokens import Words
+from jetbridge.sql import pipeline as queries
+
+# Where the changed rows are kept for RETURNING.
+CHANGED = (PAST, DEFAULT_SCHEMA, queries.CHANGED)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An UPDATE or DELETE in its parts; `before` is its WITH, `sources` FROM or USING."""
+
+    target: ObjectName
+    alias: str
+    assigned: Sequence[tuple[str, str]]
+    before: str
+    sources: str
+    condition: str
+    returning: str
+
+
+def read_change(statement: Change) -> Wanted:
+    words = Words(statement.text)
+    before = words.until("UPDATE", "DELETE", "TRUNCATE") if words.peek() == "WITH" else ""
+    updates = words.take("UPDATE")
+    if not updates and words.take("TRUNCATE"):
+        words.take("TABLE")
+    elif not updates:
+        words.expect("DELETE")
+        words.expect("FROM")
+    target = words.name()
+    alias = words.alias("SET", "USING", "WHERE", "RETURNING") or target.name
+    assigned = _assignments(words) if updates else ()
+    more = words.take("FROM" if updates else "USING")
+    sources = words.until("WHERE", "RETURNING") if more else ""
+    condition = words.until("RETURNING") if words.take("WHERE") else ""
+    returning = words.rest() if words.take("RETURNING") else ""
+    return Wanted(target, alias, assigned, before, sources, condition, returning)
+
+
+def _assignments(words: Words) -> list[tuple[str, str]]:
+    return assignments(words, "FROM", "WHERE", "RETURNING")
+
+
+def assignments(words: Words, *end: str) -> list[tuple[str, str]]:
+    """`SET a = 1, b = c + 1` up to one of these words."""
+    words.expect("SET")
+    found = []
+    while True:
+        if words.peek() == "(":
+            raise NotSupported("SET (a, b) = ... is not supported: write SET a = ..., b = ...")
+        column = words.identifier()
+        words.expect("=")
+        found.append((column, words.until(",", *end)))
+        if not words.take(","):
+            return found
+
+
+def change(session: Session, statement: Change) -> Outcome:
+    wanted = read_change(statement)
+    path = session.places().path(wanted.target)
+    table = session.places().table(path)
+    if session.transaction is not None:
+        session.transaction.refuse_reading(path)
+    if table.info().row_id is None:
+        raise NotSupported(f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed")
+    clock = session.clock()
+    query = _query(wanted, table)
+    with session.desk(query) as desk:
+        with clock.phase("plan"):
+            found = plan(desk, session.places(), query, rules=session.means.rules, target=table)
+        with clock.phase("load"), laid_out(desk, found.sources, copies=session.copies(query)):
+            source = found.query
+            if wanted.returning:  # read twice: to change the rows, and to tell of them
+                desk.keep(CHANGED, source)
+                source = queries.everything(CHANGED)
+            with _changing(session, statement.kind, path, table) as write:
+                rows = _written(desk, write, _sent(source, wanted), clock)
+        if wanted.returning:
+            return evaluated(desk, wanted.returning, CHANGED, wanted.alias)
+    return Outcome(
+        Report(
+            statement.kind.value,
+            ".".join(path),
+            rows_produced=rows,
+            rows_written=rows,
+            seconds=clock.seconds,
+            engine="duckdb",
+            reason="rows are found by DuckDB and changed by their ids",
+        )
+    )
+
+
+def _query(wanted: Wanted, table: Table) -> str:
+    """The ids of the rows and their new values; with RETURNING, all columns as they will be."""
+    new = _new_values(wanted, table)
+    columns = []
+    for field in table.info().schema:
+        expression = new.get(fold(field.name))
+        if expression is None and not wanted.returning:
+            continue
+        old = queries.column(wanted.alias, field.name)
+        columns.append((field.name, expression or old, duckdb_type(field)))
+    text = queries.changed_rows(TARGET, wanted.alias, columns, wanted.sources, wanted.condition)
+    return f"{wanted.before} {text}" if wanted.before else text
+
+
+def _new_values(wanted: Wanted, table: Table) -> dict[str, str]:
+    fields = {fold(field.name): field for field in table.info().schema}
+    found: dict[str, str] = {}
+    for name, expression in wanted.assigned:
+        field = fields.get(fold(name))
+        if field is None:
+            raise BadRequest(f"table {wanted.target} has no column {name!r}")
+        if fold(name) in found:
+            raise BadRequest(f"column {name!r} is set twice")
+        found[fold(name)] = default_of(field) if expression.upper() == "DEFAULT" else expression
+    return found
+
+
+def default_of(field: pa.Field) -> str:
+    """The expression of its default."""
+    given = (field.metadata or {}).get(b"default")
+    return given.decode() if given else "NULL"
+
+
+def _sent(source: str, wanted: Wanted) -> str:
+    """What the table is sent: row ids, and the columns that change."""
+    return queries.picked(source, [ROWID, *(name for name, _ in wanted.assigned)])
+
+
+@contextmanager
+def _changing(session: Session, kind: Changing, path: Path, table: Table) -> Iterator[Write]:
+    begin = _beginning(kind, path, table)
+    if session.transaction is not None:
+        yield session.transaction.writing(path, kind.value, begin)
+        return
+    with begin() as write:
+        yield write
+
+
+def _beginning(
+    kind: Changing, path: Path, table: Table
+) -> Callable[[], AbstractContextManager[Write]]:
+    options = DMLOptions()
+    if kind is Changing.UPDATE and supports(table, CanUpdate):
+        return lambda: table.updating(options)
+    if kind is Changing.DELETE and supports(table, CanDelete):
+        return lambda: table.deleting(options)
+    raise NotSupported(f"table {'.'.join(path)!r} takes no {kind.value}")
+
+
+def _written(desk: Desk, write: Write, query: str, clock: Clock) -> int:
+    rows = 0
+    for batch in desk.stream(query):
+        rows += write(batch).affected_rows
+        clock.rows(rows)
+    return rows

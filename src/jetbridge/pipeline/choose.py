@@ -1,0 +1,77 @@
+"""Which engine runs a query, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jetbridge.catalog import CanRelateOnSpark, SparkRelation, Table, supports
+from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import FailedPrecondition
+from jetbridge.pipeline.places import Path, Place
+from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
+
+DUCKDB, SPARK = "duckdb", "spark"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`sql` is the query in Spark SQL, if Spark runs it."""
+
+    engine: str
+    reason: str
+    sql: str = ""
+
+
+def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spark: bool) -> Choice:
+    """`auto` takes Spark for large tables, where it gives just the rows that DuckDB would give.
+
+    Raises FailedPrecondition if Spark is asked for and cannot do it.
+    """
+    if settings.engine == DUCKDB:
+        return Choice(DUCKDB, "asked for")
+    found = _relations(plan.sources) if has_spark else "there is no lake, so there is no Spark"
+    if settings.engine != SPARK:
+        small = "" if isinstance(found, str) else _small(found, settings)
+        if isinstance(found, str) or small:
+            return Choice(DUCKDB, found if isinstance(found, str) else small)
+    try:
+        if isinstance(found, str):
+            raise Untranslatable(found)
+        sql = translate(_question(plan, place, found), desk)
+    except Untranslatable as piece:
+        if settings.engine == SPARK:
+            raise FailedPrecondition(
+                f"Spark cannot run this query just as DuckDB: {piece}; "
+                "use engine = auto or duckdb, or dialect = spark"
+            ) from None
+        return Choice(DUCKDB, f"Spark would not give the same: {piece}")
+    size = sum(relation.size for relation in found.values())
+    asked = "asked for" if settings.engine == SPARK else f"its tables have {size:,} bytes"
+    return Choice(SPARK, asked, sql)
+
+
+def _relations(sources: Mapping[Path, Table]) -> dict[Path, SparkRelation] | str:
+    """How Spark reads each table, or which one it cannot."""
+    found = {}
+    for path, table in sources.items():
+        relation = table.spark_relation() if supports(table, CanRelateOnSpark) else None
+        if relation is None:
+            return f"table {'.'.join(path)} is not one that Spark reads"
+        found[path] = relation
+    return found
+
+
+def _small(relations: Mapping[Path, SparkRelation], settings: Settings) -> str:
+    size = sum(relation.size for relation in relations.values())
+    if size >= settings.spark_from:
+        return ""
+    return f"its tables have {size:,} bytes, and spark_from is {settings.spark_from:,}"
+
+
+def _question(plan: Plan, place: Place, relations: Mapping[Path, SparkRelation]) -> Question:
+    tables = {
+        path: SparkTable(f"({each.sql})", each.types, each.missing)
+        for path, each in relations.items()
+    }
+    return Question(plan.query, tuple(plan.schema.names), plan.types, tables, place)

@@ -1,0 +1,148 @@
+"""CREATE TABLE AS: the query is planned and run, then the table is there with all its rows."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from jetbridge.catalog import (
+    CanCreateTables,
+    CanFill,
+    CanFillOnSpark,
+    CanInsert,
+    CreateTable,
+    DMLOptions,
+    OnConflict,
+    Schema,
+    Write,
+    supports,
+)
+from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import AlreadyExists, NotFound, NotSupported
+from jetbridge.pipeline.choose import SPARK, Choice
+from jetbridge.pipeline.places import Path
+from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.produce import chosen, planned, produced
+from jetbridge.pipeline.report import Clock, Report
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import CreateTableAs
+from jetbridge.sql import pipeline as queries
+
+HOW = "CREATE TABLE AS"
+Beginning = AbstractContextManager[Write]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A table to be made, and where its rows come from."""
+
+    path: Path
+    request: CreateTable
+    plan: Plan
+    choice: Choice
+
+
+def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
+    places = session.places()
+    path = places.path(statement.target)
+    schema = places.schema(path[0], path[1])
+    target = ".".join(path)
+    if _is_there(schema, path[2]):
+        if statement.on_conflict is OnConflict.IGNORE:
+            note = "the table is there already; nothing was done"
+            return Outcome(Report(HOW, target, note=note))
+        if statement.on_conflict is OnConflict.ERROR:
+            raise AlreadyExists("table", target, "use CREATE OR REPLACE TABLE to replace it")
+    clock = session.clock()
+    with session.desk(statement.query) as desk:
+        with clock.phase("plan"):
+            plan = planned(session, desk, statement.query, statement.columns)
+            choice = chosen(session, desk, plan)
+        request = CreateTable(path[2], plan.schema, _conflict(statement))
+        rows, size = _filled(session, desk, schema, Work(path, request, plan, choice), clock)
+    return Outcome(
+        Report(
+            HOW,
+            target,
+            rows_produced=rows,
+            rows_written=rows,
+            bytes=size,
+            seconds=clock.seconds,
+            engine=choice.engine,
+            reason=choice.reason,
+            ddl=ddl(path, plan),
+        )
+    )
+
+
+def _conflict(statement: CreateTableAs) -> OnConflict:
+    """Another one may make the table meanwhile; then IF NOT EXISTS has nothing to do."""
+    replaces = statement.on_conflict is OnConflict.REPLACE
+    return OnConflict.REPLACE if replaces else OnConflict.ERROR
+
+
+def _is_there(schema: Schema, name: str) -> bool:
+    try:
+        schema.load_table(name)
+    except NotFound:
+        return False
+    return True
+
+
+def ddl(path: Path, plan: Plan) -> str:
+    columns = [
+        (field.name, kind, not field.nullable)
+        for field, kind in zip(plan.schema, plan.types, strict=True)
+    ]
+    return queries.create_table(path, columns)
+
+
+def _filled(
+    session: Session, desk: Desk, schema: Schema, work: Work, clock: Clock
+) -> tuple[int, int]:
+    """Rows and bytes that the table got; if anything fails, it is not there."""
+    spark = session.means.spark
+    direct = work.choice.engine == SPARK and session.transaction is None
+    if direct and spark is not None and supports(schema, CanFillOnSpark):
+        with clock.phase("spool"), spark.session(clock.tasks):
+            filled = schema.create_on_spark(work.request, work.choice.sql)
+        return filled.rows, filled.size
+    with produced(session, desk, work.plan, work.choice, clock) as made:
+        size = 0
+        with clock.phase("load"), _creating(session, schema, work) as write:
+            for batch in made.batches:
+                write(batch)
+                size += batch.nbytes
+        return made.rows, size
+
+
+@contextmanager
+def _creating(session: Session, schema: Schema, work: Work) -> Iterator[Write]:
+    if session.transaction is not None:
+        begin = _in_transaction(schema, work.request)
+        yield session.transaction.writing(work.path, HOW, begin)
+        return
+    with _begun(schema, work.request) as write:
+        yield write
+
+
+def _in_transaction(schema: Schema, request: CreateTable) -> Callable[[], Beginning]:
+    """A new table is there at once, without rows; another one stays until COMMIT."""
+    if request.on_conflict is OnConflict.REPLACE:
+        return lambda: _begun(schema, request)
+    return lambda: _separately(schema, request)
+
+
+def _begun(schema: Schema, request: CreateTable) -> Beginning:
+    if supports(schema, CanFill):
+        return schema.creating(request)
+    return _separately(schema, request)
+
+
+def _separately(schema: Schema, request: CreateTable) -> Beginning:
+    """First the table, then its rows."""
+    if not supports(schema, CanCreateTables):
+        raise NotSupported(f"schema {schema.info().name!r} takes no CREATE TABLE")
+    table = schema.create_table(request)
+    if not supports(table, CanInsert):
+        raise NotSupported(f"table {request.name!r} takes no rows")
+    return table.inserting(DMLOptions())

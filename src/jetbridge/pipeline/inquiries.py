@@ -1,0 +1,123 @@
+"""SHOW, DESCRIBE and EXPLAIN: what there is, and what a statement would do."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from jetbridge.embedded import duckdb_type
+from jetbridge.errors import NotSupported
+from jetbridge.pipeline.choose import SPARK, Choice
+from jetbridge.pipeline.create_as import ddl
+from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.produce import chosen, planned
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.settings import RULES
+from jetbridge.pipeline.statements import CreateTableAs, Describe, Explain, Insert, Query, Show
+from jetbridge.pipeline.tokens import Words
+
+_TABLES = ("database", "schema", "name")
+_COLUMNS = ("column_name", "column_type", "null")
+
+
+def show(session: Session, statement: Show) -> Outcome:
+    match statement.what:
+        case "tables":
+            place = session.place
+            return _told(("name",), ((name,) for _, _, name in _tables(session, place.catalog)))
+        case "all tables":
+            return _told(_TABLES, _tables(session))
+        case "schemas":
+            return _told(_TABLES[:2], _schemas(session))
+        case "databases":
+            return _told(("database_name",), ((name,) for name in sorted(session.catalogs)))
+        case "settings" | "all":
+            names = (
+                (name, session.settings.shown(name), rule.about) for name, rule in RULES.items()
+            )
+            return _told(("name", "value", "description"), names)
+        case name:
+            return _told((name,), [(session.settings.shown(name),)])
+
+
+def _schemas(session: Session) -> Iterable[tuple[str, str]]:
+    places = session.places()
+    for name in sorted(session.catalogs):
+        for schema in places.catalog(name).list_schemas():
+            yield name, schema.info().name
+
+
+def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str, str, str]]:
+    """Of all catalogs, or those at the place where the session is."""
+    places = session.places()
+    for name in sorted(session.catalogs) if catalog is None else [catalog]:
+        for schema in places.catalog(name).list_schemas():
+            space = schema.info().name
+            if catalog is None or space == session.place.schema:
+                for table in schema.list_tables():
+                    yield name, space, table.info().name
+
+
+def describe(session: Session, statement: Describe) -> Outcome:
+    """A table by its name, or the columns of a query."""
+    words = Words(statement.text)
+    if words.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
+        with session.desk(statement.text) as desk:
+            plan = planned(session, desk, statement.text)
+        return _told(_COLUMNS, _planned_columns(plan))
+    name = words.name()
+    words.end()
+    info = session.places().table(session.places().path(name)).info()
+    return _told(
+        (*_COLUMNS, "default"),
+        (
+            (
+                field.name,
+                duckdb_type(field),
+                "YES" if field.nullable else "NO",
+                ((field.metadata or {}).get(b"default") or b"").decode() or None,
+            )
+            for field in info.schema
+        ),
+    )
+
+
+def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
+    for field, kind in zip(plan.schema, plan.types, strict=True):
+        yield field.name, kind, "YES" if field.nullable else "NO"
+
+
+def explain(session: Session, statement: Explain) -> Outcome:
+    """Planned types, the engine and why, Spark SQL, and what would be created; nothing is run."""
+    inner = statement.statement
+    if not isinstance(inner, Query | CreateTableAs | Insert):
+        raise NotSupported(
+            "EXPLAIN takes a query, CREATE TABLE AS or INSERT; other statements are not planned"
+        )
+    text = inner.text if isinstance(inner, Query) else inner.query
+    columns = inner.columns if isinstance(inner, CreateTableAs) else ()
+    with session.desk(text) as desk:
+        plan = planned(session, desk, text, columns)
+        choice = chosen(session, desk, plan)
+    lines = [*_about(plan, choice)]
+    if isinstance(inner, CreateTableAs):
+        path = session.places().path(inner.target)
+        lines.append(("target DDL", ddl(path, plan)))
+    return _told(("what", "text"), lines)
+
+
+def _about(plan: Plan, choice: Choice) -> Iterable[tuple[str, str]]:
+    for name, kind, null in _planned_columns(plan):
+        yield "column", f"{name} {kind}{' NOT NULL' if null == 'NO' else ''}"
+    for path in sorted(plan.sources):
+        yield "reads", ".".join(path)
+    yield "engine", choice.engine
+    yield "because", choice.reason
+    if choice.engine == SPARK:
+        yield "Spark SQL", choice.sql
+
+
+def _told(names: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> Outcome:
+    schema = pa.schema([(name, pa.string()) for name in names])
+    columns = list(zip(*rows, strict=True)) or [() for _ in names]
+    batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
+    return Outcome(schema=schema, batches=iter([batch]))

@@ -1,0 +1,95 @@
+"""INSERT INTO: the rows of a query or of VALUES, all of them or none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
+from jetbridge.embedded import duckdb_type
+from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.names import fold
+from jetbridge.pipeline.places import Path
+from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.produce import Produced, chosen, planned, produced
+from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.returning import Returned, returned
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import Insert
+from jetbridge.sql import pipeline as queries
+
+HOW = "INSERT"
+
+
+def insert(session: Session, statement: Insert) -> Outcome:
+    path = session.places().path(statement.target)
+    table = session.places().live_table(path)
+    clock = session.clock()
+    with session.desk(statement.query) as desk:
+        with clock.phase("plan"):
+            plan = _planned(session, desk, statement, table)
+            choice = chosen(session, desk, plan)
+        answers = Returned(statement.returning, path[2], table.info().schema)
+        with (
+            produced(session, desk, plan, choice, clock) as made,
+            clock.phase("load"),
+            _inserting(session, path, table, answers) as write,
+        ):
+            size = _written(made, write, answers)
+        if answers.wanted:
+            return returned(desk, answers)
+    return Outcome(
+        Report(
+            HOW,
+            ".".join(path),
+            rows_produced=made.rows,
+            rows_written=made.rows,
+            bytes=size,
+            seconds=clock.seconds,
+            engine=choice.engine,
+            reason=choice.reason,
+        )
+    )
+
+
+def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> Plan:
+    """The query, with the names and types of the columns that it goes to."""
+    found = planned(session, desk, statement.query)
+    names = found.schema.names if statement.by_name else _targets(statement, table)
+    fields = {fold(field.name): field for field in table.info().schema}
+    if len(names) != len(found.schema):
+        raise BadRequest(
+            f"{statement.target} wants {len(names)} columns, and the query has {len(found.schema)}"
+        )
+    columns = []
+    for name in names:
+        field = fields.get(fold(name))
+        if field is None:
+            raise BadRequest(f"table {statement.target} has no column {name!r}")
+        columns.append((field.name, duckdb_type(field)))
+    given = [name for name, _ in columns]
+    return planned(session, desk, queries.assigned(statement.query, given, columns))
+
+
+def _targets(statement: Insert, table: Table) -> list[str]:
+    return list(statement.columns) or list(table.info().schema.names)
+
+
+@contextmanager
+def _inserting(session: Session, path: Path, table: Table, answers: Returned) -> Iterator[Write]:
+    if not supports(table, CanInsert):
+        raise NotSupported(f"table {'.'.join(path)!r} takes no rows")
+    options = DMLOptions(returning=answers.wanted)
+    if session.transaction is not None:
+        yield session.transaction.writing(path, HOW, lambda: table.inserting(options))
+        return
+    with table.inserting(options) as write:
+        yield write
+
+
+def _written(made: Produced, write: Write, answers: Returned) -> int:
+    size = 0
+    for batch in made.batches:
+        answer = write(batch)
+        answers.add(answer.returning_data)
+        size += batch.nbytes
+    return size

@@ -1,0 +1,179 @@
+"""MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, Write, supports
+from jetbridge.embedded import duckdb_type
+from jetbridge.embedded.workbench import PAST, Desk
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.names import fold
+from jetbridge.pipeline.changes import CHANGED, default_of
+from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
+from jetbridge.pipeline.on_duckdb import laid_out
+from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
+from jetbridge.pipeline.plan import TARGET, plan
+from jetbridge.pipeline.produce import planned
+from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.returning import evaluated
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import Change
+from jetbridge.pipeline.tokens import Words
+from jetbridge.sql import pipeline as queries
+
+HOW = "MERGE INTO"
+Beginning = Callable[[], AbstractContextManager[Write]]
+SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
+
+
+def merge(session: Session, statement: Change) -> Outcome:
+    wanted = read_merge(statement.text)
+    places = session.places()
+    path = places.path(wanted.target)
+    table = places.table(path)
+    merging = table.merging if supports(table, CanMerge) else None
+    if merging is None or table.info().row_id is None:
+        raise NotSupported(f"table {'.'.join(path)!r} takes no MERGE INTO; use UPDATE and INSERT")
+    clock = session.clock()
+    query = f"{wanted.before} {wanted.source}" if wanted.before else wanted.source
+    with session.desk(query) as desk:
+        with clock.phase("plan"):
+            source = planned(session, desk, query)
+            if session.transaction is not None:
+                session.transaction.refuse_reading(path)
+            text = _Parts(wanted, table, source.schema.names).query()
+        with clock.phase("spool"):
+            with laid_out(desk, source.sources, copies=session.copies(query)):
+                desk.keep(SOURCE, source.query)
+            found = plan(desk, places, text, rules=session.means.rules, target=table)
+            with laid_out(desk, found.sources, copies=session.copies(query)):
+                desk.keep(CHANGED, found.query)
+        with clock.phase("load"):
+            rows = _merged(session, desk, path, merging)
+        if wanted.returning:
+            return _returned(desk, wanted, table)
+    return Outcome(
+        Report(
+            HOW,
+            ".".join(path),
+            rows_produced=rows,
+            rows_written=rows,
+            seconds=clock.seconds,
+            engine="duckdb",
+            reason="DuckDB finds the rows, the table merges them by their ids",
+        )
+    )
+
+
+def _merged(session: Session, desk: Desk, path: Path, merging: Beginning) -> int:
+    query = queries.everything(CHANGED)
+    if session.transaction is not None:
+        write = session.transaction.writing(path, HOW, merging)
+        return sum(write(batch).affected_rows for batch in desk.stream(query))
+    with merging() as write:
+        return sum(write(batch).affected_rows for batch in desk.stream(query))
+
+
+def _returned(desk: Desk, wanted: Merge, table: Table) -> Outcome:
+    """A star means the columns of the table, as in DuckDB."""
+    names = [queries.column(wanted.alias, name) for name in table.info().schema.names]
+    words, items = Words(wanted.returning), []
+    while words:
+        item = words.until(",")
+        items.append(", ".join(names) if item == "*" else item)
+        words.take(",")
+    return evaluated(desk, ", ".join(items), CHANGED, wanted.alias)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """One query for each WHEN clause, put together."""
+
+    wanted: Merge
+    table: Table
+    names: Sequence[str]
+
+    def query(self) -> str:
+        parts = []
+        for number, clause in enumerate(self.wanted.clauses):
+            earlier = [
+                each.condition for each in self.wanted.clauses[:number] if each.case is clause.case
+            ]
+            if clause.action != "NOTHING" and "" not in earlier:
+                parts.append(self._clause(clause, earlier))
+        if not parts:
+            raise BadRequest("MERGE INTO needs a WHEN clause that does something")
+        return queries.all_of(parts)
+
+    def _clause(self, clause: Clause, earlier: Sequence[str]) -> str:
+        wanted = self.wanted
+        action = queries.text(clause.action)
+        if clause.action == "ERROR":
+            message = f"Merge error condition WHEN {clause.case.value}"
+            action = queries.failing(message, clause.message)
+        rowid = queries.none("BIGINT")
+        if clause.case is not Case.NEW:
+            rowid = queries.column(wanted.alias, ROWID)
+        values = self._values(clause)
+        made = [(MERGE_ACTION, action), (ROWID, rowid)]
+        for field in self.table.info().schema:
+            made.append((field.name, queries.as_type(values[field.name], duckdb_type(field))))
+        return queries.merge_part(
+            made,
+            queries.Sides(TARGET, wanted.alias, SOURCE, wanted.source_alias, self._on()),
+            clause.case.value,
+            clause.condition,
+            earlier,
+        )
+
+    def _on(self) -> str:
+        wanted = self.wanted
+        if not wanted.using:
+            return wanted.condition
+        return " AND ".join(
+            f"{queries.column(wanted.alias, name)} = {queries.column(wanted.source_alias, name)}"
+            for name in wanted.using
+        )
+
+    def _values(self, clause: Clause) -> Mapping[str, str]:
+        """What each column of the table will be."""
+        fields = {fold(field.name): field for field in self.table.info().schema}
+        given = self._given(clause)
+        if clause.case is Case.NEW:
+            found = {field.name: default_of(field) for field in fields.values()}
+        else:
+            alias = self.wanted.alias
+            found = {field.name: queries.column(alias, field.name) for field in fields.values()}
+        for name, expression in given:
+            field = fields.get(fold(name))
+            if field is None:
+                raise BadRequest(f"table {self.wanted.target} has no column {name!r}")
+            is_default = expression.upper() == "DEFAULT"
+            found[field.name] = default_of(field) if is_default else expression
+        return found
+
+    def _given(self, clause: Clause) -> Sequence[tuple[str, str]]:
+        if clause.action not in ("UPDATE", "INSERT"):
+            return ()
+        names = list(clause.columns) or self.table.info().schema.names
+        if clause.values is None:
+            return self._of_source(clause, names)
+        if clause.action == "INSERT" and clause.values:
+            if len(names) != len(clause.values):
+                raise BadRequest(
+                    f"INSERT names {len(names)} columns and has {len(clause.values)} values"
+                )
+            return [(n, value) for n, (_, value) in zip(names, clause.values, strict=True)]
+        return clause.values
+
+    def _of_source(self, clause: Clause, names: Sequence[str]) -> list[tuple[str, str]]:
+        alias = self.wanted.source_alias
+        if clause.by_name:
+            return [(name, queries.column(alias, name)) for name in self.names]
+        if len(names) != len(self.names):
+            raise BadRequest(
+                f"{clause.action} by position needs {len(names)} columns, and the source has "
+                f"{len(self.names)}; name them, or add BY NAME"
+            )
+        return [(n, queries.column(alias, s)) for n, s in zip(names, self.names, strict=True)]

@@ -1,0 +1,133 @@
+"""Queries run by Spark: their rows are spooled as Parquet files, never collected in one place."""
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import BadRequest, LimitExceeded, ServerError
+from jetbridge.pipeline.plan import Plan
+from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.sql import pipeline as queries
+
+_CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
+_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_LONGEST = 400
+_PERIOD = 0.5
+# Told how many tasks are done, and of how many.
+TaskWatch = Callable[[int, int], None]
+
+
+def _nobody(_: int, __: int) -> None:
+    """Watches nothing."""
+
+
+@dataclass(frozen=True)
+class Spool:
+    """The rows of a query in files, in their order."""
+
+    files: tuple[str, ...]
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True)
+class SparkRunner:
+    """`folder` is where spools lie; Spark's workers must see it, too."""
+
+    engine: SparkEngine
+    folder: str
+    prefix: Callable[[], str]
+
+    @contextmanager
+    def spooled(self, query: str, watch: TaskWatch = _nobody) -> Iterator[Spool]:
+        """The rows of a query in Spark SQL; the files are gone afterwards."""
+        place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
+        try:
+            with self.session(watch) as session:
+                session.sql(query).write.parquet(str(place))
+            yield _found(place)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    @contextmanager
+    def session(self, watch: TaskWatch = _nobody) -> Iterator[Session]:
+        """Spark for one statement; an error of its query is ours, and a cut one stops its jobs."""
+        with self.engine.session() as session, _stoppable(session, watch), _explained():
+            yield session
+
+
+@contextmanager
+def _stoppable(session: Session, watch: TaskWatch) -> Iterator[None]:
+    """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
+    context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
+    context.addJobTag(tag)
+    ended = threading.Event()
+    teller = threading.Thread(target=_tell, args=(session, watch, ended), daemon=True)
+    teller.start()
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # Spark itself may be gone
+            context.cancelJobsWithTag(tag)
+        raise
+    finally:
+        ended.set()
+        with suppress(Exception):
+            context.removeJobTag(tag)
+
+
+def _tell(session: Session, watch: TaskWatch, ended: threading.Event) -> None:
+    """Which part of their tasks the stages that run have done; Spark may run others' as well."""
+    tracker = session.spark.sparkContext.statusTracker()
+    while not ended.wait(_PERIOD):
+        with suppress(Exception):
+            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+            found = [stage for stage in stages if stage is not None]
+            if found and not ended.is_set():
+                total = sum(stage.numTasks for stage in found)
+                watch(sum(stage.numCompletedTasks for stage in found), total)
+
+
+def _found(place: Path) -> Spool:
+    files = sorted(place.glob("*.parquet"))
+    rows = sum(pq.read_metadata(file).num_rows for file in files)
+    return Spool(tuple(map(str, files)), rows, sum(file.stat().st_size for file in files))
+
+
+def spool_query(plan: Plan, spool: Spool) -> str:
+    """The rows of a spool as DuckDB has them."""
+    columns = list(zip(plan.schema.names, plan.types, strict=True))
+    return queries.spooled(spool.files, columns)
+
+
+def spool_rows(desk: Desk, plan: Plan, spool: Spool) -> Iterator[pa.RecordBatch]:
+    for batch in desk.stream(spool_query(plan, spool)):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark raises about a query becomes BadRequest, in one line."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - takes half a second to load
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _translated(str(error)) from error
+
+
+def _translated(message: str) -> ServerError:
+    first = _STATE.sub("", message.strip()).split("\n", 1)[0]
+    text = _CODE.sub(r"", first)[:_LONGEST]
+    if "No space left" in message:
+        return LimitExceeded("the disk of the spool is full; free some space, nothing was changed")
+    return BadRequest(f"Spark: {text}")

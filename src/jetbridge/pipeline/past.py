@@ -1,0 +1,43 @@
+"""AT (VERSION => n) and AT (TIMESTAMP => t) in queries, which DuckDB knows for its own tables only.
+
+Such a table gets a name of its own in the query, behind which is the table as it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jetbridge.catalog import AsOf, AtUnit
+from jetbridge.embedded.workbench import PAST, Desk
+from jetbridge.pipeline.statements import ObjectName
+from jetbridge.pipeline.tokens import Words
+from jetbridge.sql.quoting import identifier
+
+
+@dataclass(frozen=True)
+class Past:
+    """A query without AT, and what its new names stand for."""
+
+    query: str
+    tables: Mapping[str, tuple[ObjectName, AsOf]]
+
+
+def without_at(desk: Desk, query: str) -> Past:
+    """Raises BadRequest for a point in time that is no constant."""
+    words = Words(query)
+    if not words.finds("AT", "("):
+        return Past(query, {})
+    found: dict[str, tuple[ObjectName, AsOf]] = {}
+    for start in reversed(desk.travels(query)):
+        clause = Words(query[start:])
+        name = clause.name()
+        alias = clause.alias("AT") or name.name
+        clause.expect("AT")
+        clause.expect("(")
+        unit = AtUnit(clause.identifier().upper())
+        clause.expect("=>")
+        value = desk.constant(clause.inside())
+        key = f"past_{len(found)}"
+        found[key] = (name, AsOf(unit, value))
+        rest = query[start + clause.position() :]
+        query = f"{query[:start]}{PAST}.main.{key} AS {identifier(alias)} {rest}"
+    return Past(query, found)

@@ -1,0 +1,83 @@
+"""The rows of a query, from whichever engine runs it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from jetbridge.embedded.workbench import Desk
+from jetbridge.pipeline import on_duckdb
+from jetbridge.pipeline.choose import SPARK, Choice, choose
+from jetbridge.pipeline.on_spark import spool_rows
+from jetbridge.pipeline.plan import Plan, plan
+from jetbridge.pipeline.report import Clock
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import Query
+
+
+@dataclass
+class Produced:
+    """`rows` counts those that were taken so far."""
+
+    choice: Choice
+    batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+    rows: int = 0
+
+
+def planned(session: Session, desk: Desk, query: str, columns: tuple[str, ...] = ()) -> Plan:
+    """A query bound against the catalogs; in a transaction not against what that has written."""
+    found = plan(desk, session.places(), query, columns, session.means.rules)
+    if session.transaction is not None:
+        for path in found.sources:
+            session.transaction.refuse_reading(path)
+    return found
+
+
+def chosen(session: Session, desk: Desk, plan: Plan) -> Choice:
+    has_spark = session.means.spark is not None
+    return choose(desk, plan, session.place, session.settings, has_spark=has_spark)
+
+
+@contextmanager
+def produced(
+    session: Session, desk: Desk, plan: Plan, choice: Choice, clock: Clock
+) -> Iterator[Produced]:
+    """The rows as a stream, for as long as the block lasts; Spark spools them first."""
+    made = Produced(choice)
+    with ExitStack() as stack:
+        if choice.engine == SPARK and session.means.spark is not None:
+            with clock.phase("spool"):
+                spool = stack.enter_context(session.means.spark.spooled(choice.sql, clock.tasks))
+            batches, total = spool_rows(desk, plan, spool), spool.rows
+        else:
+            copies = session.copies(plan.query)
+            batches, total = on_duckdb.rows(desk, plan, copies=copies), None
+        made.batches = _counted(batches, made, clock, total)
+        yield made
+
+
+def _counted(
+    batches: Iterator[pa.RecordBatch], made: Produced, clock: Clock, total: int | None
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        made.rows += batch.num_rows
+        clock.rows(made.rows, total)
+        yield batch
+
+
+def query(session: Session, statement: Query) -> Outcome:
+    """Its rows are read later; what is wrong with the query is said now."""
+    with ExitStack() as stack:
+        desk = stack.enter_context(session.desk(statement.text))
+        clock = session.clock()
+        with clock.phase("plan"):
+            found = planned(session, desk, statement.text)
+            choice = chosen(session, desk, found)
+        made = stack.enter_context(produced(session, desk, found, choice, clock))
+        return Outcome(schema=found.schema, batches=_closing(stack.pop_all(), made.batches))
+
+
+def _closing(stack: ExitStack, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with stack:
+        yield from batches

@@ -1,0 +1,77 @@
+"""What a statement did: rows, bytes and seconds, who ran it and why."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """`seconds` are by phase: plan, spool, create, load."""
+
+    statement: str
+    target: str = ""
+    rows_produced: int = 0
+    rows_written: int = 0
+    bytes: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    engine: str = ""
+    reason: str = ""
+    ddl: str = ""
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without what is empty; where no rows were meant, without their number."""
+        found = {name: value for name, value in vars(self).items() if value not in ("", {})}
+        if not self.engine:
+            found = {name: value for name, value in found.items() if value != 0}
+        seconds = {phase: round(took, 4) for phase, took in self.seconds.items()}
+        return {**found, **({"seconds": seconds} if seconds else {})}
+
+    def as_row(self) -> dict[str, Any]:
+        """One row of columns that are always the same."""
+        seconds = json.dumps({phase: round(took, 4) for phase, took in self.seconds.items()})
+        return {**vars(self), "seconds": seconds}
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a statement has come, in rows or in Spark's tasks; `total` None: nobody knows."""
+
+    phase: str
+    done: int = 0
+    total: int | None = None
+    unit: str = "rows"
+
+
+Watch = Callable[[Step], None]
+
+
+def nobody(_: Step) -> None:
+    """Watches nothing."""
+
+
+class Clock:
+    """Counts seconds by phase, and tells whoever watches."""
+
+    def __init__(self, watch: Watch = nobody) -> None:
+        self.seconds: dict[str, float] = {}
+        self._watch, self._phase = watch, ""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        began, self._phase = time.monotonic(), name
+        self._watch(Step(name))
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+    def rows(self, rows: int, total: int | None = None) -> None:
+        self._watch(Step(self._phase, rows, total))
+
+    def tasks(self, done: int, total: int) -> None:
+        self._watch(Step(self._phase, done, total, "tasks"))

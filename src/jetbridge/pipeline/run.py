@@ -1,0 +1,136 @@
+"""Statements, one after the other: each by its own function."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
+from jetbridge.pipeline import (
+    alters,
+    changes,
+    create_as,
+    inquiries,
+    inserts,
+    merges,
+    produce,
+    tables,
+)
+from jetbridge.pipeline.parse import parse
+from jetbridge.pipeline.places import DEFAULT_SCHEMA, Place
+from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.statements import (
+    Alter,
+    Attach,
+    Boundary,
+    Change,
+    Changing,
+    CreateSchema,
+    CreateTable,
+    CreateTableAs,
+    Describe,
+    Detach,
+    Drop,
+    Explain,
+    Insert,
+    Query,
+    SetValue,
+    Show,
+    Statement,
+    Transaction,
+    Use,
+)
+from jetbridge.pipeline.transactions import Transaction as Open
+
+
+def run(session: Session, text: str) -> Iterator[Outcome]:
+    """What is wrong with the text is said before anything runs; then statement by statement."""
+    statements = parse(text)
+    if not statements:
+        raise BadRequest("there is no statement")
+    for statement in statements:
+        yield run_statement(session, statement)
+
+
+def run_statement(session: Session, statement: Statement) -> Outcome:
+    there = session.transaction
+    if there is not None and there.failed and not isinstance(statement, Transaction):
+        raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
+    try:
+        return HANDLERS[type(statement)](session, statement)
+    except BaseException:
+        if session.transaction is not None and not isinstance(statement, Transaction):
+            session.transaction.failed = True
+        raise
+
+
+def _change(session: Session, statement: Change) -> Outcome:
+    if statement.kind is Changing.MERGE:
+        return merges.merge(session, statement)
+    return changes.change(session, statement)
+
+
+def _transaction(session: Session, statement: Transaction) -> Outcome:
+    there = session.transaction
+    if statement.boundary is Boundary.BEGIN:
+        if there is not None:
+            raise FailedPrecondition("a transaction is open already; COMMIT or ROLLBACK first")
+        session.transaction = Open()
+        return Outcome(Report("BEGIN"))
+    if there is None:
+        raise FailedPrecondition(f"there is no transaction to {statement.boundary.value}")
+    session.transaction = None
+    if statement.boundary is Boundary.COMMIT:
+        there.commit()
+    else:
+        there.rollback()
+    return Outcome(Report(statement.boundary.value))
+
+
+def _set(session: Session, statement: SetValue) -> Outcome:
+    session.settings = session.settings.changed(statement.name, statement.value)
+    name = "RESET" if statement.value is None else "SET"
+    return Outcome(Report(name, statement.name))
+
+
+def _use(session: Session, statement: Use) -> Outcome:
+    """`catalog`, `schema` or `catalog.schema`."""
+    name, places = statement.name, session.places()
+    if name.schema is None and name.name.lower() in map(str.lower, session.catalogs):
+        found = next(each for each in session.catalogs if each.lower() == name.name.lower())
+        session.place = Place(found, DEFAULT_SCHEMA)
+    else:
+        catalog, space = places.schema_path(name)
+        places.schema(catalog, space)
+        session.place = Place(catalog, space)
+    return Outcome(Report("USE", str(name)))
+
+
+def _attach(session: Session, statement: Attach) -> Outcome:
+    session.attach(statement)
+    return Outcome(Report("ATTACH", statement.alias))
+
+
+def _detach(session: Session, statement: Detach) -> Outcome:
+    if not session.detach(statement.alias) and not statement.if_exists:
+        raise NotFound("attached catalog", statement.alias)
+    return Outcome(Report("DETACH", statement.alias))
+
+
+HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
+    Query: produce.query,
+    CreateTableAs: create_as.create_table_as,
+    CreateTable: tables.create_table,
+    Insert: inserts.insert,
+    Change: _change,
+    CreateSchema: tables.create_schema,
+    Drop: tables.drop,
+    Alter: alters.alter,
+    Transaction: _transaction,
+    Attach: _attach,
+    Detach: _detach,
+    Use: _use,
+    SetValue: _set,
+    Show: inquiries.show,
+    Describe: inquiries.describe,
+    Explain: inquiries.explain,
+}

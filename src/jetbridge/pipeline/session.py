@@ -1,0 +1,154 @@
+"""One person's statements, one after the other: what they share, and what each leads to."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from jetbridge.catalog import CanBeReached, Catalog, supports
+from jetbridge.embedded.workbench import Access, Desk, Workbench
+from jetbridge.errors import BadRequest, FailedPrecondition
+from jetbridge.names import fold
+from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.places import Place, Places
+from jetbridge.pipeline.report import Clock, Report, Watch, nobody
+from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.statements import Attach
+from jetbridge.pipeline.transactions import Transaction
+
+
+@dataclass
+class Outcome:
+    """Rows, or a report; rows are read before the next statement runs."""
+
+    report: Report | None = None
+    schema: pa.Schema | None = None
+    batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+
+    def table(self) -> pa.Table:
+        """All rows; a report is one row."""
+        if self.schema is not None:
+            return pa.Table.from_batches(self.batches, self.schema)
+        return pa.Table.from_pylist([{} if self.report is None else self.report.as_row()])
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a session may use; `open_catalog` makes the catalog of an ATTACH."""
+
+    rules: Rules = Rules(Files.ALL, trusted=True)
+    folders: tuple[str, ...] = ()
+    spark: SparkRunner | None = None
+    memory_limit: str = "2GB"
+    temporary: str = ""
+    open_catalog: Callable[[Attach], Catalog] | None = None
+    close_catalog: Callable[[Catalog], None] = lambda _: None
+
+
+class Session:
+    """Not for several threads at once."""
+
+    def __init__(
+        self,
+        catalogs: Mapping[str, Catalog],
+        means: Means | None = None,
+        *,
+        settings: Settings | None = None,
+        place: Place | None = None,
+        watch: Watch = nobody,
+    ) -> None:
+        if not catalogs:
+            raise BadRequest("there is no catalog to work in")
+        self.catalogs = dict(catalogs)
+        self.means = means or Means()
+        self.settings = settings or Settings()
+        self.place = place or Place(next(iter(self.catalogs)))
+        self.watch = watch
+        self.transaction: Transaction | None = None
+        self._attached: dict[str, Catalog] = {}
+        self._benches: dict[bool, Workbench] = {}
+
+    def places(self) -> Places:
+        """For one statement; those of one transaction see the catalogs at one moment."""
+        if self.transaction is not None:
+            return self.transaction.places(self.catalogs, self.place)
+        return Places(self.catalogs, self.place)
+
+    def clock(self) -> Clock:
+        return Clock(self.watch)
+
+    @contextmanager
+    def desk(self, query: str = "") -> Iterator[Desk]:
+        """A DuckDB for one statement, in which this query may be planned and run."""
+        apart = self.copies(query)
+        with self._bench(apart).desk() as desk:
+            yield desk
+
+    def copies(self, query: str) -> bool:
+        """Whether tables must be copied into DuckDB, because it may read other files, not theirs.
+
+        A caller who may read some folders must not read the files of a warehouse by their names.
+        """
+        if self.means.rules.files is not Files.FOLDERS or not query:
+            return False
+        with self._bench(apart=False).desk() as desk:
+            return self.means.rules.reads_files(desk.names(query))
+
+    def _bench(self, apart: bool) -> Workbench:
+        if apart not in self._benches:
+            self._benches[apart] = Workbench(list(self.catalogs), self._access(apart))
+        return self._benches[apart]
+
+    def _access(self, apart: bool) -> Access:
+        means = self.means
+        reaches = [
+            catalog.reach()
+            for catalog in self.catalogs.values()
+            if supports(catalog, CanBeReached) and not apart
+        ]
+        secrets = [secret for reach in reaches for secret in reach.secrets]
+        folders: list[str] | None = [folder for reach in reaches for folder in reach.folders]
+        if means.rules.files is Files.ALL:
+            folders = None
+        elif folders is not None:
+            folders += list(means.folders) if apart else []
+            folders += [means.spark.folder] if means.spark and not apart else []
+        return Access(folders, secrets, means.memory_limit, means.temporary)
+
+    def attach(self, statement: Attach) -> None:
+        if self.means.open_catalog is None:
+            raise FailedPrecondition("ATTACH is not allowed here; name the catalog in the file")
+        if fold(statement.alias) in map(fold, self.catalogs):
+            if statement.if_not_exists:
+                return
+            raise BadRequest(f"there is a catalog {statement.alias!r} already")
+        catalog = self.means.open_catalog(statement)
+        self.catalogs[statement.alias] = self._attached[statement.alias] = catalog
+        self._forget_benches()
+
+    def detach(self, alias: str) -> bool:
+        found = next((name for name in self._attached if fold(name) == fold(alias)), None)
+        if found is None:
+            return False
+        self.means.close_catalog(self._attached.pop(found))
+        del self.catalogs[found]
+        if fold(self.place.catalog) == fold(found):
+            self.place = Place(next(iter(self.catalogs)))
+        self._forget_benches()
+        return True
+
+    def _forget_benches(self) -> None:
+        for bench in self._benches.values():
+            bench.close()
+        self._benches = {}
+
+    def close(self) -> None:
+        """What a transaction has not committed is undone."""
+        if self.transaction is not None:
+            self.transaction.rollback()
+            self.transaction = None
+        for alias in list(self._attached):
+            self.detach(alias)
+        self._forget_benches()

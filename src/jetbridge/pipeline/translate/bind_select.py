@@ -1,0 +1,192 @@
+"""Resolves one SELECT."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from jetbridge.names import fold
+from jetbridge.pipeline.translate.bound import (
+    Bound,
+    BoundSelect,
+    Field,
+    From,
+    Grouping,
+    Sorting,
+    Windows,
+    only,
+    type_of,
+)
+from jetbridge.pipeline.translate.groups import Groups
+from jetbridge.pipeline.translate.probe import Pieces, annotate
+from jetbridge.pipeline.translate.resolve import BindQuery, Calls, Resolver
+from jetbridge.pipeline.translate.scope import Scope
+from jetbridge.pipeline.translate.sources import FindShared, FromBinder
+from jetbridge.pipeline.translate.stars import Item, expanded
+from jetbridge.pipeline.translate.tail import bound_tail, place, refuse_nested, sorting
+from jetbridge.pipeline.translate.types import element_type, kind
+from jetbridge.pipeline.translate.untranslatable import Untranslatable
+from jetbridge.pipeline.translate.work import Work
+
+_KNOWN = (
+    *("expressions", "from_", "joins", "where", "group", "having", "windows", "qualify"),
+    *("distinct", "order", "limit", "offset"),
+)
+
+
+@dataclass
+class SelectBinder:
+    work: Work
+    scope: Scope
+    bind: BindQuery
+    shared: FindShared
+
+    def __call__(self, query: exp.Select) -> Bound:
+        only(query, *_KNOWN)
+        source = self._from(query)
+        resolver = self._resolver(query)
+        where = _clause(query, "where")
+        items, fields = self._items(query, resolver)
+        # Names of the SELECT list are known everywhere but in FROM; columns go before them.
+        grouping, windows = resolver.aggregates, resolver.windows
+        if grouping is None or windows is None:
+            raise TypeError
+        calls = {grouping.alias, windows.alias}
+        below = replace(resolver, aggregates=None, windows=None)
+        filtered = below(where) if where is not None else None
+        groups = Groups(below, items, fields, calls)(query.args.get("group"))
+        above = replace(resolver, certain=False)
+        having = _optional(replace(above, windows=None), _clause(query, "having"))
+        qualify = _optional(above, _clause(query, "qualify"))
+        distinct, on = self._distinct(query, above)
+        order = self._order(query, above, items, fields)
+        sorted_by = [each.by for each in order if isinstance(each.by, exp.Expr)]
+        roots = [*items, filtered, having, qualify, *on, *sorted_by, *groups.keys]
+        conditions = list(source.conditions()) if source else []
+        given = [node for node in roots if node is not None]
+        annotate(self.work, Pieces([*given, *conditions], grouping, windows))
+        for each, item in zip(fields, items, strict=True):
+            each.type = _result(item)
+        refuse_nested(order, fields)
+        self.work.windows[windows.alias] = windows.nodes
+        return BoundSelect(
+            fields,
+            self.scope.outer,
+            items,
+            source,
+            filtered,
+            _grouping(grouping, groups, having is not None),
+            having,
+            Windows(windows.alias, windows.nodes),
+            qualify,
+            distinct,
+            on,
+            bound_tail(query, order),
+        )
+
+    def _from(self, query: exp.Select) -> From | None:
+        clause = query.args.get("from_")
+        if clause is None:
+            return None
+        only(clause, "this")
+        binder = FromBinder(self.work, self.scope, self.bind, self.shared)
+        return binder(clause.this, query.args.get("joins") or [])
+
+    def _resolver(self, query: exp.Select) -> Resolver:
+        named = {fold(each.name): each for each in query.args.get("windows") or ()}
+        return Resolver(
+            self.work,
+            self.scope,
+            self.bind,
+            aggregates=Calls(self.work.fresh("a")),
+            windows=Calls(self.work.fresh("v")),
+            named=named,
+        )
+
+    def _items(self, query: exp.Select, resolver: Resolver) -> tuple[list[exp.Expr], list[Field]]:
+        """The SELECT list; each alias is known to what comes after it."""
+        items: list[exp.Expr] = []
+        fields: list[Field] = []
+        for name, alias, node in self._listed(query, resolver):
+            found = _unnested(node, resolver)
+            items.append(found)
+            fields.append(Field(name, ""))
+            if alias is not None and not isinstance(found, exp.Explode):
+                resolver.aliases.setdefault(fold(alias), found)
+        if sum(isinstance(item, exp.Explode) for item in items) > 1:
+            raise Untranslatable("unnest of several lists")
+        return items, fields
+
+    def _listed(self, query: exp.Select, resolver: Resolver) -> Iterator[Item]:
+        for each in query.expressions:
+            yield from expanded(each, self.scope, resolver)
+
+    def _distinct(self, query: exp.Select, resolver: Resolver) -> tuple[bool, list[exp.Expr]]:
+        clause = query.args.get("distinct")
+        if clause is None:
+            return False, []
+        only(clause, "on")
+        on = clause.args.get("on")
+        if on is None:
+            return True, []
+        if not query.args.get("order"):
+            raise Untranslatable("DISTINCT ON without ORDER BY")
+        return False, [resolver(each) for each in on.expressions]
+
+    def _order(
+        self, query: exp.Select, resolver: Resolver, items: list[exp.Expr], fields: list[Field]
+    ) -> list[Sorting]:
+        def find(node: exp.Expr) -> int | exp.Expr:
+            at = place(node, fields)
+            if at is not None:
+                return at
+            found = resolver(node)
+            return items.index(found) if found in items else found
+
+        found = sorting(query.args.get("order"), len(fields), find)
+        distinct = query.args.get("distinct")
+        if distinct is not None and not distinct.args.get("on"):
+            _refuse_more(found)
+        return found
+
+
+def _refuse_more(order: list[Sorting]) -> None:
+    if any(isinstance(each.by, exp.Expr) for each in order):
+        raise Untranslatable("ORDER BY what DISTINCT does not keep")
+
+
+def _clause(query: exp.Select, name: str) -> exp.Expr | None:
+    clause = query.args.get(name)
+    if clause is None:
+        return None
+    only(clause, "this")
+    found = clause.this
+    return found if isinstance(found, exp.Expr) else None
+
+
+def _optional(resolver: Resolver, node: exp.Expr | None) -> exp.Expr | None:
+    return None if node is None else resolver(node)
+
+
+def _unnested(node: exp.Expr, resolver: Resolver) -> exp.Expr:
+    """A list unrolled into rows may stand alone in the SELECT list."""
+    if not isinstance(node, exp.Explode):
+        return resolver(node)
+    only(node, "this")
+    node.set("this", resolver(node.this))
+    return node
+
+
+def _result(item: exp.Expr) -> str:
+    if not isinstance(item, exp.Explode):
+        return type_of(item)
+    inside = type_of(item.this)
+    if kind(inside) != "LIST" or kind(element_type(inside)) == "STRUCT":
+        raise Untranslatable(f"unnest of {inside}")
+    return element_type(inside)
+
+
+def _grouping(calls: Calls, groups: Groups, having: bool) -> Grouping | None:
+    if not calls.nodes and not groups.given and not having:
+        return None
+    return Grouping(calls.alias, groups.keys, groups.sets, calls.nodes)

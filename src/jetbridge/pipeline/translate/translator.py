@@ -1,0 +1,49 @@
+"""DuckDB SQL into Spark SQL that answers the same."""
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from jetbridge.embedded.workbench import Desk
+from jetbridge.pipeline.translate.bind import Binder
+from jetbridge.pipeline.translate.bound import Bound
+from jetbridge.pipeline.translate.match import Matcher, matcher
+from jetbridge.pipeline.translate.render import Renderer
+from jetbridge.pipeline.translate.types import NULL
+from jetbridge.pipeline.translate.untranslatable import Untranslatable
+from jetbridge.pipeline.translate.values import Question
+from jetbridge.pipeline.translate.work import Work
+
+
+def translate(question: Question, desk: Desk, table: Matcher | None = None) -> str:
+    """Spark SQL whose columns have the planned names, and exactly `spark_type` of their types.
+
+    `desk` has the tables of the question declared. Raises Untranslatable.
+    """
+    work = Work(question, desk, table or matcher())
+    try:
+        bound = Binder(work)(_parsed(question.query), None)
+        _check(question, bound)
+        return Renderer(work).whole(bound, question.names)
+    except RecursionError:
+        raise Untranslatable("a query so deep") from None
+
+
+def _parsed(query: str) -> exp.Expr:
+    try:
+        trees = sqlglot.parse(query, read="duckdb")
+    except SqlglotError:
+        raise Untranslatable("a query that only DuckDB can read") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise Untranslatable("more than one statement")
+    return trees[0]
+
+
+def _check(question: Question, bound: Bound) -> None:
+    """What we found must be what DuckDB planned."""
+    found = ["INTEGER" if each.type == NULL else each.type for each in bound.fields]
+    if found != list(question.types):
+        raise Untranslatable(f"columns that are planned as {', '.join(question.types)}")
+    for each in bound.fields:
+        if each.type == NULL:
+            each.type = "INTEGER"

@@ -1,0 +1,155 @@
+"""Statements without a server: what `jetbridge sql` and programs open, and close again."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+import pyarrow as pa
+
+from jetbridge.app import (
+    BACKENDS,
+    SPARK_END_SECONDS,
+    Shared,
+    local_folder,
+    new_engine,
+    open_catalogs,
+)
+from jetbridge.catalog import Catalog
+from jetbridge.config import CatalogConfig, Config, LakeConfig, load_config
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.report import Watch, nobody
+from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Means, Outcome, Session
+from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.statements import Attach
+from jetbridge.spark import SparkEngine
+
+if TYPE_CHECKING:
+    from jetbridge.backends.lake import LakeCatalog
+
+
+@contextmanager
+def open_session(
+    config: Config, *, verbose: bool = False, watch: Watch = nobody
+) -> Iterator[Session]:
+    """Statements over all catalogs of a configuration, without a server.
+
+    Spark begins to start when a lake is there, since whatever is written to it needs Spark.
+    """
+    engine = new_engine(config, verbose)
+    shared = Shared(config.limits, engine)
+    catalogs = open_catalogs(config, shared)
+    session = Session(
+        catalogs,
+        _means(config, shared, catalogs),
+        settings=_settings(config),
+        watch=watch,
+    )
+    try:
+        yield session
+    finally:
+        session.close()
+        if engine:
+            engine.stop(SPARK_END_SECONDS)
+        for catalog in catalogs.values():
+            _close(catalog)
+
+
+def _settings(config: Config) -> Settings:
+    return (
+        Settings().changed("engine", config.sql.engine).changed("spark_from", config.sql.spark_from)
+    )
+
+
+def _means(config: Config, shared: Shared, catalogs: Mapping[str, Catalog]) -> Means:
+    def attached(statement: Attach) -> Catalog:
+        kind = statement.options.get("type", "lake")
+        if kind not in BACKENDS:
+            raise BadRequest(f"TYPE {kind} is not one of {', '.join(BACKENDS)}")
+        given = LakeConfig(warehouse=statement.place) if kind == "lake" else CatalogConfig("memory")
+        return BACKENDS[kind](statement.alias, given, shared)
+
+    files = Files.ALL if config.sql.files else Files.NONE
+    return Means(
+        Rules(files, trusted=True),
+        spark=_runner(shared.engine, catalogs.values()),
+        memory_limit=config.sql.memory_limit,
+        temporary=_spill_folder(),
+        open_catalog=attached,
+        close_catalog=_close,
+    )
+
+
+def _runner(engine: SparkEngine | None, catalogs: Iterable[Catalog]) -> SparkRunner | None:
+    """Its spools lie in the first warehouse that is a folder, which all workers see."""
+    if engine is None:
+        return None
+    lakes = [lake for lake in map(_as_lake, catalogs) if lake is not None]
+    folders = [(lake, local_folder(lake.lake.staging_folder())) for lake in lakes]
+    for lake, folder in folders:
+        if folder is not None:
+            return SparkRunner(engine, str(folder), lake.lake.prefix)
+    return SparkRunner(engine, tempfile.gettempdir(), lambda: "jetbridge-spool")
+
+
+def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
+    return cast("LakeCatalog", catalog) if hasattr(catalog, "start_sweeper") else None
+
+
+def _close(catalog: Catalog) -> None:
+    lake = _as_lake(catalog)
+    if lake is not None:
+        lake.close()
+
+
+def _spill_folder() -> str:
+    return f"{tempfile.gettempdir()}/jetbridge-sql-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def sql(
+    statements: str,
+    config: Config | Path | str | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Runs statements; the rows of the last one, or a row that reports what it did.
+
+    `config` is a file or a configuration. For several calls use `with jetbridge.session(...)`.
+    """
+    with session(config, settings=settings) as opened:
+        return opened.sql(statements)
+
+
+@contextmanager
+def session(
+    config: Config | Path | str | None = None, *, settings: Mapping[str, str] | None = None
+) -> Iterator["Statements"]:
+    """`run` gives one outcome for each statement, `sql` the rows of the last one."""
+    given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
+    with open_session(given) as opened:
+        for name, value in (settings or {}).items():
+            opened.settings = opened.settings.changed(name, value)
+        yield Statements(opened)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A session for programs."""
+
+    session: Session
+
+    def run(self, statements: str) -> Iterator[Outcome]:
+        return run(self.session, statements)
+
+    def sql(self, statements: str) -> pa.Table:
+        answer = pa.table({})
+        for outcome in self.run(statements):
+            answer = outcome.table()
+        return answer

@@ -1,0 +1,110 @@
+"""One query in DuckDB and, translated, in Spark: the same rows and types."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import DataType
+
+from jetbridge.embedded.workbench import Access, Desk, Workbench
+from jetbridge.pipeline.places import Place
+from jetbridge.pipeline.translate import Question, SparkTable, spark_type, translate
+from tests.lakes import engine, folder
+
+PLACE = Place("here")
+
+
+@dataclass
+class Engines:
+    """The same tables in both; `desk` has them empty."""
+
+    desk: Desk
+    rows: duckdb.DuckDBPyConnection
+    tables: dict[tuple[str, str, str], SparkTable] = field(default_factory=dict)
+
+    def create(self, name: str, query: str) -> None:
+        """A table from a query in DuckDB."""
+        self.rows.execute(f"CREATE TABLE {name} AS {query}")
+        found = self.rows.execute(f"SELECT * FROM {name}").to_arrow_table()
+        described = self.rows.execute(f"DESCRIBE {name}").fetchall()
+        path = folder() / f"translated-{name}.parquet"
+        pq.write_table(_plain(found), path)
+        with engine().session() as session:
+            session.spark.read.parquet(str(path)).createOrReplaceTempView(f"translated_{name}")
+        self.desk.declare(("here", "main", name), found.schema)
+        types = {str(row[0]): str(row[1]) for row in described}
+        self.tables[("here", "main", name)] = SparkTable(f"translated_{name}", types)
+
+    def question(self, query: str) -> Question:
+        found = self.desk.types(query)
+        names = tuple(name for name, _ in found)
+        return Question(query, names, tuple(kind for _, kind in found), self.tables, PLACE)
+
+    def translate(self, query: str) -> str:
+        return translate(self.question(query), self.desk)
+
+    def check(self, query: str, ordered: bool = False) -> None:
+        question = self.question(query)
+        text = translate(question, self.desk)
+        expected = self.rows.execute(query).fetchall()
+        with engine().session() as session:
+            answer = session.sql(text)
+            wanted = [DataType.fromDDL(spark_type(each)).simpleString() for each in question.types]
+            assert [each.dataType.simpleString() for each in answer.schema] == wanted
+            assert [each.name for each in answer.schema] == list(question.names)
+            found = [tuple(row) for row in answer.collect()]
+        one, other = _comparable(expected), _comparable(found)
+        if ordered:
+            assert other == one, text
+        else:
+            assert Counter(other) == Counter(one), text
+
+
+@contextmanager
+def engines() -> Iterator[Engines]:
+    bench = Workbench(["here"], Access())
+    rows = duckdb.connect()
+    rows.execute("SET TimeZone = 'UTC'")
+    try:
+        with bench.desk() as desk:
+            desk.use("here", "main")
+            yield Engines(desk, rows)
+    finally:
+        rows.close()
+        bench.close()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """DuckDB's Arrow types, as Parquet and Spark know them."""
+    return table
+
+
+def _comparable(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return [tuple(_value(each) for each in row) for row in rows]
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else float(f"{value:.12g}") + 0.0
+    if isinstance(value, Decimal | int) and not isinstance(value, bool):
+        return Decimal(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    if isinstance(value, Mapping):
+        return tuple(_value(each) for each in value.values())
+    if isinstance(value, list | tuple):
+        return tuple(_value(each) for each in value)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def file_of(name: str) -> Path:
+    return folder() / f"translated-{name}.parquet"

@@ -1,0 +1,135 @@
+"""The cases of every verified translation: one for each combination of types it takes."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import duckdb
+
+from jetbridge.pipeline.translate.entries import Entry
+from jetbridge.pipeline.translate.types import spark_type
+from jetbridge.sql.quoting import literal
+from tests.edge_values import REPRESENTATIVES, VALUES, typed
+
+# So many values of the second and third argument go with all values of the first, if there are
+# three; a fourth has fewer still.
+FEW = 8
+DECIMALS = ("DECIMAL(9,2)", "DECIMAL(18,4)", "DECIMAL(38,6)", "DECIMAL(5,0)")
+TYPES = tuple(VALUES)
+
+
+@dataclass(frozen=True)
+class Case:
+    entry: Entry
+    types: tuple[str, ...]  # of the arguments that are columns
+    duckdb: str
+    spark: str  # still with {type}
+    result: str = ""  # the type that DuckDB plans
+
+    @property
+    def spark_sql(self) -> str:
+        return self.spark.replace("{type}", spark_type(self.result)) if self.result else self.spark
+
+    def __str__(self) -> str:
+        return f"{self.duckdb} ({', '.join(self.types)})"
+
+
+def column(position: int, duckdb_type: str) -> str:
+    return f"c{position}_{TYPES.index(duckdb_type)}"
+
+
+def cases_of(entry: Entry) -> Iterator[Case]:
+    """KeyError: a kind has no edge values."""
+    choices = []
+    for position, kinds in enumerate(entry.takes):
+        if position in entry.constants:
+            choices.append([(None, each) for each in entry.examples[position]])
+        else:
+            choices.append([(each, None) for each in _types(kinds)])
+    for chosen in itertools.product(*choices):
+        for pattern in _patterns(entry.duckdb):
+            yield _case(entry, pattern, chosen)
+
+
+def _types(kinds: frozenset[str]) -> list[str]:
+    named = [each for kind in sorted(kinds) for each in REPRESENTATIVES.get(kind, (kind,))]
+    return [TYPES[TYPES.index(each)] for each in named]
+
+
+def _patterns(pattern: str) -> Iterator[str]:
+    if "AS DECIMAL)" not in pattern:
+        yield pattern
+        return
+    for each in DECIMALS:
+        yield pattern.replace("AS DECIMAL)", f"AS {each})")
+
+
+def _case(entry: Entry, pattern: str, chosen: Sequence) -> Case:
+    """Columns are numbered without the constants."""
+    spark, types = entry.spark, []
+    for position, (duckdb_type, value) in enumerate(chosen):
+        mark = f"{{{position}}}"
+        if duckdb_type is None:
+            theirs = entry.constants[position](value)
+            assert theirs is not None, f"{value!r} is an example, but not translated"
+            pattern = pattern.replace(mark, literal(value))
+            spark = spark.replace(mark, theirs)
+        else:
+            name = column(len(types), duckdb_type)
+            types.append(duckdb_type)
+            pattern, spark = pattern.replace(mark, name), spark.replace(mark, f"({name})")
+    return Case(entry, tuple(types), pattern, spark)
+
+
+@cache
+def connected() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for arity in (1, 2, 3):
+        connection.execute(f"CREATE TABLE args{arity} AS {_product(arity)}")
+    return connection
+
+
+def _product(arity: int) -> str:
+    """All combinations of the values, for all types beside each other."""
+    parts = [f"({_values(at, FEW if arity > 2 and at else 0)}) p{at}" for at in range(arity)]
+    columns = ", ".join(f"p{at}.*" for at in range(arity))
+    return f"SELECT row_number() OVER () AS row, {columns} FROM {', '.join(parts)}"
+
+
+def _values(position: int, most: int) -> str:
+    """Shorter lists begin again."""
+    lists = {each: typed(each)[: most or None] for each in TYPES}
+    rows = max(len(each) for each in lists.values())
+    selects = (
+        ", ".join(
+            f"{texts[at % len(texts)]} AS {column(position, name)}" for name, texts in lists.items()
+        )
+        for at in range(rows)
+    )
+    return " UNION ALL ".join(f"SELECT {each}" for each in selects)
+
+
+def planned(cases: Sequence[Case], relation: str) -> list[Case]:
+    """With the types of their results; those that do not fit are left out."""
+    text = ", ".join(f"{case.duckdb} AS r{at}" for at, case in enumerate(cases))
+    rows = connected().execute(f"DESCRIBE SELECT {text} FROM {relation}").fetchall()
+    found = [replace(case, result=row[1]) for case, row in zip(cases, rows, strict=True)]
+    return [case for case in found if _fits(case)]
+
+
+def _fits(case: Case) -> bool:
+    if case.entry.fits is None:
+        return True
+    types = []
+    columns = iter(case.types)
+    for position in range(len(case.entry.takes)):
+        constant = position in case.entry.constants
+        types.append("VARCHAR" if constant else next(columns))
+    return case.entry.fits(tuple(types), case.result)
+
+
+def normal(duckdb_type: str) -> str:
+    return re.sub(r"\s", "", duckdb_type).upper()

@@ -1,0 +1,191 @@
+"""Cases in DuckDB and in Spark, many in one statement, and how their answers differ."""
+
+import decimal
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j import java_gateway, protocol
+from py4j.protocol import Py4JJavaError
+
+from jetbridge.pipeline.translate.entries import Entry
+from jetbridge.pipeline.translate.types import spark_type
+from jetbridge.spark.engine import Session
+from jetbridge.sql.spark import literal
+from tests.integration.translation_cases import TYPES, Case, cases_of, column, connected, planned
+from tests.lakes import folder
+
+Problems = dict[Entry, list[str]]
+Answers = dict[int, tuple[pa.ChunkedArray, str]]
+# Expressions in one statement: the code that Spark makes for more is too long for Java.
+TOGETHER = 60
+# How many of the rows for which DuckDB raises are tried in Spark, each in a statement.
+RAISING = 2
+SHOWN = 3
+
+
+def exported(table: str) -> str:
+    """The Parquet file of a table of DuckDB, in the types that Spark has."""
+    path = str(folder() / f"{table}.parquet")
+    huge = [
+        row[0]
+        for row in connected().execute(f"DESCRIBE {table}").fetchall()
+        if row[1] == "HUGEINT"
+    ]
+    casts = ", ".join(f"CAST({name} AS DECIMAL(38,0)) AS {name}" for name in huge)
+    columns = f"* REPLACE ({casts})" if huge else "*"
+    rows = connected().execute(f"SELECT {columns} FROM {table}").to_arrow_table()
+    # A dictionary, as DuckDB writes it, holds 0.0 and -0.0 as one.
+    pq.write_table(rows, path, use_dictionary=False)
+    return path
+
+
+def view(session: Session, table: str) -> None:
+    path = literal(exported(table))
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {table} USING parquet OPTIONS (path {path})")
+    rows = session.sql(f"SELECT * FROM {table} ORDER BY row")
+    # Spark evaluates an expression over these without a job.
+    session.spark.createDataFrame(rows.toArrow(), rows.schema).createOrReplaceTempView(f"{table}s")
+
+
+class Scalars:
+    """All cases of scalar entries whose arguments are so many columns."""
+
+    def __init__(self, session: Session, arity: int) -> None:
+        self.session, self.table = session, f"args{max(arity, 1)}"
+        self.problems: Problems = defaultdict(list)
+        view(session, self.table)
+
+    def check(self, cases: Sequence[Case]) -> None:
+        for start in range(0, len(cases), TOGETHER):
+            self._check(planned(cases[start : start + TOGETHER], self.table))
+
+    def _check(self, cases: Sequence[Case]) -> None:
+        if not cases:
+            return
+        expected, raised = self._duckdb(cases)
+        texts = []
+        for case, rows in zip(cases, raised, strict=True):
+            answered = f"CASE WHEN row NOT IN ({', '.join(map(str, rows))}) THEN "
+            texts.append(f"{answered}{case.spark_sql} END" if rows else case.spark_sql)
+        for at, (found, type_) in self._spark(cases, texts, range(len(cases))).items():
+            self._types(cases[at], type_)
+            self._compare(cases[at], expected.column(at), found)
+            self._raises(cases[at], raised[at])
+
+    def _spark(self, cases: Sequence[Case], texts: Sequence[str], some: range) -> Answers:
+        """By number of the case; where a statement fails, its halves tell which case it was."""
+        listed = ", ".join(f"{texts[at]} AS r{at}" for at in some)
+        try:
+            answer = self.session.sql(f"SELECT {listed} FROM {self.table} ORDER BY row")
+            found = answer.toArrow()
+        except Exception as error:
+            if len(some) > 1:
+                half = len(some) // 2
+                return self._spark(cases, texts, some[:half]) | self._spark(
+                    cases, texts, some[half:]
+                )
+            problem = f"{cases[some[0]]}: {str(error)[:300]}"
+            self.problems[cases[some[0]].entry].append(problem)
+            return {}
+        types = [field.dataType.simpleString() for field in answer.schema.fields]
+        return {at: (found.column(n), types[n]) for n, at in enumerate(some)}
+
+    def _duckdb(self, cases: Sequence[Case]) -> tuple[pa.Table, list[list[int]]]:
+        """The answers, and the rows without one."""
+        listed = ", ".join(f"TRY([{case.duckdb}]) AS r{at}" for at, case in enumerate(cases))
+        connected().execute(f"CREATE OR REPLACE TEMP TABLE answers AS SELECT row, {listed} FROM {self.table}")
+        raised = [
+            [row[0] for row in connected().execute(f"SELECT row FROM answers WHERE r{at} IS NULL").fetchall()]
+            for at in range(len(cases))
+        ]
+        text = ", ".join(f"r{at}[1] AS r{at}" for at in range(len(cases)))
+        return connected().execute(f"SELECT {text} FROM answers ORDER BY row").to_arrow_table(), raised
+
+    def _types(self, case: Case, found: str) -> None:
+        wanted = spark_type(case.result).replace(" ", "").replace("`", "").lower()
+        if found != wanted:
+            self.problems[case.entry].append(f"{case}: type {found} for {wanted}")
+
+    def _compare(self, case: Case, expected: pa.ChunkedArray, found: pa.ChunkedArray) -> None:
+        wrong = differences(expected, found, loose="last digit" in case.entry.remark)
+        for row in wrong[:SHOWN]:
+            given = self._arguments(case, row + 1)
+            self.problems[case.entry].append(
+                f"{case} of {given}: {found[row].as_py()!r} for {expected[row].as_py()!r} ({len(wrong)} rows)"
+            )
+
+    def _arguments(self, case: Case, row: int) -> tuple[Any, ...]:
+        names = [column(at, each) for at, each in enumerate(case.types)]
+        text = f"SELECT {', '.join(names) or 'NULL'} FROM {self.table} WHERE row = {row}"
+        return tuple(connected().execute(text).fetchone() or ())
+
+    def _raises(self, case: Case, rows: Sequence[int]) -> None:
+        step = max(1, len(rows) // RAISING)
+        for row in rows[::step][:RAISING]:
+            text = f"SELECT {case.spark_sql} AS r FROM {self.table}s WHERE row = {row}"
+            answer = self.session.sql(text)
+            try:
+                with _raw_errors():
+                    answer._jdf.collectToPython()
+            except Py4JJavaError:
+                pass
+            else:
+                given = self._arguments(case, row)
+                self.problems[case.entry].append(f"{case} of {given}: {answer.collect()}, DuckDB raises")
+
+
+@contextmanager
+def _raw_errors() -> Iterator[None]:
+    """To make an error of Python from one of Java takes ten times as long as the statement."""
+    usual = java_gateway.get_return_value
+    java_gateway.get_return_value = protocol.get_return_value
+    try:
+        yield
+    finally:
+        java_gateway.get_return_value = usual
+
+
+def differences(expected: pa.ChunkedArray, found: pa.ChunkedArray, *, loose: bool) -> list[int]:
+    """The rows in which two columns differ."""
+    pairs = zip(expected.to_pylist(), found.to_pylist(), strict=True)
+    return [row for row, (a, b) in enumerate(pairs) if not same(a, b, loose=loose)]
+
+
+def same(a: Any, b: Any, *, loose: bool = False) -> bool:
+    """Equal bit for bit, but that all NaN are one."""
+    if isinstance(a, float) and isinstance(b, float):
+        return _same_floats(a, b, loose)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y, loose=loose) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(same(a[key], b[key], loose=loose) for key in a)
+    if isinstance(a, decimal.Decimal) or isinstance(b, decimal.Decimal):
+        return a is not None and b is not None and a == b
+    return type(a) is type(b) and bool(a == b)
+
+
+def _same_floats(a: float, b: float, loose: bool) -> bool:
+    if a != a or b != b:
+        return a != a and b != b
+    if loose and abs(a - b) <= 1e-15 * abs(a):
+        return True
+    return struct.pack("<d", a) == struct.pack("<d", b)
+
+
+def check_scalars(session: Session, entries: Sequence[Entry]) -> Problems:
+    by_arity: Mapping[int, list[Case]] = defaultdict(list)
+    for entry in entries:
+        for case in cases_of(entry):
+            by_arity[len(case.types)].append(case)
+    problems: Problems = defaultdict(list)
+    for arity, cases in by_arity.items():
+        scalars = Scalars(session, arity)
+        scalars.check(cases)
+        for entry, found in scalars.problems.items():
+            problems[entry] += found
+    return problems
