@@ -1,5 +1,6 @@
 """What several suites share: a running server, and clients for it."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,10 +17,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py)."""
+    """What needs the one Spark of the run goes to one process, all else to the other.
+
+    PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py).
+    """
     for item in items:
-        if item.get_closest_marker("lake"):
+        lake = item.get_closest_marker("lake") is not None
+        if lake:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+        shared = lake and "faults" not in item.path.parts
+        item.add_marker(pytest.mark.xdist_group("spark" if shared else "other"))
+
+
+def pytest_unconfigure() -> None:
+    """A process of xdist ends without what `atexit` would do."""
+    lakes = sys.modules.get("tests.lakes")
+    if lakes is not None:
+        lakes.close()
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ _numbers = itertools.count()
 @cache
 def folder() -> Path:
     """Gone when the run ends."""
-    path = Path(tempfile.mkdtemp(prefix="jetbridge-tests-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+    return Path(tempfile.mkdtemp(prefix="jetbridge-tests-"))
 
 
 @cache
@@ -33,12 +31,20 @@ def engine() -> SparkEngine:
     master = os.environ.get(MASTER)
     settings = cluster.settings(master) if master else None
     started = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
-    atexit.register(started.stop)
+    atexit.register(close)
     # Nobody uses it: it says that what PostgreSQL and S3 need must come along.
     uri = "jdbc:postgresql://127.0.0.1/none"
     started.add_catalog("other", {"type": "jdbc", "uri": uri, "io-impl": S3_FILES})
     started.start()
     return started
+
+
+def close() -> None:
+    """Ends Spark, if it runs, and removes the lakes."""
+    if engine.cache_info().currsize:
+        engine().stop()
+    if folder.cache_info().currsize:
+        shutil.rmtree(folder(), ignore_errors=True)
 
 
 @cache

@@ -14,6 +14,7 @@ from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
+from jetbridge.remote import Execute, offering
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits, Token
 from jetbridge.spark import SparkEngine
@@ -95,6 +96,10 @@ BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
 }
 
 
+# Makes what runs the SQL of clients over these catalogs.
+OpenStatements = Callable[[Config, Shared, Mapping[str, Catalog]], Execute]
+
+
 @dataclass(frozen=True)
 class App:
     """A server, its lakes, and the Spark that they share, if it has any. Nothing is started yet."""
@@ -124,16 +129,22 @@ def open_catalogs(config: Config, shared: Shared) -> dict[str, Catalog]:
     return {name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()}
 
 
-def build_app(config: Config, *, verbose: bool = False) -> App:
+def build_app(
+    config: Config, *, verbose: bool = False, statements: OpenStatements | None = None
+) -> App:
     """Everything of a checked configuration; `verbose` also makes Spark's own log so.
 
+    `statements` gives what runs SQL for clients; without it they are not offered `run`.
     Raises BadRequest, FailedPrecondition or Unavailable if a lake cannot be opened.
     """
     engine = new_engine(config, verbose)
     shared = Shared(config.limits, engine)
     catalogs = open_catalogs(config, shared)
+    execute = statements(config, shared, catalogs) if statements else None
     server = Server(
-        catalogs,
+        {name: offering(each, name, execute) for name, each in catalogs.items()}
+        if execute
+        else catalogs,
         host=config.server.host,
         port=config.server.port,
         tokens=config.credentials.tokens,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -22,8 +22,10 @@ from jetbridge.app import (
 from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig, load_config
 from jetbridge.errors import BadRequest
+from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
-from jetbridge.pipeline.report import Watch, nobody
+from jetbridge.pipeline.places import Place
+from jetbridge.pipeline.report import Report, Watch, nobody
 from jetbridge.pipeline.rules import Files, Rules
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Outcome, Session
@@ -111,6 +113,44 @@ def _close(catalog: Catalog) -> None:
 
 def _spill_folder() -> str:
     return f"{tempfile.gettempdir()}/jetbridge-sql-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def client_reports(
+    config: Config,
+    shared: Shared,
+    catalogs: Mapping[str, Catalog],
+    text: str,
+    catalog: str,
+    may_use: frozenset[str] | None,
+) -> Iterator[dict[str, Any]]:
+    """Runs the statements of a client of the server; a report for each.
+
+    They see the catalogs that the client may use, and no files but those in `[sql] folders`.
+    """
+    allowed = None if may_use is None else {fold(name) for name in may_use}
+    seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
+    folders = tuple(str(folder) for folder in config.sql.folders)
+    means = Means(
+        Rules(Files.FOLDERS if folders else Files.NONE),
+        folders=folders,
+        spark=_runner(shared.engine, catalogs.values()),
+        memory_limit=config.sql.memory_limit,
+        temporary=_spill_folder(),
+    )
+    opened = Session(seen, means, settings=_settings(config), place=Place(catalog))
+    try:
+        for outcome in run(opened, text):
+            yield _report(outcome).as_row()
+    finally:
+        opened.close()
+
+
+def _report(outcome: Outcome) -> Report:
+    """Rows are counted, and forgotten: a client reads tables itself."""
+    if outcome.report is not None:
+        return outcome.report
+    rows = sum(batch.num_rows for batch in outcome.batches)
+    return Report("SELECT", rows_produced=rows)
 
 
 def sql(

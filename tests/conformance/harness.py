@@ -9,12 +9,18 @@ import pyarrow as pa
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import (
     CanAlter,
+    CanBeReached,
     CanCount,
     CanCreateSchemas,
     CanCreateTables,
     CanDelete,
+    CanFill,
+    CanFillOnSpark,
     CanInsert,
     CanLayOut,
+    CanMerge,
+    CanRelate,
+    CanRelateOnSpark,
     CanSnapshot,
     CanSplit,
     CanTravel,
@@ -24,11 +30,11 @@ from jetbridge.catalog import (
 )
 from tests.lakes import new_lake
 
-CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas})
-SCHEMA_CAPABILITIES = frozenset({CanCreateTables})
+CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas, CanBeReached})
+SCHEMA_CAPABILITIES = frozenset({CanCreateTables, CanFill, CanFillOnSpark})
 TABLE_CAPABILITIES = frozenset(
-    {CanAlter, CanInsert, CanUpdate, CanDelete, CanLayOut, CanTravel, CanSplit, CanCount}
-)
+    {CanAlter, CanInsert, CanUpdate, CanDelete, CanMerge, CanLayOut, CanTravel, CanSplit, CanCount}
+) | {CanRelate, CanRelateOnSpark}
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,12 @@ class Harness:
     refuses: frozenset[tuple[str, str]] = frozenset()
 
 
+# What lets DuckDB and Spark read and write by themselves.
+ENGINES = frozenset({CanBeReached, CanRelate, CanRelateOnSpark, CanFillOnSpark})
 # A new backend is one line here.
 ALL = CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
 HARNESSES = {
-    "memory": Harness(MemoryCatalog, ALL - {CanLayOut}),
+    "memory": Harness(MemoryCatalog, ALL - {CanLayOut, CanMerge} - ENGINES),
     # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
     "lake": Harness(
         new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})

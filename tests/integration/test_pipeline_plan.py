@@ -101,7 +101,6 @@ def test_other_names_for_columns(planned):
         ("FROM memory.shop.nowhere", NotFound, "table 'memory.shop.nowhere' does not exist"),
         ("FROM nowhere.shop.orders", NotFound, "there are Other lake, memory"),
         ("FROM nowhere", NotFound, "nowhere"),
-        ("SELECT 1 AS a, 2 AS A", BadRequest, "two columns called 'A'"),
         ("SELECT sum(name) FROM orders", BadRequest, "sum"),
     ],
 )

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
+import sqlglot
 from pyspark.sql.types import DataType
 
 from jetbridge.embedded.workbench import Access, Desk, Workbench
@@ -21,6 +20,30 @@ from jetbridge.pipeline.translate import Question, SparkTable, spark_type, trans
 from tests.lakes import engine, folder
 
 PLACE = Place("here")
+TABLES = {
+    "t": """
+        SELECT * FROM (VALUES
+            (1::INTEGER, 10::BIGINT, 1.50::DECIMAL(9,2), 0.5::DOUBLE, 'a', DATE '2020-01-01',
+             TIMESTAMP '2020-01-01 10:00:00', true, [1, 2, 3], {'x': 1, 'y': 'p'}, 1::TINYINT,
+             1.5::FLOAT),
+            (2, 20, 2.25, 'nan', 'b', '2020-02-29', '2020-01-01 10:00:00.123456', false, [],
+             {'x': 2, 'y': NULL}, 2, 'nan'),
+            (2, 20, 2.25, -0.0, 'B', '1999-12-31', NULL, NULL, NULL, NULL, NULL, -0.0),
+            (3, NULL, NULL, 0.0, 'ß', NULL, '1969-12-31 23:59:59', true, [NULL, 4],
+             {'x': NULL, 'y': 'é'}, -3, 0.0),
+            (NULL, 5, -1.00, NULL, NULL, '9999-12-31', '2020-01-01', false, [5], NULL, 4, NULL),
+            (2, 7, 2.25, 'inf', 'a', '2020-01-01', '2020-01-01 10:00:00', true, [1],
+             {'x': 9, 'y': 'p'}, 7, 'inf')
+        ) t(i, b, m, d, s, dt, ts, f, l, st, ti, r)
+    """,
+    "u": """
+        SELECT * FROM (VALUES
+            (1::INTEGER, 'x', 100::BIGINT), (2, 'y', 200), (2, 'z', NULL), (4, 'w', 400),
+            (NULL, 'n', 500)
+        ) u(i, name, v)
+    """,
+    "none": "SELECT * FROM t WHERE false",
+}
 
 
 @dataclass
@@ -37,7 +60,7 @@ class Engines:
         found = self.rows.execute(f"SELECT * FROM {name}").to_arrow_table()
         described = self.rows.execute(f"DESCRIBE {name}").fetchall()
         path = folder() / f"translated-{name}.parquet"
-        pq.write_table(_plain(found), path)
+        pq.write_table(found, path)
         with engine().session() as session:
             session.spark.read.parquet(str(path)).createOrReplaceTempView(f"translated_{name}")
         self.desk.declare(("here", "main", name), found.schema)
@@ -52,7 +75,9 @@ class Engines:
     def translate(self, query: str) -> str:
         return translate(self.question(query), self.desk)
 
-    def check(self, query: str, ordered: bool = False) -> None:
+    def check(self, query: str) -> None:
+        """Rows, types and names; their order, where the query gives one to all of them."""
+        ordered = bool(sqlglot.parse_one(query, read="duckdb").args.get("order"))
         question = self.question(query)
         text = translate(question, self.desk)
         expected = self.rows.execute(query).fetchall()
@@ -70,22 +95,21 @@ class Engines:
 
 
 @contextmanager
-def engines() -> Iterator[Engines]:
+def opened() -> Iterator[Engines]:
+    """With tables that have NULL, duplicates and odd numbers, and one without rows."""
     bench = Workbench(["here"], Access())
     rows = duckdb.connect()
     rows.execute("SET TimeZone = 'UTC'")
     try:
         with bench.desk() as desk:
             desk.use("here", "main")
-            yield Engines(desk, rows)
+            made = Engines(desk, rows)
+            for name, query in TABLES.items():
+                made.create(name, query)
+            yield made
     finally:
         rows.close()
         bench.close()
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """DuckDB's Arrow types, as Parquet and Spark know them."""
-    return table
 
 
 def _comparable(rows: list[Any]) -> list[tuple[Any, ...]]:
@@ -104,7 +128,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_value(each) for each in value)
     return bytes(value) if isinstance(value, bytearray) else value
-
-
-def file_of(name: str) -> Path:
-    return folder() / f"translated-{name}.parquet"

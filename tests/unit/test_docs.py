@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.config import LAKE_RULES, RULES, TABLES, LakeConfig, ServerConfig
+from jetbridge.config import LAKE_RULES, RULES, TABLES, LakeConfig, ServerConfig, SqlConfig
 from jetbridge.service.settings import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
-SECTIONS = {"server": ServerConfig, "limits": Limits, "catalogs.NAME": LakeConfig}
+SECTIONS = {
+    "server": ServerConfig,
+    "limits": Limits,
+    "sql": SqlConfig,
+    "catalogs.NAME": LakeConfig,
+}
 ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| .+ \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

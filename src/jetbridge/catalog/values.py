@@ -64,11 +64,13 @@ class Scan:
     the number of rows counts. None: all visible columns, then `rowid` if the table has one.
     `filter`: rows for which it is not TRUE may be left out; a table may ignore it.
     `part`: one of the parts `CanSplit.split` gave for the same table version; None: all rows.
+    `may_use`: for functions, the catalogs the caller may use; None: all of them.
     """
 
     columns: tuple[str, ...] | None = None
     filter: Expr | None = None
     part: str | None = None
+    may_use: frozenset[str] | None = None
 
 
 class AtUnit(StrEnum):

@@ -5,12 +5,16 @@ import os
 import signal
 import threading
 from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from types import FrameType
+from typing import Any
 
-from jetbridge.app import App, build_app
+from jetbridge.app import App, Shared, build_app
+from jetbridge.catalog import Catalog
 from jetbridge.cli.output import complain, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
+from jetbridge.remote import Execute
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +37,7 @@ def run(options: Namespace) -> int:
 def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
     stop = _stop_on_signals()
     try:
-        app = build_app(config, verbose=verbose)
+        app = build_app(config, verbose=verbose, statements=statements_for_clients)
     except ServerError as error:
         log.debug("could not start", exc_info=error)
         complain(str(error))
@@ -48,6 +52,21 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
     logging.shutdown()
     # Python would wait for the threads of calls that were cut, however long they go on.
     os._exit(0)
+
+
+def statements_for_clients(
+    config: Config, shared: Shared, catalogs: Mapping[str, Catalog]
+) -> Execute:
+    """What it needs takes half a second to load, so it is loaded when a client wants it."""
+
+    def execute(
+        text: str, catalog: str, may_use: frozenset[str] | None
+    ) -> Iterable[dict[str, Any]]:
+        from jetbridge.sessions import client_reports  # noqa: PLC0415
+
+        yield from client_reports(config, shared, catalogs, text, catalog, may_use)
+
+    return execute
 
 
 def _listens(app: App, config: Config) -> bool:

@@ -15,7 +15,7 @@ from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
 from jetbridge.pipeline.plan import TARGET, plan
 from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.returning import evaluated
+from jetbridge.pipeline.returning import Returned, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change, Changing, ObjectName
 from jetbridge.pipeline.tokens import Words
@@ -96,7 +96,8 @@ def change(session: Session, statement: Change) -> Outcome:
             with _changing(session, statement.kind, path, table) as write:
                 rows = _written(desk, write, _sent(source, wanted), clock)
         if wanted.returning:
-            return evaluated(desk, wanted.returning, CHANGED, wanted.alias)
+            answers = Returned(wanted.returning, wanted.alias, table.info().schema)
+            return evaluated(desk, answers, CHANGED)
     return Outcome(
         Report(
             statement.kind.value,

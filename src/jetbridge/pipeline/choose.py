@@ -7,7 +7,7 @@ from jetbridge.catalog import CanRelateOnSpark, SparkRelation, Table, supports
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.places import Path, Place
-from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.plan import Plan, twin
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
@@ -38,6 +38,8 @@ def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spar
     try:
         if isinstance(found, str):
             raise Untranslatable(found)
+        if twin(plan.schema.names) is not None:
+            raise Untranslatable("two columns of one name")
         sql = translate(_question(plan, place, found), desk)
     except Untranslatable as piece:
         if settings.engine == SPARK:

@@ -17,10 +17,10 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import AlreadyExists, NotFound, NotSupported
+from jetbridge.errors import AlreadyExists, BadRequest, NotFound, NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.places import Path
-from jetbridge.pipeline.plan import Plan
+from jetbridge.pipeline.plan import Plan, twin
 from jetbridge.pipeline.produce import chosen, planned, produced
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.session import Outcome, Session
@@ -56,6 +56,7 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
             plan = planned(session, desk, statement.query, statement.columns)
+            _refuse_twins(plan)
             choice = chosen(session, desk, plan)
         request = CreateTable(path[2], plan.schema, _conflict(statement))
         rows, size = _filled(session, desk, schema, Work(path, request, plan, choice), clock)
@@ -72,6 +73,14 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
             ddl=ddl(path, plan),
         )
     )
+
+
+def _refuse_twins(plan: Plan) -> None:
+    name = twin(plan.schema.names)
+    if name is not None:
+        raise BadRequest(
+            f"the query has two columns called {name!r}; give one of them another name with AS"
+        )
 
 
 def _conflict(statement: CreateTableAs) -> OnConflict:

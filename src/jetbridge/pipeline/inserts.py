@@ -8,6 +8,7 @@ from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.names import fold
+from jetbridge.pipeline.choose import SPARK
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import Produced, chosen, planned, produced
@@ -67,6 +68,8 @@ def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> P
             raise BadRequest(f"table {statement.target} has no column {name!r}")
         columns.append((field.name, duckdb_type(field)))
     given = [name for name, _ in columns]
+    if session.settings.dialect == SPARK:  # the table casts what it is given
+        return planned(session, desk, statement.query, tuple(given))
     return planned(session, desk, queries.assigned(statement.query, given, columns))
 
 

@@ -16,10 +16,9 @@ from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
 from jetbridge.pipeline.plan import TARGET, plan
 from jetbridge.pipeline.produce import planned
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.returning import evaluated
+from jetbridge.pipeline.returning import Returned, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change
-from jetbridge.pipeline.tokens import Words
 from jetbridge.sql import pipeline as queries
 
 HOW = "MERGE INTO"
@@ -52,7 +51,8 @@ def merge(session: Session, statement: Change) -> Outcome:
         with clock.phase("load"):
             rows = _merged(session, desk, path, merging)
         if wanted.returning:
-            return _returned(desk, wanted, table)
+            answers = Returned(wanted.returning, wanted.alias, table.info().schema)
+            return evaluated(desk, answers, CHANGED)
     return Outcome(
         Report(
             HOW,
@@ -73,17 +73,6 @@ def _merged(session: Session, desk: Desk, path: Path, merging: Beginning) -> int
         return sum(write(batch).affected_rows for batch in desk.stream(query))
     with merging() as write:
         return sum(write(batch).affected_rows for batch in desk.stream(query))
-
-
-def _returned(desk: Desk, wanted: Merge, table: Table) -> Outcome:
-    """A star means the columns of the table, as in DuckDB."""
-    names = [queries.column(wanted.alias, name) for name in table.info().schema.names]
-    words, items = Words(wanted.returning), []
-    while words:
-        item = words.until(",")
-        items.append(", ".join(names) if item == "*" else item)
-        words.take(",")
-    return evaluated(desk, ", ".join(items), CHANGED, wanted.alias)
 
 
 @dataclass(frozen=True)

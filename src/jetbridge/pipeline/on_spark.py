@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import BadRequest, LimitExceeded, ServerError
+from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
 from jetbridge.sql import pipeline as queries
+from jetbridge.sql.quoting import identifier
 
 _CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -58,11 +60,51 @@ class SparkRunner:
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
+    def described(self, query: str) -> list[tuple[str, str, bool]]:
+        """The columns of a query in Spark SQL: names, DuckDB's types, and whether NOT NULL."""
+        with self.session() as session:
+            found = session.sql(query).schema
+        return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
+
     @contextmanager
     def session(self, watch: TaskWatch = _nobody) -> Iterator[Session]:
         """Spark for one statement; an error of its query is ours, and a cut one stops its jobs."""
         with self.engine.session() as session, _stoppable(session, watch), _explained():
             yield session
+
+
+_SAME = {
+    "boolean": "BOOLEAN",
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp_ntz": "TIMESTAMP",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def duckdb_name(kind: Any) -> str:
+    """What DuckDB calls a type of Spark; raises NotSupported for one it has not."""
+    match kind.typeName():
+        case "array":
+            return f"{duckdb_name(kind.elementType)}[]"
+        case "struct":
+            inner = ", ".join(f"{identifier(f.name)} {duckdb_name(f.dataType)}" for f in kind)
+            return f"STRUCT({inner})"
+        case "map":
+            return f"MAP({duckdb_name(kind.keyType)}, {duckdb_name(kind.valueType)})"
+        case "decimal":
+            return f"DECIMAL({kind.precision},{kind.scale})"
+    found = _SAME.get(kind.simpleString())
+    if found is None:
+        raise NotSupported(f"Spark's type {kind.simpleString()} has no like in DuckDB: CAST it")
+    return found
 
 
 @contextmanager

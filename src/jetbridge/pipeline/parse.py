@@ -27,7 +27,7 @@ from jetbridge.pipeline.statements import (
     Transaction,
     Use,
 )
-from jetbridge.pipeline.tokens import Words
+from jetbridge.pipeline.tokens import Words, split_text
 
 _SHOWN = {"TABLES": "tables", "SCHEMAS": "schemas", "DATABASES": "databases"}
 _BOUNDARIES = {
@@ -61,9 +61,31 @@ _OTHER_WAYS = {
 }
 
 
-def parse(text: str) -> list[Statement]:
-    """Raises BadRequest for what is no SQL, NotSupported with another way for what is not done."""
+def parse(text: str, dialect: str = "duckdb") -> list[Statement]:
+    """Raises BadRequest for what is no SQL, NotSupported with another way for what is not done.
+
+    With the dialect of Spark a query is whatever Spark makes of it: only the words before it are
+    read here.
+    """
+    if dialect == "spark":
+        return [_in_spark_sql(each) for each in split_text(text)]
     return [_statement(each) for each in split_statements(text)]
+
+
+def _in_spark_sql(text: str) -> Statement:
+    words = Words(text)
+    first = words.peek()
+    if first in ("SELECT", "WITH", "FROM", "VALUES", "("):
+        return Query(text)
+    if first == "CREATE" and words.finds("AS"):
+        return _create(words)
+    if first == "INSERT":
+        return _insert(words)
+    if first == "EXPLAIN":
+        words.expect("EXPLAIN")
+        return Explain(_in_spark_sql(words.rest()))
+    (statement,) = parse(text)
+    return statement
 
 
 def _statement(parsed: Parsed) -> Statement:
@@ -93,8 +115,10 @@ def _rows(words: Words) -> Statement:
             return Show("all tables")
         known = _SHOWN.get(words.peek())
         return Show(known or words.identifier())
-    if not words.text.strip():
+    if words.peek() in ("", "PRAGMA", "CALL"):
         raise _not_supported(words.text)
+    if words.peek() == "SUMMARIZE":
+        return Query(f"FROM ({words.text})")
     return Query(words.text)
 
 

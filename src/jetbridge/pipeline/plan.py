@@ -1,6 +1,6 @@
 """A query bound by DuckDB against empty tables: what it yields, before anything is created."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from jetbridge.pipeline.statements import ObjectName
 from jetbridge.sql import pipeline as queries
 
 ANYTHING = Rules(Files.ALL, trusted=True)
+# A type that only DuckDB has: Arrow has no form for it.
+_ALONE = "VARIANT"
 DEPTH = ("catalog", "schema", "table")
 # Where a statement finds the table whose rows it changes.
 TARGET = (PAST, DEFAULT_SCHEMA, queries.TARGET)
@@ -59,6 +61,7 @@ def plan(
     for path, table in sources.items():
         desk.declare(path, _columns(table, row_ids=path == TARGET))
     found = desk.types(past.query)
+    _refuse_unspeakable(found)
     schema = desk.schema(past.query)
     spelled = _names([name for name, _ in found], columns)
     required = never_null(past.query, tuple(spelled), _by_path(sources))
@@ -68,6 +71,32 @@ def plan(
     ]
     types = tuple(kind for _, kind in found)
     return Plan(past.query, pa.schema(fields), types, sources, rules.reads_files(names))
+
+
+def _refuse_unspeakable(columns: Sequence[tuple[str, str]]) -> None:
+    """All of them at once."""
+    strange = [f"{name!r} ({kind})" for name, kind in columns if _ALONE in kind]
+    if strange:
+        raise BadRequest(
+            f"no other system has the type of column {', '.join(strange)}: CAST it to VARCHAR"
+        )
+
+
+def plan_of_spark(
+    desk: Desk,
+    query: str,
+    described: Sequence[tuple[str, str, bool]],
+    columns: tuple[str, ...] = (),
+) -> Plan:
+    """A query in Spark SQL; what it yields Spark has told, in DuckDB's types, and if NOT NULL."""
+    names = _names([name for name, _, _ in described], columns)
+    types = tuple(kind for _, kind, _ in described)
+    schema = desk.schema(queries.typed(list(zip(names, types, strict=True))))
+    fields = [
+        pa.field(field.name, field.type, nullable=not never, metadata=field.metadata)
+        for field, (_, _, never) in zip(schema, described, strict=True)
+    ]
+    return Plan(query, pa.schema(fields), types, {})
 
 
 def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
@@ -102,12 +131,14 @@ def _sources(places: Places, names: Names, rules: Rules) -> dict[Path, Table]:
 def _names(found: list[str], given: tuple[str, ...]) -> list[str]:
     if len(given) > len(found):
         raise BadRequest(f"{len(given)} names for the {len(found)} columns of the query")
-    names = [*given, *found[len(given) :]]
+    return [*given, *found[len(given) :]]
+
+
+def twin(names: Sequence[str]) -> str | None:
+    """A name that comes twice, in any case."""
     seen: set[str] = set()
     for name in names:
         if fold(name) in seen:
-            raise BadRequest(
-                f"the query has two columns called {name!r}; give one of them another name with AS"
-            )
+            return name
         seen.add(fold(name))
-    return names
+    return None

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline import on_duckdb
 from jetbridge.pipeline.choose import SPARK, Choice, choose
 from jetbridge.pipeline.on_spark import spool_rows
-from jetbridge.pipeline.plan import Plan, plan
+from jetbridge.pipeline.plan import Plan, plan, plan_of_spark
 from jetbridge.pipeline.report import Clock
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Query
+from jetbridge.sql import spark as spark_sql
 
 
 @dataclass
@@ -27,6 +29,8 @@ class Produced:
 
 def planned(session: Session, desk: Desk, query: str, columns: tuple[str, ...] = ()) -> Plan:
     """A query bound against the catalogs; in a transaction not against what that has written."""
+    if session.settings.dialect == SPARK:
+        return _planned_by_spark(session, desk, query, columns)
     found = plan(desk, session.places(), query, columns, session.means.rules)
     if session.transaction is not None:
         for path in found.sources:
@@ -35,8 +39,18 @@ def planned(session: Session, desk: Desk, query: str, columns: tuple[str, ...] =
 
 
 def chosen(session: Session, desk: Desk, plan: Plan) -> Choice:
+    if session.settings.dialect == SPARK:
+        text = spark_sql.renamed(plan.query, plan.schema.names)
+        return Choice(SPARK, "the query is Spark SQL", text)
     has_spark = session.means.spark is not None
     return choose(desk, plan, session.place, session.settings, has_spark=has_spark)
+
+
+def _planned_by_spark(session: Session, desk: Desk, query: str, columns: tuple[str, ...]) -> Plan:
+    if session.means.spark is None or not session.means.rules.trusted:
+        raise FailedPrecondition("dialect = spark needs a lake, and the local command")
+    described = session.means.spark.described(query)
+    return plan_of_spark(desk, query, described, columns)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.embedded.workbench import Desk
 from jetbridge.pipeline.session import Outcome
+from jetbridge.pipeline.tokens import Words
 from jetbridge.sql import pipeline as queries
 
 
@@ -33,12 +34,21 @@ class Returned:
 
 def returned(desk: Desk, answers: Returned) -> Outcome:
     desk.register(queries.CHANGED, answers.rows())
-    return evaluated(desk, answers.listed, (queries.CHANGED,), answers.alias)
+    return evaluated(desk, answers, (queries.CHANGED,))
 
 
-def evaluated(desk: Desk, listed: str, path: Sequence[str], alias: str) -> Outcome:
-    """Over the rows that are registered or kept there."""
-    query = queries.returned(listed, path, alias)
+def evaluated(desk: Desk, answers: Returned, path: Sequence[str]) -> Outcome:
+    """Over the rows that are registered or kept there.
+
+    A star means the columns of the table, not those that we have beside them.
+    """
+    names = ", ".join(queries.column(answers.alias, name) for name in answers.schema.names)
+    words, items = Words(answers.listed), []
+    while words:
+        item = words.until(",")
+        items.append(names if item == "*" else item)
+        words.take(",")
+    query = queries.returned(", ".join(items), path, answers.alias)
     batches = list(desk.stream(query))
     schema = batches[0].schema if batches else desk.schema(query)
     return Outcome(schema=schema, batches=iter(batches))

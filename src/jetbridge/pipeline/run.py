@@ -44,7 +44,7 @@ from jetbridge.pipeline.transactions import Transaction as Open
 
 def run(session: Session, text: str) -> Iterator[Outcome]:
     """What is wrong with the text is said before anything runs; then statement by statement."""
-    statements = parse(text)
+    statements = parse(text, session.settings.dialect)
     if not statements:
         raise BadRequest("there is no statement")
     for statement in statements:
@@ -87,7 +87,8 @@ def _transaction(session: Session, statement: Transaction) -> Outcome:
 
 
 def _set(session: Session, statement: SetValue) -> Outcome:
-    session.settings = session.settings.changed(statement.name, statement.value)
+    settings = session.settings.changed(statement.name, statement.value)
+    session.settings = settings if session.means.rules.trusted else settings.for_clients()
     name = "RESET" if statement.value is None else "SET"
     return Outcome(Report(name, statement.name))
 

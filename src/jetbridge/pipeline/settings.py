@@ -21,6 +21,12 @@ class Settings:
     dialect: str = "duckdb"
     spark_from: int = 2 * 2**30
 
+    def for_clients(self) -> "Settings":
+        """They write DuckDB's SQL: what Spark would do with other text nobody has proved."""
+        if self.dialect != DIALECTS[0]:
+            raise BadRequest("dialect = spark is for the local command only")
+        return self
+
     def changed(self, name: str, value: str | None) -> "Settings":
         """With another value, None for the first one; raises BadRequest with what is allowed."""
         rule = _rule(name)

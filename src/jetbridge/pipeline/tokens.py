@@ -19,15 +19,30 @@ class _Tokenizer(DuckDB.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
+def split_text(text: str) -> list[str]:
+    """Statements between semicolons, as they were written."""
+    found, start = [], 0
+    for token in [*_tokens(text), None]:
+        if token is None or token.token_type == TokenType.SEMICOLON:
+            end = len(text) if token is None else token.start
+            found.append(text[start:end].strip())
+            start = end + 1
+    return [each for each in found if each]
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return _Tokenizer(dialect=DuckDB).tokenize(text)
+    except TokenError as error:
+        raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
+
+
 class Words:
     """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        try:
-            self._tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
-        except TokenError as error:
-            raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
+        self._tokens = _tokens(text)
         self._at = 0
 
     def __bool__(self) -> bool:

@@ -43,20 +43,22 @@ class DoGet:
         served = call.catalog(ticket.catalog)
         with self.gate.entered():
             if ticket.kind == "table_function":
-                yield from self._function_rows(served, ticket)
+                yield from self._function_rows(call, served, ticket)
                 return
             table = self._table(call, served, ticket)
             schema = wire_schema(table.info())
             yield encode_schema(schema)
             yield from self._rows(table, schema, ticket)
 
-    def _function_rows(self, served: Served, ticket: Ticket) -> Iterator[bytes]:
+    def _function_rows(self, call: Call, served: Served, ticket: Ticket) -> Iterator[bytes]:
         name = ObjectName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
         arguments = read_arguments(ticket.parameters)
         schema = function.bind(arguments)
         yield encode_schema(schema)
-        rows = function.rows(arguments, Scan(filter=parse_filters(ticket.filters)))
+        may_use = call.token.catalogs if call.token else None
+        request = Scan(filter=parse_filters(ticket.filters), may_use=may_use)
+        rows = function.rows(arguments, request)
         for batch in in_layout(rows, schema, self.batch_rows):
             yield encode_batch(batch)
 

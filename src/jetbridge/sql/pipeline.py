@@ -35,6 +35,12 @@ def renamed(query: str, alias: str, names: Sequence[str]) -> str:
     return f"FROM ({query}) AS {identifier(alias)}({listed})"
 
 
+def typed(columns: Sequence[tuple[str, str]]) -> str:
+    """A row of nothing, to learn what DuckDB makes of types."""
+    listed = ", ".join(f"CAST(NULL AS {kind}) AS {identifier(name)}" for name, kind in columns)
+    return f"SELECT {listed}"
+
+
 def everything(path: Sequence[str]) -> str:
     return f"SELECT * FROM {_dotted(path)}"
 

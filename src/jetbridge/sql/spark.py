@@ -120,5 +120,10 @@ def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
     return f"INSERT INTO {target} ({listed}) SELECT {made} FROM ({query}) AS q"
 
 
+def renamed(query: str, names: Sequence[str]) -> str:
+    """The rows of a query with other names for its columns."""
+    return f"SELECT * FROM ({query}) AS q({', '.join(map(identifier, names))})"
+
+
 def _as(name: str, kind: str) -> str:
     return f"CAST({identifier(name)} AS {kind})" if kind else identifier(name)

@@ -41,6 +41,7 @@ _FRAMELESS = (
     exp.Lag,
     exp.Lead,
 )
+_WINDOWS = (exp.Window, exp.IgnoreNulls, exp.RespectNulls)
 _ORDER_MATTERS = (exp.ArrayAgg, exp.GroupConcat, exp.First, exp.Last, exp.AnyValue)
 
 
@@ -83,7 +84,10 @@ class CallTexts:
         result = type_of(node)
         bare = self._bare(node, around)
         for entry, arguments in self.texts.work.matcher.candidates(bare, *kinds):
-            types = [type_of(each) for each in arguments]
+            types = [
+                "" if index in entry.constants else type_of(each)
+                for index, each in enumerate(arguments)
+            ]
             if not takes(entry, types, result):
                 continue
             texts = self.texts.arguments(entry, arguments, types, env)
@@ -92,14 +96,14 @@ class CallTexts:
         raise Untranslatable(self.texts.refusal(bare))
 
     def _bare(self, node: exp.Expr, around: _Around) -> exp.Expr:
-        """The call without DISTINCT; an order inside is refused."""
+        """The call without DISTINCT; an order inside is left where it matters, to the entries."""
         inner = node.args.get("this")
+        if isinstance(node, _ORDER_MATTERS) and not isinstance(node.parent, _WINDOWS):
+            if not isinstance(inner, exp.Order):
+                raise Untranslatable(f"{what(node)} without ORDER BY")
+            return node
         if isinstance(inner, exp.Order):
-            if isinstance(node, _ORDER_MATTERS):
-                raise Untranslatable(f"{what(node)} with ORDER BY")
             inner = inner.this
-        elif isinstance(node, _ORDER_MATTERS) and not isinstance(node.parent, exp.Window):
-            raise Untranslatable(f"{what(node)} without ORDER BY")
         if isinstance(inner, exp.Distinct):
             only(inner, "expressions")
             if len(inner.expressions) != 1:
@@ -118,8 +122,6 @@ class CallTexts:
         if isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
             nulls = " IGNORE NULLS" if isinstance(function, exp.IgnoreNulls) else ""
             function = function.this
-        if isinstance(function, exp.Filter):
-            raise Untranslatable("FILTER of a window function")
         order = node.args.get("order")
         if order is None and isinstance(function, _ORDERED):
             raise Untranslatable(f"{what(function)} without ORDER BY")

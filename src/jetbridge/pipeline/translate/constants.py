@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from jetbridge.pipeline.translate.bound import type_of
 from jetbridge.pipeline.translate.types import NULL, kind, spark_type
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
@@ -45,6 +46,8 @@ def constant_text(work: Work, node: exp.Expr, duckdb_type: str) -> str:
         return "NULL" if duckdb_type == NULL else f"CAST(NULL AS {spark_type(duckdb_type)})"
     if isinstance(node, exp.Literal) and node.is_string and duckdb_type == "VARCHAR":
         return literal(node.this)
+    if node.is_int and duckdb_type == type_of(node):
+        return _integer(str(node.to_py()), duckdb_type)
     value = work.constant(node.sql("duckdb"), duckdb_type)
     if value is None:
         return f"CAST(NULL AS {spark_type(duckdb_type)})"

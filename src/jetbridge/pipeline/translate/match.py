@@ -18,6 +18,7 @@ from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.types import kind, spark_type
 
 _PLACE = re.compile(r"\{(\d+)\}")
+_COUNT = re.compile(r"(INTERVAL )\{(\d+)\}", re.IGNORECASE)
 _ARGUMENT = re.compile(r"argument_(\d+)")
 # What says nothing about the meaning: a note of the parser's.
 _IGNORED: dict[type[exp.Expr], set[str]] = {exp.Bracket: {"offset"}, exp.Count: {"big_int"}}
@@ -73,7 +74,9 @@ def matcher(entries: tuple[Entry, ...] = ENTRIES) -> Matcher:
 
 
 def parsed(pattern: str) -> exp.Expr:
-    text = _PLACE.sub(lambda found: f"argument_{found[1]}", pattern)
+    # An interval holds a text, and no expression, between its first word and its unit.
+    text = _COUNT.sub(r"\1'argument_\2'", pattern)
+    text = _PLACE.sub(r"argument_\1", text)
     return sqlglot.parse_one(text, read="duckdb")
 
 
@@ -82,7 +85,7 @@ def _key(node: exp.Expr) -> Key:
 
 
 def _same(pattern: exp.Expr, node: exp.Expr, found: Arguments) -> bool:
-    if isinstance(pattern, exp.Column):
+    if isinstance(pattern, (exp.Column, exp.Literal)):
         place = _ARGUMENT.fullmatch(pattern.name)
         if place is not None:
             return found.setdefault(int(place[1]), node) == node

@@ -31,6 +31,7 @@ _HOLDERS = (
 )
 _NOTHING = (exp.Identifier, exp.DataType, exp.Var, exp.Star, exp.WindowSpec, exp.Interval)
 _TRUTHS = (exp.Predicate, exp.And, exp.Or, exp.Not)
+_MEDIUM, _BIG = 2**31, 2**63
 _NULLS = (exp.IgnoreNulls, exp.RespectNulls)
 _AROUND = (exp.Window, exp.Filter, exp.WithinGroup, *_NULLS)
 
@@ -103,8 +104,16 @@ def _plain(node: exp.Expr) -> None:
         set_type(node, NULL)
     elif isinstance(node, (*_TRUTHS, exp.Boolean)):
         set_type(node, "BOOLEAN")
-    elif isinstance(node, exp.Literal) and node.is_string:
+    elif isinstance(node, exp.Literal):
+        _plain_literal(node)
+
+
+def _plain_literal(node: exp.Literal) -> None:
+    """Whole numbers that are no constants of their own to DuckDB; there may be thousands."""
+    if node.is_string:
         set_type(node, "VARCHAR")
+    elif node.this.isdecimal() and node.this.isascii() and int(node.this) < _BIG:
+        set_type(node, "INTEGER" if int(node.this) < _MEDIUM else "BIGINT")
 
 
 def _ask(work: Work, texts: list[str], nodes: Iterable[exp.Expr], pieces: Pieces) -> list[str]:

@@ -48,9 +48,15 @@ class Renderer:
     def _plain(self, bound: Bound) -> str:
         return self.query(bound, Env(), _own_names(bound), ordered=False)
 
-    def nested(self, query: Bound, env: Env) -> str:
-        """A subquery of an expression."""
-        return self.query(query, env, _own_names(query), ordered=False)
+    def nested(self, query: Bound, env: Env, wanted: str | None = None) -> str:
+        """A subquery of an expression; its one column may be wanted in another type."""
+        text = self.query(query, env, _own_names(query), ordered=False)
+        if wanted is None or wanted == query.fields[0].type:
+            return text
+        alias = self.work.fresh("s")
+        column = f"{identifier(alias)}.`c0`"
+        value = converted(self.work.matcher, column, query.fields[0].type, wanted)
+        return f"SELECT {value} AS `c0`{_from(f'({text})', alias)}"
 
     def window(self, node: exp.Expr, env: Env) -> str:
         return self.calls.window(node, env)

@@ -62,6 +62,9 @@ class Resolver:
         special = _SPECIAL.get(type(node))
         if special is not None:
             return special(self, node)
+        if node.args.get("negate"):
+            node.set("negate", None)
+            return exp.Not(this=self(node).copy())
         if isinstance(node, (*_QUERIES, *_NONDETERMINISTIC)):
             raise Untranslatable(f"{node.key} in an expression")
         return self._children(node)
@@ -105,6 +108,9 @@ class Resolver:
             node.expression.replace(inner._children(node.expression))
         else:
             inner._children(node)
+        own = {*self.work.nested, *(source.alias for source in self.scope.sources)}
+        if any(column.table not in own for column in node.find_all(exp.Column)):
+            raise Untranslatable("an aggregate of columns of another query")
         return self.aggregates.column(node)
 
     def _window(self, node: exp.Window) -> exp.Expr:
@@ -116,6 +122,8 @@ class Resolver:
         function = node.this
         while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
             function = function.this
+        if isinstance(function, exp.Filter):
+            raise Untranslatable("FILTER of a window function")  # which Spark has not
         inner._children(function)
         for child in (*node.args.get("partition_by", ()), node.args.get("order")):
             if child is not None:
@@ -219,4 +227,5 @@ _SPECIAL: dict[type[exp.Expr], Callable[[Resolver, exp.Expr], exp.Expr]] = {
     exp.Null: Resolver._null,
     exp.Explode: Resolver._refused,
     exp.Unnest: Resolver._refused,
+    exp.Columns: Resolver._refused,
 }

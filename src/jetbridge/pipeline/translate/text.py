@@ -19,15 +19,16 @@ from jetbridge.pipeline.translate.constants import (
 )
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.match import bracketed, filled, takes
-from jetbridge.pipeline.translate.types import NULL, kind
+from jetbridge.pipeline.translate.types import NULL, element_type, kind, struct_fields
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sql.spark import identifier
+from jetbridge.sql.spark import identifier, literal
 
 # A mark of a search in a subquery that stands where Spark does it right.
 _FILTERS = "filters"
 # All their arguments have the type of the result.
 _UNIFIED = (exp.Coalesce, exp.Greatest, exp.Least)
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _EXACT = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "DECIMAL"})
 
 
@@ -45,7 +46,7 @@ class Env:
 class Queries(Protocol):
     """Renders the queries and windows inside of expressions."""
 
-    def nested(self, query: Bound, env: Env) -> str: ...
+    def nested(self, query: Bound, env: Env, wanted: str | None = None) -> str: ...
 
     def window(self, node: exp.Expr, env: Env) -> str: ...
 
@@ -73,7 +74,10 @@ class Texts:
     def _entry(self, node: exp.Expr, env: Env) -> str:
         result = type_of(node)
         for entry, arguments in self.work.matcher.candidates(node, "scalar"):
-            types = [result if isinstance(node, _UNIFIED) else _type(each) for each in arguments]
+            types = [
+                result if isinstance(node, _UNIFIED) else _type(entry, index, each)
+                for index, each in enumerate(arguments)
+            ]
             if takes(entry, types, result):
                 texts = self.arguments(entry, arguments, types, env)
                 if texts is not None:
@@ -188,12 +192,10 @@ class Texts:
 
     def _among(self, value: exp.Expr, query: Bound, env: Env) -> str:
         given = query.fields[0].type
-        own = type_of(value)
-        if own != given and not is_constant(value):
-            raise Untranslatable(f"IN a subquery of {given} for {own}")
-        text = self.of_type(value, given, env)
-        compared(self.work.matcher, exp.EQ, (text, given), (text, given))
-        return f"({bracketed(text)} IN ({self.queries.nested(query, env)}))"
+        wanted = given if is_constant(value) else _wider(type_of(value), given)
+        text = self.of_type(value, wanted, env)
+        compared(self.work.matcher, exp.EQ, (text, wanted), (text, wanted))
+        return f"({bracketed(text)} IN ({self.queries.nested(query, env, wanted)}))"
 
     def _operands(self, nodes: list[exp.Expr], env: Env) -> list[Typed]:
         """Constants in quotes and NULL take the type of the others, numbers that of a float."""
@@ -241,6 +243,24 @@ class Texts:
     def _if(self, node: exp.Expr, env: Env) -> str:
         return self._case(_as_case(node), env)
 
+    def _array(self, node: exp.Expr, env: Env) -> str:
+        inner = element_type(type_of(node))
+        if not node.expressions:
+            raise Untranslatable("an empty list")
+        texts = [self.of_type(each, inner, env) for each in node.expressions]
+        return f"array({', '.join(texts)})"
+
+    def _struct(self, node: exp.Expr, env: Env) -> str:
+        """The names of the fields are those that DuckDB planned."""
+        only(node, "expressions")
+        parts = []
+        fields = struct_fields(type_of(node))
+        for each, (name, wanted) in zip(node.expressions, fields, strict=True):
+            if not isinstance(each, exp.PropertyEQ):
+                raise Untranslatable("a struct without names")
+            parts += [literal(name), self.of_type(each.expression, wanted, env)]
+        return f"named_struct({', '.join(parts)})"
+
     def _cast(self, node: exp.Expr, env: Env) -> str:
         if type_of(node.this) == type_of(node):
             return self(node.this, env)
@@ -257,9 +277,11 @@ def _as_case(node: exp.Expr) -> exp.Expr:
     return case
 
 
-def _type(node: exp.Expr) -> str:
-    """An interval has none that matters: it is always a constant."""
-    return "INTERVAL" if isinstance(node, exp.Interval) else type_of(node)
+def _type(entry: Entry, index: int, node: exp.Expr) -> str:
+    """The type of a constant that the entry looks at itself is nobody's concern."""
+    if index in entry.constants:
+        return ""
+    return "INTERVAL" if isinstance(node.unnest(), exp.Interval) else type_of(node)
 
 
 def _yields(node: exp.Expr) -> bool:
@@ -275,6 +297,15 @@ def _exact_or_same(operands: list[Typed]) -> list[Typed]:
     if len(types) > 1 and not kinds <= _EXACT:
         raise Untranslatable(f"one comparison of {', '.join(sorted(types))}")
     return operands
+
+
+def _wider(one: str, other: str) -> str:
+    """Of two types of whole numbers the one that holds both; others must be the same."""
+    if one == other:
+        return one
+    if one not in _WHOLE or other not in _WHOLE:
+        raise Untranslatable(f"IN a subquery of {other} for {one}")
+    return max(one, other, key=_WHOLE.index)
 
 
 def _chain(node: exp.Expr, cls: type[exp.Expr]) -> Iterator[exp.Expr]:
@@ -308,4 +339,6 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Texts, exp.Expr, Env], str]] = {
     exp.Case: Texts._case,
     exp.If: Texts._if,
     exp.Cast: Texts._cast,
+    exp.Array: Texts._array,
+    exp.Struct: Texts._struct,
 }

@@ -8,6 +8,7 @@ from jetbridge.embedded.workbench import Desk
 from jetbridge.pipeline.translate.bind import Binder
 from jetbridge.pipeline.translate.bound import Bound
 from jetbridge.pipeline.translate.match import Matcher, matcher
+from jetbridge.pipeline.translate.reading import misread
 from jetbridge.pipeline.translate.render import Renderer
 from jetbridge.pipeline.translate.types import NULL
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
@@ -22,11 +23,19 @@ def translate(question: Question, desk: Desk, table: Matcher | None = None) -> s
     """
     work = Work(question, desk, table or matcher())
     try:
-        bound = Binder(work)(_parsed(question.query), None)
+        tree = _parsed(question.query)
+        doubt = misread(desk, question.query, tree)  # said last: other refusals say more
+        bound = Binder(work)(tree, None)
+        if len(bound.fields) != len(question.names):
+            raise Untranslatable("other columns than planned")
+        _settle(bound)
+        text = Renderer(work).whole(bound, question.names)
         _check(question, bound)
-        return Renderer(work).whole(bound, question.names)
+        if doubt is not None:
+            raise Untranslatable(doubt)
     except RecursionError:
         raise Untranslatable("a query so deep") from None
+    return text
 
 
 def _parsed(query: str) -> exp.Expr:
@@ -39,11 +48,14 @@ def _parsed(query: str) -> exp.Expr:
     return trees[0]
 
 
-def _check(question: Question, bound: Bound) -> None:
-    """What we found must be what DuckDB planned."""
-    found = ["INTEGER" if each.type == NULL else each.type for each in bound.fields]
-    if found != list(question.types):
-        raise Untranslatable(f"columns that are planned as {', '.join(question.types)}")
+def _settle(bound: Bound) -> None:
+    """A column of nothing but NULL is planned as this."""
     for each in bound.fields:
         if each.type == NULL:
             each.type = "INTEGER"
+
+
+def _check(question: Question, bound: Bound) -> None:
+    """What we found must be what DuckDB planned."""
+    if [each.type for each in bound.fields] != list(question.types):
+        raise Untranslatable(f"columns that are planned as {', '.join(question.types)}")

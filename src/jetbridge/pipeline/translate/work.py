@@ -14,6 +14,8 @@ from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.values import Question
 from jetbridge.sql.quoting import identifier
 
+_LONGEST = 80
+
 
 class Work:
     def __init__(self, question: Question, desk: Desk, matcher: Matcher) -> None:
@@ -38,7 +40,8 @@ class Work:
         try:
             return [found for _, found in self._desk.types(query)]
         except duckdb.Error as error:
-            raise Untranslatable(f"a piece that DuckDB types only in its place: {error}") from None
+            reason = str(error).partition("\n")[0][:_LONGEST]
+            raise Untranslatable(f"a piece without a type of its own ({reason})") from None
 
     def constant(self, text: str, duckdb_type: str) -> str | None:
         """The value of a constant as DuckDB writes it when it has this type; None is NULL."""

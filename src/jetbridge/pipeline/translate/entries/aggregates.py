@@ -1,5 +1,8 @@
 """Aggregates over groups."""
 
+from typing import Any
+
+from jetbridge.pipeline.translate.entries.doubles import plain, split, split_double
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import (
     ANY,
@@ -7,39 +10,174 @@ from jetbridge.pipeline.translate.entries.kinds import (
     DECIMAL,
     DOUBLE,
     FLAT,
+    FLOAT,
+    FLOATS,
+    HUGEINT,
     INTEGERS,
+    TEXT,
     Kinds,
 )
+from jetbridge.pipeline.translate.entries.text import quoted
 
 _NARROW = INTEGERS - {"BIGINT"}
 _BIGINT: Kinds = frozenset({"BIGINT"})
-_ORDER = "the order of additions, and with it the last digit, is not fixed in either engine"
+_ORDER = "the order of the additions is not fixed in either engine, and so is the last digit"
+_MEAN = "last digit: DuckDB divides in 80 bits where the machine has them"
+_TIES = "where several rows tie, either engine may choose another one"
+_MOMENTS = "last digits: both add in an order of their own"
+_WIDE_SUM = "sum(CAST({0} AS DECIMAL(20,0)))"
 
 
-def _aggregate(duckdb: str, spark: str, *takes: Kinds, remark: str = "") -> Entry:
-    return Entry(duckdb, spark, takes, kind="aggregate", remark=remark)
+def _aggregate(duckdb: str, spark: str, *takes: Kinds, **more: Any) -> Entry:
+    return Entry(duckdb, spark, takes, kind="aggregate", **more)
+
+
+def _finite(call: str) -> str:
+    """DuckDB raises for an infinite or undefined moment."""
+    return (
+        f"CASE WHEN {call} IS NULL OR abs({call}) < CAST('inf' AS DOUBLE) THEN {call} "
+        "ELSE raise_error('out of range') END"
+    )
+
+
+def _sums() -> tuple[Entry, ...]:
+    return (
+        _aggregate("sum({0})", "CAST(sum({0}) AS {type})", _NARROW | DECIMAL | HUGEINT),
+        _aggregate("sum({0})", f"CAST({_WIDE_SUM} AS {{type}})", _BIGINT),
+        _aggregate("sum({0})", "sum({0})", FLOATS, remark=_ORDER),
+    )
+
+
+def _means() -> tuple[Entry, ...]:
+    found = [
+        _aggregate(f"{name}({{0}})", spark, kinds, remark=_MEAN)
+        for name in ("avg", "mean")
+        for spark, kinds in (
+            ("CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", _NARROW),
+            (f"CAST({_WIDE_SUM} AS DOUBLE) / nullif(count({{0}}), 0)", _BIGINT),
+            ("CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", DECIMAL),
+        )
+    ]
+    found += [
+        _aggregate(f"{name}({{0}})", "sum({0}) / nullif(count({0}), 0)", FLOATS, remark=_ORDER)
+        for name in ("avg", "mean")
+    ]
+    return tuple(found)
+
+
+def _moments() -> tuple[Entry, ...]:
+    names = {
+        "stddev": "stddev_samp",
+        "stddev_samp": "stddev_samp",
+        "stddev_pop": "stddev_pop",
+        "variance": "var_samp",
+        "var_samp": "var_samp",
+        "var_pop": "var_pop",
+    }
+    pairs = ("covar_pop", "covar_samp")
+    return (
+        *(
+            _aggregate(
+                f"{name}({{0}})",
+                _finite(f"{spark}(CAST({{0}} AS DOUBLE))"),
+                INTEGERS | FLOATS | DECIMAL,
+                fits=plain,
+                remark=_MOMENTS,
+            )
+            for name, spark in names.items()
+        ),
+        *(
+            _aggregate(
+                f"{name}({{0}}, {{1}})",
+                _finite(f"{name}(CAST({{0}} AS DOUBLE), CAST({{1}} AS DOUBLE))"),
+                *(INTEGERS | FLOATS, INTEGERS | FLOATS),
+                remark=_MOMENTS,
+            )
+            for name in pairs
+        ),
+    )
+
+
+def _quantiles() -> tuple[Entry, ...]:
+    constants = {"constants": {1: portion}, "examples": {1: (0.5, 0.25, 0.9, 0, 1)}}
+    remark = {"remark": "last digit: DuckDB and Spark interpolate by another formula"}
+    return (
+        _aggregate("median({0})", "percentile({0}, 0.5)", _NARROW, **remark),
+        _aggregate(
+            "quantile_cont({0}, {1})", "percentile({0}, {1})", _NARROW, DOUBLE, **constants, **remark
+        ),
+    )
+
+
+def portion(value: Any) -> str | None:
+    number = not isinstance(value, bool | str) and value is not None
+    return str(value) if number and 0 <= value <= 1 else None
+
+
+def _lists() -> tuple[Entry, ...]:
+    """A struct sorts by its first field; ties may come in any order."""
+    found = []
+    rows = "collect_list(struct({1} IS %s AS a, {1} AS b, {0} AS c))"
+    upward = f"sort_array({rows % 'NULL'})"
+    downward = f"sort_array({rows % 'NOT NULL'}, false)"
+    for order, spark in (("", upward), (" ASC", upward), (" DESC", downward)):
+        for name in ("list", "array_agg"):
+            found.append(
+                _aggregate(
+                    f"{name}({{0}} ORDER BY {{1}}{order})",
+                    f"nullif(transform({spark}, each -> each.c), array())",
+                    *(FLAT - HUGEINT, FLAT - HUGEINT),
+                    remark=_TIES,
+                )
+            )
+        ending = {"": "", " ASC": "", " DESC": " DESC"}[order]
+        for name in ("string_agg", "group_concat", "listagg"):
+            found.append(
+                _aggregate(
+                    f"{name}({{0}}, {{2}} ORDER BY {{1}}{order})",
+                    f"listagg({{0}}, {{2}}) WITHIN GROUP (ORDER BY {{1}}{ending} NULLS LAST)",
+                    *(TEXT, FLAT - HUGEINT, TEXT),
+                    constants={2: quoted},
+                    examples={2: (",", " é ")},
+                    remark=_TIES,
+                    plain_only=True,
+                )
+            )
+    return tuple(found)
+
+
+def _extremes() -> tuple[Entry, ...]:
+    """DuckDB leaves out rows without a value, Spark those without a key only."""
+    names = {"min_by": ("arg_min", "argmin", "min_by"), "max_by": ("arg_max", "argmax", "max_by")}
+    key = "CASE WHEN {0} IS NOT NULL THEN {1} END"
+    ordered = FLAT - HUGEINT
+    return tuple(
+        _aggregate(f"{name}({{0}}, {{1}})", f"{spark}({{0}}, {key})", ordered, ordered, remark=_TIES)
+        for spark, theirs in names.items()
+        for name in theirs
+    )
 
 
 ENTRIES: tuple[Entry, ...] = (
     _aggregate("count(*)", "count(*)"),
+    _aggregate("count()", "count(*)"),
     _aggregate("count({0})", "count({0})", ANY),
-    _aggregate("sum({0})", "CAST(sum({0}) AS {type})", _NARROW),
-    _aggregate("sum({0})", "CAST(sum(CAST({0} AS DECIMAL(20,0))) AS {type})", _BIGINT),
-    _aggregate("sum({0})", "CAST(sum({0}) AS {type})", DECIMAL),
-    _aggregate("sum({0})", "sum({0})", DOUBLE, remark=_ORDER),
-    _aggregate("avg({0})", "avg({0})", DOUBLE, remark=_ORDER),
-    _aggregate("avg({0})", "CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", _NARROW),
-    _aggregate(
-        "avg({0})",
-        "CAST(sum(CAST({0} AS DECIMAL(20,0))) AS DOUBLE) / nullif(count({0}), 0)",
-        _BIGINT,
-        remark="last digit",
-    ),
-    _aggregate(
-        "avg({0})", "CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", DECIMAL, remark="last digit"
-    ),
+    *_sums(),
+    *_means(),
     _aggregate("min({0})", "min({0})", FLAT),
     _aggregate("max({0})", "max({0})", FLAT),
     _aggregate("bool_and({0})", "bool_and({0})", BOOLEAN),
     _aggregate("bool_or({0})", "bool_or({0})", BOOLEAN),
+    *(
+        _aggregate(f"{name}({{0}})", "CAST(count_if({0}) AS {type})", BOOLEAN)
+        for name in ("count_if", "countif")
+    ),
+    *(
+        _aggregate(f"{name}({{0}})", f"{name}({{0}})", INTEGERS)
+        for name in ("bit_and", "bit_or", "bit_xor")
+    ),
+    *_moments(),
+    *_quantiles(),
+    *_extremes(),
+    *_lists(),
 )

@@ -1,39 +1,106 @@
-"""Casts. Both engines raise for a number that the type does not hold."""
+"""Casts between flat types. Both engines raise for a value that the type does not hold."""
 
-from jetbridge.pipeline.translate.entries.doubles import as_double
+from collections.abc import Callable, Iterator
+
+from jetbridge.pipeline.translate.entries.doubles import (
+    FLOAT_OF,
+    as_double,
+    plain,
+    split,
+    split_double,
+)
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import (
+    BLOB,
     BOOLEAN,
     DATE,
     DECIMAL,
+    DOUBLE,
     EXACT,
+    FLOAT,
     FLOATS,
     INTEGERS,
     MOMENT,
+    NUMBERS,
+    TEXT,
+    TIMES,
     TIMESTAMP,
     WHOLE,
+    digits,
 )
+from jetbridge.pipeline.translate.entries.numbers import refused, rounded
 
 _WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+# A double of 2 ** 63 is beyond BIGINT, but Spark makes the greatest BIGINT of it.
+_TOO_LARGE = "{0} >= 9.223372036854775807E18D"
+_CUT = "the greatest INTEGER and a half is an error; DuckDB makes the least INTEGER of it"
+# So many digits a BIGINT holds.
+_BIGINT_DIGITS = 18
 
-ENTRIES: tuple[Entry, ...] = (
-    *(
-        Entry(f"CAST({{0}} AS {name})", "CAST({0} AS {type})", (WHOLE | BOOLEAN,))
-        for name in _WHOLE_TYPES
-    ),
-    # DuckDB rounds a decimal half away from zero, a double half to even; Spark cuts both.
-    *(
-        Entry(f"CAST({{0}} AS {name})", "CAST(round({0}, 0) AS {type})", (DECIMAL,))
-        for name in _WHOLE_TYPES
-    ),
-    *(
-        Entry(f"CAST({{0}} AS {name})", "CAST(rint({0}) AS {type})", (FLOATS,))
-        for name in _WHOLE_TYPES
-    ),
-    Entry("CAST({0} AS DOUBLE)", as_double("{0}"), (EXACT,)),
-    Entry("CAST({0} AS DOUBLE)", "CAST({0} AS DOUBLE)", (FLOATS,)),
-    Entry("CAST({0} AS DECIMAL)", "CAST({0} AS {type})", (EXACT,)),
-    Entry("CAST({0} AS VARCHAR)", "CAST({0} AS STRING)", (INTEGERS | BOOLEAN | DATE,)),
-    Entry("CAST({0} AS DATE)", "CAST({0} AS DATE)", (DATE | TIMESTAMP | MOMENT,)),
-    Entry("CAST({0} AS TIMESTAMP)", "CAST({0} AS TIMESTAMP_NTZ)", (DATE | TIMESTAMP | MOMENT,)),
-)
+
+def _to_whole() -> Iterator[Entry]:
+    """DuckDB rounds a decimal half away from zero, a double half to even; Spark cuts both."""
+    for name in _WHOLE_TYPES:
+        cast, attempt = f"CAST({{0}} AS {name})", f"TRY_CAST({{0}} AS {name})"
+        for pattern, word in ((cast, "CAST"), (attempt, "try_cast")):
+            yield Entry(pattern, f"{word}({{0}} AS {{type}})", (WHOLE | BOOLEAN,))
+            yield Entry(pattern, f"{word}(round({{0}}, 0) AS {{type}})", (DECIMAL,))
+        number = refused(_TOO_LARGE, "rint({0})") if name == "BIGINT" else "rint({0})"
+        yield Entry(cast, f"CAST({number} AS {{type}})", (FLOATS,), remark=_CUT)
+        within = f"CASE WHEN NOT {_TOO_LARGE} THEN try_cast(rint({{0}}) AS {{type}}) END"
+        yield Entry(attempt, within, (FLOATS,), remark=_CUT)
+
+
+def _few_digits(scale: int) -> Callable[[tuple[str, ...], str], bool]:
+    def fits(types: tuple[str, ...], result: str) -> bool:
+        precision, behind = digits(result)
+        return precision <= _BIGINT_DIGITS and behind == scale
+
+    return fits
+
+
+def _to_decimal() -> Iterator[Entry]:
+    yield Entry("CAST({0} AS DECIMAL)", "CAST({0} AS {type})", (EXACT | BOOLEAN,))
+    yield Entry("TRY_CAST({0} AS DECIMAL)", "try_cast({0} AS {type})", (EXACT | BOOLEAN,))
+    for scale in range(5):
+        whole = f"CAST(CAST({rounded(f'({{0}} * 1e{scale}D)')} AS BIGINT) AS DECIMAL(19,0))"
+        unit = "1BD" if scale == 0 else f"0.{'1'.zfill(scale)}BD"
+        spark = f"CAST({whole} * {unit} AS {{type}})"
+        yield Entry("CAST({0} AS DECIMAL)", spark, (DOUBLE,), fits=_few_digits(scale))
+
+
+def _to_others() -> Iterator[Entry]:
+    yield Entry("CAST({0} AS DOUBLE)", as_double("{0}"), (EXACT | FLOATS | BOOLEAN,), fits=plain)
+    yield Entry("CAST({0} AS DOUBLE)", split_double("{0}"), (DECIMAL,), fits=split)
+    yield Entry("CAST({0} AS FLOAT)", FLOAT_OF.format("{0}"), (INTEGERS,))
+    infinite = "CAST('inf' AS DOUBLE)"
+    overflow = f"abs({{0}}) < {infinite} AND abs(CAST({{0}} AS FLOAT)) = {infinite}"
+    yield Entry("CAST({0} AS FLOAT)", refused(overflow, "CAST({0} AS FLOAT)"), (DOUBLE,))
+    yield Entry("CAST({0} AS FLOAT)", "{0}", (FLOAT,))
+    yield Entry("CAST({0} AS BOOLEAN)", "{0} <> 0", (NUMBERS,))
+    yield Entry("CAST({0} AS BOOLEAN)", "{0}", (BOOLEAN,))
+    for word in ("CAST", "TRY_CAST"):
+        yield Entry(f"{word}({{0}} AS DATE)", "CAST({0} AS DATE)", (TIMES,))
+        yield Entry(f"{word}({{0}} AS TIMESTAMP)", "CAST({0} AS TIMESTAMP_NTZ)", (TIMES,))
+        yield Entry(
+            f"{word}({{0}} AS TIMESTAMP WITH TIME ZONE)", "CAST({0} AS TIMESTAMP)", (TIMES,)
+        )
+    yield Entry("CAST({0} AS BLOB)", "{0}", (BLOB,))
+
+
+def _has_whole_part(types: tuple[str, ...], result: str) -> bool:
+    """DuckDB writes .5 where the type has no digit before the point."""
+    precision, scale = digits(types[0])
+    return precision > scale
+
+
+def _to_text() -> Iterator[Entry]:
+    for word in ("CAST", "TRY_CAST"):
+        pattern = f"{word}({{0}} AS VARCHAR)"
+        yield Entry(pattern, "CAST({0} AS STRING)", (WHOLE | BOOLEAN | DATE | TIMESTAMP,))
+        yield Entry(pattern, "CAST({0} AS STRING)", (DECIMAL,), fits=_has_whole_part)
+        yield Entry(pattern, "concat(CAST({0} AS STRING), '+00')", (MOMENT,))
+        yield Entry(pattern, "{0}", (TEXT,))
+
+
+ENTRIES: tuple[Entry, ...] = (*_to_whole(), *_to_decimal(), *_to_others(), *_to_text())

@@ -1,5 +1,7 @@
 """Logic, and what chooses among values."""
 
+from collections.abc import Iterator
+
 from jetbridge.pipeline.translate.entries.comparison import common
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import (
@@ -7,6 +9,7 @@ from jetbridge.pipeline.translate.entries.kinds import (
     BLOB,
     BOOLEAN,
     DATE,
+    DOUBLE,
     EXACT,
     FLOATS,
     INTEGERS,
@@ -19,6 +22,8 @@ from jetbridge.pipeline.translate.entries.kinds import (
 )
 
 _GROUPS: tuple[Kinds, ...] = (EXACT, FLOATS, BOOLEAN, TEXT, BLOB, DATE, TIMESTAMP, MOMENT)
+# DuckDB's greatest of floats makes 0.0 of -0.0.
+_ORDERED = tuple(kinds if kinds is not FLOATS else DOUBLE for kinds in _GROUPS)
 _NESTED = (LIST, STRUCT)
 
 
@@ -26,19 +31,21 @@ def _equal(types: tuple[str, ...], result: str) -> bool:
     return len(set(types)) == 1
 
 
-def _variadic(name: str, groups: tuple[Kinds, ...], most: int = 4) -> tuple[Entry, ...]:
-    """Up to four arguments of one group of kinds; more than two must have one type."""
-    found = []
+def _variadic(name: str, groups: tuple[Kinds, ...], most: int = 4) -> Iterator[Entry]:
+    """Two arguments of one group of kinds, or up to four of one type."""
+    single = tuple(frozenset({kind}) for group in groups for kind in sorted(group))
     for count in range(2, most + 1):
         marks = [f"{{{at}}}" for at in range(count)]
         casts = ", ".join(f"CAST({mark} AS {{type}})" for mark in marks)
-        for kinds in groups:
-            fits = common if kinds is EXACT and count == 2 else None
-            if count > 2 or kinds in _NESTED:
-                fits = _equal
+        for kinds in groups if count == 2 else single:
+            fits = _equal if count > 2 or kinds in _NESTED else None
             pattern = f"{name}({', '.join(marks)})"
-            found.append(Entry(pattern, f"{name}({casts})", (kinds,) * count, fits=fits))
-    return tuple(found)
+            yield Entry(
+                pattern,
+                f"{name}({casts})",
+                (kinds,) * count,
+                fits=common if kinds is EXACT else fits,
+            )
 
 
 def _nullif() -> tuple[Entry, ...]:
@@ -63,7 +70,7 @@ ENTRIES: tuple[Entry, ...] = (
         for k, f in ((EXACT, common), (FLOATS, None), (TEXT, None), (DATE, None), (BOOLEAN, None))
     ),
     *_nullif(),
-    Entry("nullif({0}, {1})", "nullif({0}, CAST({1} AS {type}))", (INTEGERS, INTEGERS)),
-    *_variadic("greatest", _GROUPS),
-    *_variadic("least", _GROUPS),
+    Entry("nullif({0}, {1})", "CASE WHEN {0} = {1} THEN NULL ELSE {0} END", (INTEGERS, INTEGERS)),
+    *_variadic("greatest", _ORDERED),
+    *_variadic("least", _ORDERED),
 )

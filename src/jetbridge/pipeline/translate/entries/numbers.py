@@ -94,6 +94,12 @@ def _rounding() -> tuple[Entry, ...]:
     )
 
 
+# Java has NaN for 1 ** NaN and for (-1) ** infinity, C has 1.
+_POWER = (
+    "CASE WHEN CAST({0} AS DOUBLE) = 1 AND {1} IS NOT NULL THEN 1D "
+    "WHEN CAST({0} AS DOUBLE) = -1 AND abs(CAST({1} AS DOUBLE)) = CAST('inf' AS DOUBLE) THEN 1D "
+    "ELSE power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE)) END"
+)
 _CEIL = ("ceil", "ceiling")
 
 
@@ -123,11 +129,8 @@ def _functions() -> tuple[Entry, ...]:
         *_of_double("atan", "atan({x})"),
         *(e for n in ("degrees", "radians") for e in _of_double(n, f"{n}({{x}})")),
         *(
-            Entry(pattern, spark, (_REAL, _REAL), fits=plain, remark=LAST_DIGIT)
-            for pattern, spark in (
-                *((each, "power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))") for each in _POWERS),
-                ("atan2({0}, {1})", "atan2(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))"),
-            )
+            Entry(pattern, _POWER, (_REAL, _REAL), fits=plain, remark=LAST_DIGIT)
+            for pattern in _POWERS
         ),
     )
 

@@ -5,8 +5,15 @@ from jetbridge.pipeline.translate.entries import (
     arithmetic,
     casts,
     comparison,
+    formats,
+    lists,
     logic,
     numbers,
+    patterns,
+    readings,
+    text,
+    times,
+    windows,
 )
 from jetbridge.pipeline.translate.entries.entry import Entry
 
@@ -15,7 +22,12 @@ AREAS: dict[str, tuple[Entry, ...]] = {
     "Comparison": comparison.ENTRIES,
     "Logic": logic.ENTRIES,
     "Numbers": numbers.ENTRIES,
-    "Casts": casts.ENTRIES,
+    "Text": text.ENTRIES,
+    "Patterns": patterns.ENTRIES,
+    "Times": (*times.ENTRIES, *formats.ENTRIES),
+    "Lists and structs": lists.ENTRIES,
+    "Casts": (*casts.ENTRIES, *readings.ENTRIES),
     "Aggregates": aggregates.ENTRIES,
+    "Windows": windows.ENTRIES,
 }
 ENTRIES: tuple[Entry, ...] = tuple(entry for area in AREAS.values() for entry in area)

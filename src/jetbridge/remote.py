@@ -1,0 +1,136 @@
+"""`run(sql)` in the schema `jetbridge` of a served catalog: statements for clients of the server.
+
+DuckDB's client refuses some statements before they reach a server, CREATE OR REPLACE TABLE among
+them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a row for each.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from jetbridge.catalog import (
+    CanCreateSchemas,
+    CanSnapshot,
+    Catalog,
+    CatalogVersion,
+    Function,
+    FunctionInfo,
+    Parameter,
+    Scan,
+    Schema,
+    SchemaInfo,
+    Table,
+    supports,
+)
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.names import fold
+
+SCHEMA = "jetbridge"
+ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
+REPORT = pa.schema(
+    [
+        ("statement", pa.string()),
+        ("target", pa.string()),
+        ("rows_produced", pa.int64()),
+        ("rows_written", pa.int64()),
+        ("bytes", pa.int64()),
+        ("seconds", pa.string()),
+        ("engine", pa.string()),
+        ("reason", pa.string()),
+        ("ddl", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+
+# Runs SQL in a catalog, for someone who may use these catalogs only, None for all; gives reports.
+Execute = Callable[[str, str, frozenset[str] | None], Iterable[dict[str, Any]]]
+
+
+class RunFunction:
+    def __init__(self, catalog: str, execute: Execute) -> None:
+        self._catalog, self._execute = catalog, execute
+
+    def info(self) -> FunctionInfo:
+        return FunctionInfo("run", (Parameter("sql", pa.string()),), ABOUT, stable=False)
+
+    def bind(self, arguments: pa.RecordBatch) -> pa.Schema:
+        self._text(arguments)
+        return REPORT
+
+    def rows(self, arguments: pa.RecordBatch, request: Scan) -> Iterable[pa.RecordBatch]:
+        for row in self._execute(self._text(arguments), self._catalog, request.may_use):
+            yield pa.RecordBatch.from_pylist([row], schema=REPORT)
+
+    def _text(self, arguments: pa.RecordBatch) -> str:
+        text = arguments.column(0)[0].as_py() if arguments.num_columns else None
+        if not isinstance(text, str) or not text.strip():
+            raise BadRequest("run needs a text with statements: run('CREATE TABLE ...')")
+        return text
+
+
+class RunSchema:
+    """No tables, one function."""
+
+    def __init__(self, function: RunFunction) -> None:
+        self._function = function
+
+    def info(self) -> SchemaInfo:
+        return SchemaInfo(SCHEMA, "functions of the server")
+
+    def list_tables(self) -> Sequence[Table]:
+        return ()
+
+    def load_table(self, name: str) -> NoReturn:
+        raise NotFound("table", f"{SCHEMA}.{name}")
+
+    def list_functions(self) -> Sequence[Function]:
+        return (self._function,)
+
+
+class _Seen:
+    """A catalog with one schema more."""
+
+    def __init__(self, inner: Catalog, extra: RunSchema) -> None:
+        self._inner, self._extra = inner, extra
+
+    def list_schemas(self) -> Sequence[Schema]:
+        return [*self._inner.list_schemas(), self._extra]
+
+    def load_schema(self, name: str) -> Schema:
+        return self._extra if fold(name) == SCHEMA else self._inner.load_schema(name)
+
+    def version(self) -> CatalogVersion:
+        return self._inner.version()
+
+
+class Runnable(_Seen):
+    """A catalog that takes CREATE SCHEMA and has snapshots, with `run` besides."""
+
+    def __init__(self, inner: Catalog, name: str, execute: Execute) -> None:
+        super().__init__(inner, RunSchema(RunFunction(name, execute)))
+        self.inner = inner
+
+    def snapshot(self) -> Catalog:
+        assert supports(self.inner, CanSnapshot)  # noqa: S101 - `offering` has looked
+        return _Seen(self.inner.snapshot(), self._extra)
+
+    def create_schema(self, info: SchemaInfo) -> Schema:
+        if fold(info.name) == SCHEMA:
+            raise AlreadyExists("schema", info.name, "it has the functions of the server")
+        assert supports(self.inner, CanCreateSchemas)  # noqa: S101 - `offering` has looked
+        return self.inner.create_schema(info)
+
+    def drop_schema(self, name: str) -> None:
+        if fold(name) == SCHEMA:
+            raise FailedPrecondition(f"schema {name!r} has the functions of the server; it stays")
+        assert supports(self.inner, CanCreateSchemas)  # noqa: S101 - `offering` has looked
+        self.inner.drop_schema(name)
+
+
+def offering(catalog: Catalog, name: str, execute: Execute) -> Catalog:
+    """The catalog with `run`, if it can be written and has not a schema of that name itself."""
+    wanted = (CanSnapshot, CanCreateSchemas)
+    if not all(issubclass(type(catalog), capability) for capability in wanted):
+        return catalog
+    return Runnable(catalog, name, execute)

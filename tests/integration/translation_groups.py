@@ -1,0 +1,133 @@
+"""Aggregates and window functions in DuckDB and in Spark, over groups of edge values."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+import pyarrow as pa
+
+from jetbridge.pipeline.translate.entries import Entry
+from jetbridge.pipeline.translate.entries.entry import around
+from jetbridge.pipeline.translate.types import spark_type
+from jetbridge.spark.engine import Session
+from tests.edge_values import typed
+from tests.integration.translation_cases import (
+    TYPES,
+    Case,
+    cases_of,
+    column,
+    connected,
+    planned,
+    some_of,
+)
+from tests.integration.translation_checks import Problems, _numbers, differences, view
+
+TOGETHER = 40
+# Rows in which neither the order of additions nor that of equal keys matters.
+SAFE = "g <> 'all'"
+FRAME = " OVER (PARTITION BY g ORDER BY row ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+FILTER = " FILTER (WHERE row % 2 = 0)"
+WINDOW = " OVER (PARTITION BY g ORDER BY row)"
+
+
+@cache
+def table() -> str:
+    """Groups of NULLs only, of one value, of two and a NULL, and of all."""
+    longest = max(len(typed(each)) for each in TYPES)
+    groups = [("nulls", [0, 0]), ("all", list(range(longest)))]
+    for at in range(longest):
+        groups += [(f"one {at}", [at]), (f"two {at}", [at, 0, at + 1])]
+    rows = [(name, at) for name, places in groups for at in places]
+    selects = (_row(number, name, at) for number, (name, at) in enumerate(rows))
+    connected().execute(f"CREATE TABLE groups AS {' UNION ALL '.join(selects)}")
+    return "groups"
+
+
+def _row(number: int, group: str, at: int) -> str:
+    columns = []
+    for position, shift in ((0, 0), (1, 2)):
+        for each in TYPES:
+            texts = typed(each)
+            place = at + shift if at else 0
+            columns.append(f"{texts[place % len(texts)]} AS {column(position, each)}")
+    return f"SELECT {number} AS row, '{group}' AS g, {', '.join(columns)}"
+
+
+class Groups:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.problems: Problems = defaultdict(list)
+        view(session, table())
+
+    def check(self, cases: Sequence[Case], how: str) -> None:
+        for start in range(0, len(cases), TOGETHER):
+            self._check(planned(cases[start : start + TOGETHER], "groups" + _tail(how)), how)
+
+    def _check(self, cases: Sequence[Case], how: str) -> None:
+        if not cases:
+            return
+        key = "row" if "OVER" in how else "g"
+        duckdb = ", ".join(f"{case.duckdb} AS r{at}" for at, case in enumerate(cases))
+        spark = ", ".join(f"{case.spark_sql} AS r{at}" for at, case in enumerate(cases))
+        rest = f"FROM groups WHERE {SAFE if how != 'any' else 'true'}{_tail(how)} ORDER BY {key}"
+        try:
+            expected = connected().execute(f"SELECT {duckdb} {rest}").to_arrow_table()
+            answer = self.session.sql(f"SELECT {spark} {rest}")
+            found = answer.toArrow()
+        except Exception as error:
+            if len(cases) > 1:
+                self._check(cases[: len(cases) // 2], how)
+                self._check(cases[len(cases) // 2 :], how)
+            else:
+                self.problems[cases[0].entry].append(f"{cases[0]}{how}: {str(error)[:300]}")
+            return
+        types = [field.dataType.simpleString() for field in answer.schema.fields]
+        for at, case in enumerate(cases):
+            self._compare(case, how, expected.column(at), found.column(at))
+            wanted = spark_type(case.result).replace(" ", "").replace("`", "").lower()
+            if types[at] != wanted:
+                self.problems[case.entry].append(f"{case}{how}: type {types[at]} for {wanted}")
+
+    def _compare(self, case: Case, how: str, a: pa.ChunkedArray, b: pa.ChunkedArray) -> None:
+        a, b = _numbers(a), _numbers(b)
+        wrong = differences(a, b, loose=case.entry.remark)
+        if wrong:
+            pairs = [(a[row].as_py(), b[row].as_py()) for row in wrong[:3]]
+            text = f"{case}{how}: {len(wrong)} of {len(a)} differ: {pairs}"
+            self.problems[case.entry].append(text)
+
+
+def _tail(how: str) -> str:
+    return "" if "OVER" in how else " GROUP BY g"
+
+
+def decorated(entry: Entry, how: str) -> Iterator[Case]:
+    """The cases of an entry with DISTINCT, FILTER or OVER around it."""
+    for case in cases_of(entry):
+        if how == " DISTINCT":
+            spark = around(case.spark, distinct=True)
+            yield replace(case, duckdb=case.duckdb.replace("(", "(DISTINCT ", 1), spark=spark)
+        elif how.strip() in {"", "any"}:
+            yield case
+        else:
+            yield replace(case, duckdb=case.duckdb + how, spark=around(case.spark, behind=how))
+
+
+def check_groups(session: Session, entries: Sequence[Entry], most: int = 16) -> Problems:
+    groups = Groups(session)
+    for how in ("", "any", " DISTINCT", FILTER, FRAME, WINDOW):
+        chosen = [entry for entry in entries if _applies(entry, how)]
+        cases = [case for entry in chosen for case in some_of(decorated(entry, how), most)]
+        groups.check(cases, how)
+    return groups.problems
+
+
+def _applies(entry: Entry, how: str) -> bool:
+    if entry.kind == "window":
+        return how == WINDOW
+    if how == "any":
+        return not entry.remark
+    if how == " DISTINCT":
+        return len(entry.takes) == 1 and not entry.plain_only
+    return how == "" or (how != WINDOW and not entry.plain_only)

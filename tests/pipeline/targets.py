@@ -1,0 +1,75 @@
+"""Where CREATE TABLE AS puts its rows: one line for each kind of catalog that the suite runs on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.embedded import duckdb_type
+from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.report import Step
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Means, Session
+from tests import lakes
+
+# A backend joins here.
+TARGETS = {"lake": lakes.new_lake, "memory": MemoryCatalog}
+SPOOLS = "spools"
+
+
+def spark() -> SparkRunner:
+    folder = lakes.folder() / SPOOLS
+    return SparkRunner(lakes.engine(), str(folder), lambda: "test")
+
+
+@dataclass
+class Bench:
+    """A session over a target called `t` with a schema `dbo`, and words to look at it."""
+
+    session: Session
+    catalog: Any
+    steps: list[Step] = field(default_factory=list)
+
+    def sql(self, text: str) -> pa.Table:
+        """The rows of the last statement, or its report as a row."""
+        answer = pa.table({})
+        for outcome in run(self.session, text):
+            answer = outcome.table()
+        return answer
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        found = self.sql(text)
+        columns = [column.to_pylist() for column in found.columns]
+        return list(zip(*columns, strict=True))
+
+    def report(self, text: str) -> dict[str, Any]:
+        row: dict[str, Any] = self.sql(text).to_pylist()[0]
+        return row
+
+    def columns(self, table: str) -> list[tuple[str, str, bool]]:
+        """Name, DuckDB's type and NOT NULL, as the catalog itself says."""
+        info = self.catalog.load_schema("dbo").load_table(table).info()
+        return [(f.name, duckdb_type(f), not f.nullable) for f in info.schema]
+
+    def tables(self) -> list[str]:
+        return [table.info().name for table in self.catalog.load_schema("dbo").list_tables()]
+
+    def left_behind(self) -> list[str]:
+        """Files of spools that are still there."""
+        return [str(path) for path in (lakes.folder() / SPOOLS).glob("**/*.parquet")]
+
+
+@contextmanager
+def bench(target: str) -> Iterator[Bench]:
+    catalog = TARGETS[target]()
+    steps: list[Step] = []
+    session = Session({"t": catalog}, Means(spark=spark()), watch=steps.append)
+    made = Bench(session, catalog, steps)
+    made.sql("CREATE SCHEMA t.dbo")
+    try:
+        yield made
+    finally:
+        session.close()
