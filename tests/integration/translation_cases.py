@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import duckdb
 
@@ -16,7 +17,14 @@ from tests.edge_values import REPRESENTATIVES, VALUES, typed
 
 # How many values of the other arguments go with all values of the first, by number of arguments.
 FEW = {1: 0, 2: 0, 3: 8, 4: 3}
-DECIMALS = ("DECIMAL(9,2)", "DECIMAL(18,4)", "DECIMAL(38,6)", "DECIMAL(5,0)", "DECIMAL(10,1)", "DECIMAL(12,3)")
+DECIMALS = (
+    "DECIMAL(9,2)",
+    "DECIMAL(18,4)",
+    "DECIMAL(38,6)",
+    "DECIMAL(5,0)",
+    "DECIMAL(10,1)",
+    "DECIMAL(12,3)",
+)
 TYPES = tuple(VALUES)
 
 
@@ -42,7 +50,7 @@ def column(position: int, duckdb_type: str) -> str:
 
 def cases_of(entry: Entry) -> Iterator[Case]:
     """KeyError: a kind has no edge values."""
-    choices = []
+    choices: list[list[tuple[str | None, Any]]] = []
     for position, kinds in enumerate(entry.takes):
         if position in entry.constants:
             choices.append([(None, each) for each in entry.examples[position]])
@@ -76,7 +84,8 @@ def _patterns(pattern: str) -> Iterator[str]:
 
 def _case(entry: Entry, pattern: str, chosen: Sequence) -> Case:
     """Columns are numbered without the constants."""
-    spark, types = entry.spark, []
+    spark = entry.spark
+    types: list[str] = []
     for position, (duckdb_type, value) in enumerate(chosen):
         mark = f"{{{position}}}"
         if duckdb_type is None:
@@ -102,13 +111,13 @@ def connected() -> duckdb.DuckDBPyConnection:
 
 def _product(arity: int) -> str:
     """All combinations of the values, for all types beside each other."""
-    parts = [f"({_values(at, FEW[arity] if at else 0)}) p{at}" for at in range(arity)]
-    columns = ", ".join(f"p{at}.*" for at in range(arity))
+    parts = [f"({values(at, FEW[arity] if at else 0)}) p{at}" for at in range(arity)]
+    columns = ", ".join(f"p{at}.* EXCLUDE (n)" for at in range(arity))
     return f"SELECT row_number() OVER () AS row, {columns} FROM {', '.join(parts)}"
 
 
-def _values(position: int, most: int) -> str:
-    """Shorter lists begin again."""
+def values(position: int, most: int = 0) -> str:
+    """The values of all types, numbered; shorter lists begin again."""
     lists = {each: typed(each)[: most or None] for each in TYPES}
     rows = max(len(each) for each in lists.values())
     selects = (
@@ -117,7 +126,7 @@ def _values(position: int, most: int) -> str:
         )
         for at in range(rows)
     )
-    return " UNION ALL ".join(f"SELECT {each}" for each in selects)
+    return " UNION ALL ".join(f"SELECT {n} AS n, {each}" for n, each in enumerate(selects))
 
 
 def planned(cases: Sequence[Case], relation: str) -> list[Case]:

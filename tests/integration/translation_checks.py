@@ -1,6 +1,7 @@
 """Cases in DuckDB and in Spark, many in one statement, and how their answers differ."""
 
 import decimal
+import math
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +42,7 @@ def exported(table: str) -> str:
     """The Parquet file of a table of DuckDB, in the types that Spark has."""
     path = str(folder() / f"{table}.parquet")
     huge = [
-        row[0]
-        for row in connected().execute(f"DESCRIBE {table}").fetchall()
-        if row[1] == "HUGEINT"
+        row[0] for row in connected().execute(f"DESCRIBE {table}").fetchall() if row[1] == "HUGEINT"
     ]
     casts = ", ".join(f"CAST({name} AS DECIMAL(38,0)) AS {name}" for name in huge)
     columns = f"* REPLACE ({casts})" if huge else "*"
@@ -107,13 +106,22 @@ class Scalars:
     def _duckdb(self, cases: Sequence[Case]) -> tuple[pa.Table, list[list[int]]]:
         """The answers, and the rows without one."""
         listed = ", ".join(f"TRY([{case.duckdb}]) AS r{at}" for at, case in enumerate(cases))
-        connected().execute(f"CREATE OR REPLACE TEMP TABLE answers AS SELECT row, {listed} FROM {self.table}")
+        connected().execute(
+            f"CREATE OR REPLACE TEMP TABLE answers AS SELECT row, {listed} FROM {self.table}"
+        )
         raised = [
-            [row[0] for row in connected().execute(f"SELECT row FROM answers WHERE r{at} IS NULL").fetchall()]
+            [
+                row[0]
+                for row in connected()
+                .execute(f"SELECT row FROM answers WHERE r{at} IS NULL")
+                .fetchall()
+            ]
             for at in range(len(cases))
         ]
         text = ", ".join(f"r{at}[1] AS r{at}" for at in range(len(cases)))
-        return connected().execute(f"SELECT {text} FROM answers ORDER BY row").to_arrow_table(), raised
+        return connected().execute(
+            f"SELECT {text} FROM answers ORDER BY row"
+        ).to_arrow_table(), raised
 
     def _types(self, case: Case, found: str) -> None:
         wanted = spark_type(case.result).replace(" ", "").replace("`", "").lower()
@@ -125,9 +133,9 @@ class Scalars:
         wrong = differences(expected, found, loose=case.entry.remark)
         for row in wrong[:SHOWN]:
             given = self._arguments(case, row + 1)
-            self.problems[case.entry].append(
-                f"{case} of {given}: {found[row].as_py()!r} for {expected[row].as_py()!r} ({len(wrong)} rows)"
-            )
+            values = f"{found[row].as_py()!r} for {expected[row].as_py()!r}"
+            text = f"{case} of {given}: {values} ({len(wrong)} rows)"
+            self.problems[case.entry].append(text)
 
     def _arguments(self, case: Case, row: int) -> tuple[Any, ...]:
         names = [f"CAST({column(at, each)} AS VARCHAR)" for at, each in enumerate(case.types)]
@@ -188,8 +196,8 @@ def same(a: Any, b: Any, allowed: float = 0.0) -> bool:
 
 
 def _same_floats(a: float, b: float, allowed: float) -> bool:
-    if a != a or b != b:
-        return a != a and b != b
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
     if allowed and abs(a - b) <= allowed * abs(a):
         return True
     return struct.pack("<d", a) == struct.pack("<d", b)

@@ -16,10 +16,10 @@ from tests.integration.translation_cases import (
     TYPES,
     Case,
     cases_of,
-    column,
     connected,
     planned,
     some_of,
+    values,
 )
 from tests.integration.translation_checks import Problems, _numbers, differences, view
 
@@ -36,22 +36,17 @@ def table() -> str:
     """Groups of NULLs only, of one value, of two and a NULL, and of all."""
     longest = max(len(typed(each)) for each in TYPES)
     groups = [("nulls", [0, 0]), ("all", list(range(longest)))]
-    for at in range(longest):
-        groups += [(f"one {at}", [at]), (f"two {at}", [at, 0, at + 1])]
+    for at in range(1, longest):
+        groups += [(f"one {at}", [at]), (f"two {at}", [at, 0, at % (longest - 1) + 1])]
     rows = [(name, at) for name, places in groups for at in places]
-    selects = (_row(number, name, at) for number, (name, at) in enumerate(rows))
-    connected().execute(f"CREATE TABLE groups AS {' UNION ALL '.join(selects)}")
+    listed = ", ".join(f"({number}, '{g}', {at})" for number, (g, at) in enumerate(rows))
+    shifted = f"if(place = 0, 0, (place + 1) % {longest - 1} + 1)"
+    text = (
+        f"SELECT row, g, a.* EXCLUDE (n), b.* EXCLUDE (n) FROM (VALUES {listed}) m(row, g, place) "
+        f"JOIN ({values(0)}) a ON a.n = place JOIN ({values(1)}) b ON b.n = {shifted}"
+    )
+    connected().execute(f"CREATE TABLE groups AS {text}")
     return "groups"
-
-
-def _row(number: int, group: str, at: int) -> str:
-    columns = []
-    for position, shift in ((0, 0), (1, 2)):
-        for each in TYPES:
-            texts = typed(each)
-            place = at + shift if at else 0
-            columns.append(f"{texts[place % len(texts)]} AS {column(position, each)}")
-    return f"SELECT {number} AS row, '{group}' AS g, {', '.join(columns)}"
 
 
 class Groups:

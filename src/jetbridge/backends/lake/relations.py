@@ -32,7 +32,10 @@ def relation(lake: Lake, state: TableState, *, row_ids: bool) -> Iterator[str | 
         yield None
         return
     with reading(lake, state) as there:
-        yield None if there.tables else _query(state, there.sql, row_ids)
+        text = None if there.tables else _query(state, there.sql, row_ids)
+    # Not within: what goes wrong in a query of others need not be about this table. What the
+    # relation needs lives as long as `there` does.
+    yield text
 
 
 def _query(state: TableState, source: str, row_ids: bool) -> str:

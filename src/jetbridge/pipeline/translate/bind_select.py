@@ -19,7 +19,7 @@ from jetbridge.pipeline.translate.bound import (
 )
 from jetbridge.pipeline.translate.groups import Groups
 from jetbridge.pipeline.translate.probe import Pieces, annotate
-from jetbridge.pipeline.translate.resolve import BindQuery, Calls, Resolver
+from jetbridge.pipeline.translate.resolve import TWICE, BindQuery, Calls, Resolver
 from jetbridge.pipeline.translate.scope import Scope
 from jetbridge.pipeline.translate.sources import FindShared, FromBinder
 from jetbridge.pipeline.translate.stars import Item, expanded
@@ -112,9 +112,10 @@ class SelectBinder:
             items.append(found)
             fields.append(Field(name, ""))
             if alias is not None and not isinstance(found, exp.Explode):
-                resolver.aliases.setdefault(fold(alias), found)
-        if sum(isinstance(item, exp.Explode) for item in items) > 1:
-            raise Untranslatable("unnest of several lists")
+                known = resolver.aliases.setdefault(fold(alias), found)
+                if known != found:
+                    resolver.aliases[fold(alias)] = TWICE
+        _refuse_unnest(query, items, resolver)
         return items, fields
 
     def _listed(self, query: exp.Select, resolver: Resolver) -> Iterator[Item]:
@@ -140,6 +141,7 @@ class SelectBinder:
             at = place(node, fields)
             if at is not None:
                 return at
+            _refuse_twice(node, items, fields)
             found = resolver(node)
             return items.index(found) if found in items else found
 
@@ -148,6 +150,15 @@ class SelectBinder:
         if distinct is not None and not distinct.args.get("on"):
             _refuse_more(found)
         return found
+
+
+def _refuse_twice(node: exp.Expr, items: list[exp.Expr], fields: list[Field]) -> None:
+    """A name that two different columns of the result have."""
+    if isinstance(node, exp.Column) and len(node.parts) == 1:
+        pairs = zip(items, fields, strict=True)
+        found = [item for item, each in pairs if each.name and fold(each.name) == fold(node.name)]
+        if any(item != found[0] for item in found):
+            raise Untranslatable(f"the name {node.name}, which two columns have")
 
 
 def _refuse_more(order: list[Sorting]) -> None:
@@ -175,6 +186,16 @@ def _unnested(node: exp.Expr, resolver: Resolver) -> exp.Expr:
     only(node, "this")
     node.set("this", resolver(node.this))
     return node
+
+
+def _refuse_unnest(query: exp.Select, items: list[exp.Expr], resolver: Resolver) -> None:
+    """Rows are unrolled last; with windows that would show."""
+    lists = [item for item in items if isinstance(item, exp.Explode)]
+    if len(lists) > 1:
+        raise Untranslatable("unnest of several lists")
+    windows = resolver.windows is not None and resolver.windows.nodes
+    if lists and (windows or any(query.args.get(name) for name in ("group", "qualify"))):
+        raise Untranslatable("unnest beside windows or groups")
 
 
 def _result(item: exp.Expr) -> str:

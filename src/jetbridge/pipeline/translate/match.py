@@ -19,6 +19,7 @@ from jetbridge.pipeline.translate.types import kind, spark_type
 
 _PLACE = re.compile(r"\{(\d+)\}")
 _COUNT = re.compile(r"(INTERVAL )\{(\d+)\}", re.IGNORECASE)
+_UNIT = re.compile(r"[a-z]{3,}", re.IGNORECASE)
 _ARGUMENT = re.compile(r"argument_(\d+)")
 # What says nothing about the meaning: a note of the parser's.
 _IGNORED: dict[type[exp.Expr], set[str]] = {exp.Bracket: {"offset"}, exp.Count: {"big_int"}}
@@ -92,6 +93,8 @@ def _same(pattern: exp.Expr, node: exp.Expr, found: Arguments) -> bool:
     node = node.unnest() if not isinstance(pattern, exp.Paren) else node
     if type(pattern) is not type(node):
         return False
+    if isinstance(pattern, exp.Literal) and pattern.is_string and not _UNIT.fullmatch(pattern.this):
+        return pattern == node  # a flag or a sign: upper and lower case are not the same
     if isinstance(pattern, exp.Identifier):
         return fold(pattern.name) == fold(node.name)
     if isinstance(pattern, exp.DataType) and pattern.this == exp.DType.DECIMAL:

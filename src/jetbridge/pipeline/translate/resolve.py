@@ -18,6 +18,8 @@ _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)
 _QUERIES = (exp.Select, exp.SetOperation, exp.Values)
 _NONDETERMINISTIC = (exp.Rand, exp.Uuid, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
 UNKNOWN = ""
+# Stands for an alias that is given to two different columns.
+TWICE = exp.Var(this="TWICE")
 
 
 @dataclass
@@ -83,6 +85,8 @@ class Resolver:
             raise Untranslatable("a star inside an expression")
         found = self.scope.own(parts)
         alias = self.aliases.get(fold(parts[0])) if len(parts) == 1 else None
+        if alias is TWICE:
+            raise Untranslatable(f"the name {parts[0]}, which two columns have")
         if alias is not None and (found is None or found == alias):
             return exp.Paren(this=alias.copy())
         if alias is not None and not self.certain:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from jetbridge.pipeline.translate.bound import Bound, Nested, only, type_of, what
+from jetbridge.pipeline.translate.bound import Bound, Nested, only, set_type, type_of, what
 from jetbridge.pipeline.translate.coerce import Typed, compared, converted
 from jetbridge.pipeline.translate.constants import (
     NoValue,
@@ -243,6 +243,14 @@ class Texts:
     def _if(self, node: exp.Expr, env: Env) -> str:
         return self._case(_as_case(node), env)
 
+    def _bracket(self, node: exp.Expr, env: Env) -> str:
+        """A place in a list has a function of the same meaning."""
+        if kind(type_of(node.this)) != "LIST" or isinstance(node.expressions[0], exp.Slice):
+            return self._entry(node, env)
+        given = [node.this.copy(), node.expressions[0].copy()]
+        call = exp.Anonymous(this="list_element", expressions=given)
+        return self._entry(set_type(call, type_of(node)), env)
+
     def _array(self, node: exp.Expr, env: Env) -> str:
         inner = element_type(type_of(node))
         if not node.expressions:
@@ -340,5 +348,6 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Texts, exp.Expr, Env], str]] = {
     exp.If: Texts._if,
     exp.Cast: Texts._cast,
     exp.Array: Texts._array,
+    exp.Bracket: Texts._bracket,
     exp.Struct: Texts._struct,
 }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jetbridge.pipeline.translate.entries.doubles import plain, split, split_double
+from jetbridge.pipeline.translate.entries.doubles import plain
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import (
     ANY,
@@ -10,7 +10,6 @@ from jetbridge.pipeline.translate.entries.kinds import (
     DECIMAL,
     DOUBLE,
     FLAT,
-    FLOAT,
     FLOATS,
     HUGEINT,
     INTEGERS,
@@ -104,7 +103,12 @@ def _quantiles() -> tuple[Entry, ...]:
     return (
         _aggregate("median({0})", "percentile({0}, 0.5)", _NARROW, **remark),
         _aggregate(
-            "quantile_cont({0}, {1})", "percentile({0}, {1})", _NARROW, DOUBLE, **constants, **remark
+            "quantile_cont({0}, {1})",
+            "percentile({0}, {1})",
+            _NARROW,
+            DOUBLE,
+            **constants,
+            **remark,
         ),
     )
 
@@ -152,7 +156,9 @@ def _extremes() -> tuple[Entry, ...]:
     key = "CASE WHEN {0} IS NOT NULL THEN {1} END"
     ordered = FLAT - HUGEINT
     return tuple(
-        _aggregate(f"{name}({{0}}, {{1}})", f"{spark}({{0}}, {key})", ordered, ordered, remark=_TIES)
+        _aggregate(
+            f"{name}({{0}}, {{1}})", f"{spark}({{0}}, {key})", ordered, ordered, remark=_TIES
+        )
         for spark, theirs in names.items()
         for name in theirs
     )

@@ -73,7 +73,9 @@ def _of_doubles(pattern: str, spark: str, pairs: Sequence[tuple[Kinds, Kinds]]) 
             )
 
 
-def _operators(sign: str, exact: str, fits: Callable[[tuple[str, ...], str], bool]) -> Sequence[Entry]:
+def _operators(
+    sign: str, exact: str, fits: Callable[[tuple[str, ...], str], bool]
+) -> Sequence[Entry]:
     pattern, same = f"{{0}} {sign} {{1}}", f"{_A} {sign} {_B}"
     return (
         *(Entry(pattern, same, pair) for pair in (*INTEGER_PAIRS, *FLOAT_PAIRS)),
@@ -98,9 +100,7 @@ def _divisions() -> tuple[Entry, ...]:
 
 def _remainders() -> tuple[Entry, ...]:
     # DuckDB raises for the least integer and -1, as for their quotient.
-    whole = (
-        f"CASE WHEN {{1}} = -1 THEN CAST(0 * -{_A} AS {{type}}) ELSE {_A} % nullif({_B}, 0) END"
-    )
+    whole = f"CASE WHEN {{1}} = -1 THEN CAST(0 * -{_A} AS {{type}}) ELSE {_A} % nullif({_B}, 0) END"
     exact = f"CAST({_A} % nullif({_B}, 0) AS {{type}})"
     nan = "CAST('NaN' AS {type})"
     floats = f"CASE WHEN {{1}} = 0 THEN {_A} * {nan} ELSE {_A} % {_B} END"
@@ -118,10 +118,7 @@ def _remainders() -> tuple[Entry, ...]:
 
 def _bits() -> tuple[Entry, ...]:
     return (
-        *(
-            Entry(f"{{0}} {sign} {{1}}", f"{_A} {sign} {_B}", (INTEGERS, INTEGERS))
-            for sign in "&|"
-        ),
+        *(Entry(f"{{0}} {sign} {{1}}", f"{_A} {sign} {_B}", (INTEGERS, INTEGERS)) for sign in "&|"),
         Entry("xor({0}, {1})", f"{_A} ^ {_B}", (INTEGERS, INTEGERS)),
         Entry("~{0}", "~{0}", (INTEGERS,)),
     )

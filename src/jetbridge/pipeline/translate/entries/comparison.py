@@ -56,7 +56,9 @@ def _equal(types: tuple[str, ...], result: str) -> bool:
     return types[0] == types[1]
 
 
-def _compared(first: str, second: str, takes: tuple[Kinds, Kinds], fits: Fits = None) -> Iterator[Entry]:
+def _compared(
+    first: str, second: str, takes: tuple[Kinds, Kinds], fits: Fits = None
+) -> Iterator[Entry]:
     for duckdb, spark in _PATTERNS.items():
         text = spark.replace("{0}", first).replace("{1}", second)
         yield Entry(duckdb, text, takes, fits=fits)

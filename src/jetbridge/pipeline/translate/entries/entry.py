@@ -40,11 +40,51 @@ class Entry:
 
 # All aggregate and window functions that templates use.
 CALLS = frozenset(
-    """any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or collect_list corr count
-    count_if covar_pop covar_samp cume_dist dense_rank first_value kurtosis lag last_value lead
-    listagg max max_by median min min_by mode nth_value ntile percent_rank percentile
-    percentile_cont percentile_disc rank row_number skewness stddev_pop stddev_samp sum try_sum
-    var_pop var_samp""".split()
+    [
+        "any_value",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "collect_list",
+        "corr",
+        "count",
+        "count_if",
+        "covar_pop",
+        "covar_samp",
+        "cume_dist",
+        "dense_rank",
+        "first_value",
+        "kurtosis",
+        "lag",
+        "last_value",
+        "lead",
+        "listagg",
+        "max",
+        "max_by",
+        "median",
+        "min",
+        "min_by",
+        "mode",
+        "nth_value",
+        "ntile",
+        "percent_rank",
+        "percentile",
+        "percentile_cont",
+        "percentile_disc",
+        "rank",
+        "row_number",
+        "skewness",
+        "stddev_pop",
+        "stddev_samp",
+        "sum",
+        "try_sum",
+        "var_pop",
+        "var_samp",
+    ]
 )
 _NAME = re.compile(r"\b([a-z_]+)\(")
 

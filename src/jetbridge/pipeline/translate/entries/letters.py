@@ -20,7 +20,7 @@ _LETTERS = "array_join(transform(split({0}, ''), letter -> {each}), '')"
 
 def _by_letter(function: str, each: str) -> str:
     """Text in ASCII, which is most, is left to Spark's function."""
-    plain = f"length({{0}}) = octet_length({{0}})"
+    plain = "length({0}) = octet_length({0})"
     return f"CASE WHEN {plain} THEN {function}({{0}}) ELSE {_LETTERS.replace('{each}', each)} END"
 
 

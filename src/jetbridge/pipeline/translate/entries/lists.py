@@ -69,7 +69,8 @@ ENTRIES: tuple[Entry, ...] = (
     *(
         Entry(
             f"{name}({{0}}, {{1}})",
-            "coalesce(array_contains({0}, {1}), {0} IS NULL AND NULL)",
+            "CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "
+            "THEN coalesce(array_contains({0}, {1}), false) END",
             (LIST, TEXT | INTEGERS),
             fits=_element,
         )
@@ -85,8 +86,6 @@ ENTRIES: tuple[Entry, ...] = (
         for name in ("list_concat", "list_cat", "array_concat", "array_cat")
     ),
     *(Entry(f"{name}({{0}})", "array_sort({0})", (LIST,)) for name in ("list_sort", "array_sort")),
-    Entry(
-        "struct_extract({0}, {1})", "{0}.{1}", (STRUCT, TEXT), {1: field}, {1: ("a", "b")}
-    ),
+    Entry("struct_extract({0}, {1})", "{0}.{1}", (STRUCT, TEXT), {1: field}, {1: ("a", "b")}),
     Entry("{0}[{1}]", "{0}.{1}", (STRUCT, TEXT), {1: field}, {1: ("a", "b")}),
 )

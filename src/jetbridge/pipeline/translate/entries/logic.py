@@ -25,6 +25,7 @@ _GROUPS: tuple[Kinds, ...] = (EXACT, FLOATS, BOOLEAN, TEXT, BLOB, DATE, TIMESTAM
 # DuckDB's greatest of floats makes 0.0 of -0.0.
 _ORDERED = tuple(kinds if kinds is not FLOATS else DOUBLE for kinds in _GROUPS)
 _NESTED = (LIST, STRUCT)
+_PAIR = 2
 
 
 def _equal(types: tuple[str, ...], result: str) -> bool:
@@ -34,11 +35,11 @@ def _equal(types: tuple[str, ...], result: str) -> bool:
 def _variadic(name: str, groups: tuple[Kinds, ...], most: int = 4) -> Iterator[Entry]:
     """Two arguments of one group of kinds, or up to four of one type."""
     single = tuple(frozenset({kind}) for group in groups for kind in sorted(group))
-    for count in range(2, most + 1):
+    for count in range(_PAIR, most + 1):
         marks = [f"{{{at}}}" for at in range(count)]
         casts = ", ".join(f"CAST({mark} AS {{type}})" for mark in marks)
-        for kinds in groups if count == 2 else single:
-            fits = _equal if count > 2 or kinds in _NESTED else None
+        for kinds in groups if count == _PAIR else single:
+            fits = _equal if count > _PAIR or kinds in _NESTED else None
             pattern = f"{name}({', '.join(marks)})"
             yield Entry(
                 pattern,
@@ -66,7 +67,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("{0} IS FALSE", "{0} IS FALSE", (BOOLEAN,)),
     *_variadic("coalesce", (*_GROUPS, *_NESTED)),
     *(
-        Entry("ifnull({0}, {1})", "coalesce(CAST({0} AS {type}), CAST({1} AS {type}))", (k, k), fits=f)
+        Entry(
+            "ifnull({0}, {1})", "coalesce(CAST({0} AS {type}), CAST({1} AS {type}))", (k, k), fits=f
+        )
         for k, f in ((EXACT, common), (FLOATS, None), (TEXT, None), (DATE, None), (BOOLEAN, None))
     ),
     *_nullif(),

@@ -10,7 +10,6 @@ from jetbridge.pipeline.translate.entries.kinds import (
     EXACT,
     FLOATS,
     INTEGERS,
-    NUMBERS,
     Kinds,
     digits,
 )
@@ -60,8 +59,7 @@ def _keeps_scale(types: tuple[str, ...], result: str) -> bool:
 def _rounding() -> tuple[Entry, ...]:
     whole = "CAST({} AS {{type}})"
     scaled = rounded("(CAST({0} AS DOUBLE) * {1})")
-    digits_ = {"constants": {1: digits_behind}, "examples": {1: (0, 1, 2, 5)}}
-    powers = {"constants": {1: power_of_ten}, "examples": {1: (0, 1, 2, 5)}}
+    examples = {1: (0, 1, 2, 5)}
     cut = f"CASE WHEN {{0}} < 0 THEN {ceil_of('{0}')} ELSE {floor_of('{0}')} END"
     cut_exact = "CASE WHEN {0} < 0 THEN ceil({0}) ELSE floor({0}) END"
     return (
@@ -76,14 +74,16 @@ def _rounding() -> tuple[Entry, ...]:
             f"CASE WHEN abs({scaled} / {{1}}) < CAST('inf' AS DOUBLE) "
             f"THEN {scaled} / {{1}} ELSE {{0}} END",
             (DOUBLE, INTEGERS),
-            **powers,
+            {1: power_of_ten},
+            examples,
         ),
         Entry(
             "round({0}, {1})",
             "CAST(round({0}, {1}) AS {type})",
             (DECIMAL, INTEGERS),
+            {1: digits_behind},
+            examples,
             fits=_keeps_scale,
-            **digits_,
         ),
         Entry("trunc({0})", whole.format(cut), (FLOATS,)),
         Entry("trunc({0})", f"CAST({cut_exact} AS {{type}})", (DECIMAL,)),
@@ -135,6 +135,7 @@ def _functions() -> tuple[Entry, ...]:
     )
 
 
+_SIGN = "CAST(CASE WHEN {0} > 0 THEN 1 WHEN {0} < 0 THEN -1 WHEN {0} = 0 THEN 0 END AS {type})"
 _POWERS = ("{0} ** {1}", "{0} ^ {1}", "power({0}, {1})", "pow({0}, {1})")
 
 ENTRIES: tuple[Entry, ...] = (
@@ -146,12 +147,8 @@ ENTRIES: tuple[Entry, ...] = (
         (DECIMAL,),
     ),
     *_rounding(),
-    Entry("sign({0})", "CAST(CASE WHEN {0} > 0 THEN 1 WHEN {0} < 0 THEN -1 WHEN {0} = 0 THEN 0 END AS {type})", (EXACT,)),
-    Entry(
-        "sign({0})",
-        "CAST(CASE WHEN isnan({0}) THEN 0 WHEN {0} > 0 THEN 1 WHEN {0} < 0 THEN -1 WHEN {0} = 0 THEN 0 END AS {type})",
-        (FLOATS,),
-    ),
+    Entry("sign({0})", _SIGN, (EXACT,)),
+    Entry("sign({0})", _SIGN.replace("CASE", "CASE WHEN isnan({0}) THEN 0"), (FLOATS,)),
     *_functions(),
     Entry("pi()", "pi()"),
     Entry("isnan({0})", "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END", (FLOATS,)),

@@ -141,7 +141,19 @@ def replacement(value: Any) -> str | None:
     return literal(value) if isinstance(value, str) and not set(value) & {"\\", "$"} else None
 
 
-_PATTERNS = ("a", "^a", "c$", "[a-c]+", "\\d+", "(a|b)c", "a.c", "b{1,2}", "^[^a]*$", "\\w+ \\w+", "x.y")
+_PATTERNS = (
+    "a",
+    "^a",
+    "c$",
+    "[a-c]+",
+    "\\d+",
+    "(a|b)c",
+    "a.c",
+    "b{1,2}",
+    "^[^a]*$",
+    "\\w+ \\w+",
+    "x.y",
+)
 _ONE = {1: java}
 _EXAMPLES = {1: _PATTERNS}
 
@@ -171,7 +183,9 @@ def _regular() -> tuple[Entry, ...]:
             {1: java_first, 2: replacement},
             both[1],
         ),
-        Entry("regexp_extract({0}, {1})", "regexp_extract({0}, {1}, 0)", (TEXT, TEXT), _ONE, _EXAMPLES),
+        Entry(
+            "regexp_extract({0}, {1})", "regexp_extract({0}, {1}, 0)", (TEXT, TEXT), _ONE, _EXAMPLES
+        ),
         *(
             Entry(
                 f"regexp_extract({{0}}, {{1}}, {group})",

@@ -29,10 +29,12 @@ _WORD = _like("[+-]?(?i:inf|infinity|nan)")
 _ODD = r"{0} RLIKE '[0-9]_[0-9]|0[xXbB]|[0-9]{19}|[eE][+-]?[0-9]{3}|\\n$'"
 _DAY = "(?!0000)[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = r"([01]?[0-9]|2[0-3]):[0-9]{1,2}(:[0-9]{1,2}(\\.[0-9]{1,6})?)?"
-_DATE = _like(_DAY)
+_DATE = _like(_DAY + "([ T][0-9:.]*)?")
 _TIMESTAMP = _like(rf"{_DAY}([ T]{_CLOCK})?")
 # Nothing that may be a date begins otherwise.
-_MAYBE_DATE = f"{{0}} RLIKE '^{_BLANKS}([0-9+-]|(?i:epoch|inf))'"
+_MAYBE_DATE = (
+    f"{{0}} RLIKE '^{_BLANKS}([+-]?[0-9]+[-/ ][0-9]|[+-]?[0-9]+.[0-9]+.[0-9]|(?i:epoch|-?inf))'"
+)
 
 
 def _read(name: str, forms: tuple[tuple[str, str], ...], odd: str) -> Iterator[Entry]:
@@ -53,7 +55,8 @@ def _numbers() -> Iterator[Entry]:
         rounded = "CAST(round(try_cast({0} AS DECIMAL(38,18)), 0) AS {type})"
         forms = ((_INTEGER, "%s({0} AS {type})"), (_NUMBER, rounded.replace("CAST(", "%s(", 1)))
         yield from _read(name, forms, _ODD)
-    yield from _read("DECIMAL", ((_NUMBER, "%s({0} AS {type})"),), _ODD)
+    decimal = "%s({0} AS {type})"
+    yield from _read("DECIMAL", ((_INTEGER, decimal), (_NUMBER, decimal)), _ODD)
     word = "if({0} RLIKE '(?i)nan', CAST('NaN' AS DOUBLE), %s(trim({0}) AS DOUBLE))"
     yield from _read(
         "DOUBLE", ((_REAL, "%s({0} AS DOUBLE)"), (_WORD, word)), "{0} RLIKE '[0-9]_[0-9]|\\\\n$'"
@@ -65,7 +68,9 @@ _FALSE = "lower({0}) IN ('false', 'f', '0', 'no', 'n')"
 
 
 def _truth() -> Iterator[Entry]:
-    yield from _read("BOOLEAN", ((_TRUE, "%s(true AS BOOLEAN)"), (_FALSE, "%s(false AS BOOLEAN)")), "false")
+    yield from _read(
+        "BOOLEAN", ((_TRUE, "%s(true AS BOOLEAN)"), (_FALSE, "%s(false AS BOOLEAN)")), "false"
+    )
 
 
 ENTRIES: tuple[Entry, ...] = (

@@ -90,7 +90,10 @@ def _trims() -> tuple[Entry, ...]:
     sides = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
     blanks = literal(BLANKS)
     return (
-        *(Entry(f"{n}({{0}})", f"trim({s} {blanks} FROM {{0}})", (TEXT,)) for n, s in sides.items()),
+        *(
+            Entry(f"{n}({{0}})", f"trim({s} {blanks} FROM {{0}})", (TEXT,))
+            for n, s in sides.items()
+        ),
         *(
             Entry(
                 f"{name}({{0}}, {{1}})",
@@ -130,7 +133,9 @@ def _parts() -> tuple[Entry, ...]:
     count, counts = {1: natural}, {1: (0, 1, 3, 100)}
     return (
         *(
-            Entry(f"{n}({{0}}, {{1}}, {{2}})", _SUBSTRING, (TEXT, INTEGERS, INTEGERS), place, length)
+            Entry(
+                f"{n}({{0}}, {{1}}, {{2}})", _SUBSTRING, (TEXT, INTEGERS, INTEGERS), place, length
+            )
             for n in ("substring", "substr")
         ),
         *(

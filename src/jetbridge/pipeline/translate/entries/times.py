@@ -50,8 +50,29 @@ _CLOCK: dict[tuple[str, ...], str] = {
 }
 # Names of parts that are functions, too.
 _FUNCTIONS = frozenset(
-    """year month day quarter week isoyear dayofweek weekday isodow dayofyear yearweek decade
-    century millennium hour minute second millisecond microsecond weekofyear dayofmonth""".split()
+    [
+        "year",
+        "month",
+        "day",
+        "quarter",
+        "week",
+        "isoyear",
+        "dayofweek",
+        "weekday",
+        "isodow",
+        "dayofyear",
+        "yearweek",
+        "decade",
+        "century",
+        "millennium",
+        "hour",
+        "minute",
+        "second",
+        "millisecond",
+        "microsecond",
+        "weekofyear",
+        "dayofmonth",
+    ]
 )
 
 

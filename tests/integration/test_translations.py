@@ -1,0 +1,80 @@
+"""Every verified translation, over edge values of every type that it takes.
+
+The tests are made from the table: DuckDB evaluates the pattern and Spark the template, and values,
+NULLs, errors and types are compared. Many entries share one statement, so the first test of a kind
+takes the time of all.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.pipeline.translate.entries import ENTRIES, Entry
+from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
+from jetbridge.spark.engine import Session
+from tests.integration.translation_cases import connected
+from tests.integration.translation_checks import Problems, check_scalars
+from tests.integration.translation_groups import check_groups
+from tests.lakes import engine
+
+pytestmark = pytest.mark.lake
+
+SCALARS = [entry for entry in ENTRIES if entry.kind == "scalar"]
+OTHERS = [entry for entry in ENTRIES if entry.kind != "scalar"]
+# Cases of an entry in a usual run, of scalar and of other entries; the rest is left to the soak.
+SOME = (6, 4)
+ALL = 10_000
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with engine().session() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scalars(session: Session) -> Problems:
+    return check_scalars(session, SCALARS, SOME[0])
+
+
+@pytest.fixture(scope="module")
+def others(session: Session) -> Problems:
+    return check_groups(session, OTHERS, SOME[1])
+
+
+def named(entries: list[Entry]) -> list:
+    return [pytest.param(entry, id=f"{at} {entry.duckdb}") for at, entry in enumerate(entries)]
+
+
+@pytest.mark.parametrize("entry", named(SCALARS))
+def test_scalar_is_the_same(entry: Entry, scalars: Problems) -> None:
+    assert scalars.get(entry, []) == []
+
+
+@pytest.mark.parametrize("entry", named(OTHERS))
+def test_aggregate_or_window_function_is_the_same(entry: Entry, others: Problems) -> None:
+    assert others.get(entry, []) == []
+
+
+@pytest.mark.parametrize(("function", "template"), [("upper", UPPER), ("lower", LOWER)])
+def test_case_of_every_code_point_is_the_same(
+    session: Session, function: str, template: str
+) -> None:
+    numbers = "range(1, 1114112) r(i) WHERE i NOT BETWEEN 55296 AND 57343"
+    points = f"SELECT chr(i::INTEGER) AS c FROM {numbers}"
+    # A letter before it makes the text one that is not ASCII.
+    text = f"SELECT 'é' || c AS c, {function}('é' || c) AS d FROM ({points})"
+    rows = connected().execute(text).to_arrow_table()
+    session.spark.createDataFrame(rows).createOrReplaceTempView("points")
+    found = session.sql(f"SELECT c FROM points WHERE {template.replace('{0}', 'c')} <> d")
+    assert found.collect() == []
+
+
+@pytest.mark.soak
+def test_all_scalar_cases(session: Session) -> None:
+    assert check_scalars(session, SCALARS, ALL) == {}
+
+
+@pytest.mark.soak
+def test_all_aggregate_and_window_cases(session: Session) -> None:
+    assert check_groups(session, OTHERS, ALL) == {}

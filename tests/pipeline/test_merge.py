@@ -1,0 +1,156 @@
+"""MERGE INTO with all its WHEN clauses: the lake does what DuckDB does to a table of its own."""
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.catalog import DMLOptions, Scan
+from jetbridge.errors import BadRequest, Conflict, DuplicateKey, NotSupported
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Session
+
+TARGET = "VALUES (1, 'a', 1.0::DOUBLE), (2, 'b', 2.0), (3, NULL, NULL), (4, 'd', 4.0)"
+SOURCE = "VALUES (1, 'A', 10.0::DOUBLE), (3, 'C', 30.0), (5, 'E', 50.0), (6, NULL, 60.0)"
+COLUMNS = "(id, name, price)"
+
+MERGES = [
+    "USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name",
+    "USING s USING (id) WHEN MATCHED THEN UPDATE SET price = t.price + s.price, name = 'x'",
+    "USING s USING (id) WHEN MATCHED THEN DELETE",
+    "USING s USING (id) WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT",
+    "USING s USING (id) WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+    "USING s USING (id) WHEN MATCHED THEN UPDATE BY NAME WHEN NOT MATCHED THEN INSERT BY NAME",
+    "USING s USING (id) WHEN NOT MATCHED THEN INSERT (name, id) VALUES (s.name || '!', s.id)",
+    "USING s USING (id) WHEN NOT MATCHED BY TARGET AND s.price > 55 THEN INSERT (id) VALUES (s.id)",
+    "USING s USING (id) WHEN NOT MATCHED BY SOURCE THEN DELETE",
+    "USING s USING (id) WHEN NOT MATCHED BY SOURCE AND price > 3 "
+    "THEN UPDATE SET name = name || '?'",
+    "USING s USING (id) WHEN MATCHED AND s.price > 20 THEN DELETE "
+    "WHEN MATCHED THEN UPDATE SET name = 'first' "
+    "WHEN NOT MATCHED AND s.name IS NULL THEN DO NOTHING "
+    "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.name, NULL) "
+    "WHEN NOT MATCHED BY SOURCE AND id = 4 THEN DELETE",
+    "USING (SELECT id + 1 AS id, name FROM s) AS q ON t.id = q.id "
+    "WHEN MATCHED THEN UPDATE SET name = q.name",
+    "USING (VALUES (2, 'two'), (9, 'nine')) AS v(id, n) USING (id) "
+    "WHEN MATCHED THEN UPDATE SET name = v.n "
+    "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (v.id, v.n)",
+    "USING s ON t.id = s.id AND s.price > (SELECT avg(price) FROM s) WHEN MATCHED THEN DELETE",
+    "USING s USING (id) WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT DEFAULT VALUES",
+]
+
+
+@pytest.fixture
+def tables(lake):
+    lake.sql(f"CREATE OR REPLACE TABLE t.dbo.t AS FROM ({TARGET}) AS v{COLUMNS}")
+    lake.sql(f"CREATE OR REPLACE TABLE t.dbo.s AS FROM ({SOURCE}) AS v{COLUMNS}")
+    lake.sql("USE t.dbo")
+    yield lake
+    lake.sql("USE t")
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize("merge", MERGES)
+def test_it_does_what_duckdb_does(tables, merge):
+    reference = duckdb.connect()
+    reference.execute(f"CREATE TABLE t AS FROM ({TARGET}) AS v{COLUMNS}")
+    reference.execute(f"CREATE TABLE s AS FROM ({SOURCE}) AS v{COLUMNS}")
+    expected = reference.execute(f"MERGE INTO t {merge}").fetchall()[0][0]
+    report = tables.report(f"MERGE INTO t {merge}")
+    assert report["rows_written"] == expected
+    wanted = reference.execute("FROM t ORDER BY ALL").fetchall()
+    assert tables.rows("FROM t ORDER BY ALL") == wanted
+
+
+@pytest.mark.lake
+def test_returning_tells_what_was_done(tables):
+    found = tables.rows(
+        "MERGE INTO t AS x USING s USING (id) WHEN MATCHED AND x.id = 1 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT "
+        "RETURNING merge_action, x.id, name"
+    )
+    assert sorted(found) == [
+        ("DELETE", 1, "a"),
+        ("INSERT", 5, "E"),
+        ("INSERT", 6, None),
+        ("UPDATE", 3, "C"),
+    ]
+
+
+@pytest.mark.lake
+def test_it_is_one_version(tables):
+    table = tables.catalog.load_schema("dbo").load_table("t")
+    tables.sql(
+        "MERGE INTO t USING s USING (id) WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT"
+    )
+    after = tables.catalog.load_schema("dbo").load_table("t")
+    assert after.info().version == table.info().version + 1
+
+
+@pytest.mark.lake
+@pytest.mark.parametrize(
+    ("merge", "error", "problem"),
+    [
+        (
+            "USING (VALUES (1), (1)) AS v(id) USING (id) WHEN MATCHED THEN UPDATE SET name = 'x'",
+            BadRequest,
+            "several rows",
+        ),
+        ("USING s USING (id) WHEN MATCHED THEN ERROR", BadRequest, "WHEN MATCHED"),
+        ("USING s USING (id) WHEN NOT MATCHED THEN ERROR 'no ' || s.id", BadRequest, "no 5|no 6"),
+        (
+            "USING s USING (id) WHEN MATCHED THEN UPDATE SET nope = 1",
+            BadRequest,
+            "no column 'nope'",
+        ),
+        (
+            "USING (SELECT 1 AS id) q USING (id) WHEN NOT MATCHED THEN INSERT",
+            BadRequest,
+            "by position",
+        ),
+        ("USING s USING (id) WHEN MATCHED THEN UPDATE SET name = missing", BadRequest, "missing"),
+    ],
+)
+def test_what_is_refused_changes_nothing(tables, merge, error, problem):
+    with pytest.raises(error, match=problem):
+        tables.sql(f"MERGE INTO t {merge}")
+    assert tables.rows("SELECT count(*), sum(id)::INT FROM t") == [(4, 10)]
+
+
+@pytest.mark.lake
+def test_keys_hold(lake):
+    lake.sql("CREATE OR REPLACE TABLE t.dbo.k (id INTEGER PRIMARY KEY, v VARCHAR)")
+    lake.sql("INSERT INTO t.dbo.k VALUES (1, 'a'), (2, 'b')")
+    lake.sql(
+        "MERGE INTO t.dbo.k USING (VALUES (1, 'z'), (3, 'c')) AS s(id, v) USING (id) "
+        "WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT "
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    assert lake.rows("FROM t.dbo.k ORDER BY id") == [(1, "z"), (3, "c")]
+    with pytest.raises(DuplicateKey, match=r"\(id\) = \(3\)"):
+        lake.sql(
+            "MERGE INTO t.dbo.k USING (VALUES (1)) AS s(id) USING (id) "
+            "WHEN MATCHED THEN UPDATE SET id = 3"
+        )
+
+
+@pytest.mark.lake
+def test_a_row_changed_meanwhile_is_a_conflict(tables):
+    tables.sql("BEGIN; MERGE INTO t USING s USING (id) WHEN MATCHED THEN DELETE")
+    handle = tables.catalog.load_schema("dbo").load_table("t")
+    rows = next(iter(handle.scan(Scan())))
+    with handle.updating(DMLOptions()) as write:
+        write(rows.set_column(1, "name", pa.array(["other"] * rows.num_rows)))
+    with pytest.raises(Conflict):
+        tables.sql("COMMIT")
+
+
+@pytest.mark.memory
+def test_a_table_that_cannot_says_so():
+    session = Session({"m": MemoryCatalog()})
+    text = "CREATE SCHEMA m.x; CREATE TABLE m.x.t AS SELECT 1 AS id; "
+    text += "MERGE INTO m.x.t USING (SELECT 1 AS id) s USING (id) WHEN MATCHED THEN DELETE"
+    with pytest.raises(NotSupported, match="UPDATE and INSERT"):
+        list(run(session, text))
+    session.close()

@@ -1,0 +1,85 @@
+"""The table of translations: its form, its constants, and the page made of it."""
+
+import pytest
+
+from jetbridge.pipeline.translate.entries import ENTRIES, Entry
+from jetbridge.pipeline.translate.entries.entry import around
+from jetbridge.pipeline.translate.entries.formats import java_format
+from jetbridge.pipeline.translate.entries.missing import MISSING
+from jetbridge.pipeline.translate.entries.patterns import escaped_like, java, safe
+from tests.edge_values import REPRESENTATIVES, VALUES
+from tools.translations_page import PAGE, page
+
+
+def test_page_and_table_agree() -> None:
+    assert PAGE.read_text() == page(), "run: python tools/translations_page.py"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.duckdb)
+def test_entry_is_complete(entry: Entry) -> None:
+    marks = [f"{{{at}}}" for at in range(len(entry.takes))]
+    assert all(mark in entry.duckdb for mark in marks)
+    assert set(entry.constants) == set(entry.examples)
+    assert all(len(examples) > 1 for examples in entry.examples.values())
+    for at, constant in entry.constants.items():
+        assert all(constant(value) is not None for value in entry.examples[at])
+
+
+def test_every_kind_has_edge_values() -> None:
+    kinds = {
+        kind
+        for entry in ENTRIES
+        for at, kinds in enumerate(entry.takes)
+        if at not in entry.constants
+        for kind in kinds
+    }
+    assert {each for kind in kinds for each in REPRESENTATIVES.get(kind, (kind,))} <= set(VALUES)
+
+
+def test_aggregate_calls_are_decorated_once_each() -> None:
+    text = around("CAST(sum({0}) AS DOUBLE) / count({0})", distinct=True, behind=" OVER w")
+    assert text == "CAST(sum(DISTINCT {0}) OVER w AS DOUBLE) / count(DISTINCT {0}) OVER w"
+
+
+def test_calls_inside_of_a_call_are_left_alone() -> None:
+    assert around("max(max({0}))", behind=" F") == "max(max({0})) F"
+
+
+@pytest.mark.parametrize("pattern", ["a", "^a$", "[a-c]+x?", r"\d{2,3}", "(?:ab|c)d", r"\.", ""])
+def test_plain_pattern_is_safe(pattern: str) -> None:
+    assert safe(pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("a|b", "(a", "a)", "(?i)a", r"\b", "[[:alpha:]]", "a**", "*a", "[a&&b]", r"\p{L}", "é"),
+        *("a$b", "a^b", r"\z", "(?=a)", "a++", r"\s", None, 5),
+    ],
+)
+def test_other_pattern_is_refused(pattern: object) -> None:
+    assert java(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("%Y-%m-%d", "'yyyy\\'-\\'MM\\'-\\'dd'"),
+        ("%Y%Y", None),
+        ("%U", None),
+        ("", None),
+        (7, None),
+    ],
+)
+def test_format_in_the_letters_of_java(given: object, made: str | None) -> None:
+    expected = made and made.replace("\\'", "\\'")
+    assert java_format(given) == expected
+
+
+def test_escape_of_like_becomes_a_backslash() -> None:
+    assert escaped_like("!", "a!%b!!c") == r"'a\\%b!c'"
+    assert escaped_like("!", "a!") is None
+
+
+def test_what_is_missing_has_a_reason() -> None:
+    assert all(reason.endswith(".") for reason in MISSING.values())
