@@ -39,7 +39,6 @@ ROWS = [
         "NULL, 1e3, -5, 99999999999"
     ),
     "SELECT ti + 1, ti * 2 FROM t",
-    "SELECT dt + INTERVAL 1 DAY FROM t WHERE dt >= DATE '1998-12-01' - INTERVAL 90 DAY",
     "SELECT -i AS i, s FROM t ORDER BY i, s, b",
     "SELECT DISTINCT i, b FROM t ORDER BY b DESC, i",
     "SELECT i FROM t ORDER BY b + 1, i DESC",

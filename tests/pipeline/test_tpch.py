@@ -31,7 +31,9 @@ class Loaded:
         """The engine that made the table of a query."""
         self.lake.sql(f"SET engine = '{engine}'")
         query = self.files.queries[number]
-        return str(self.lake.report(f"CREATE OR REPLACE TABLE t.dbo.q{number} AS {query}")["engine"])
+        return str(
+            self.lake.report(f"CREATE OR REPLACE TABLE t.dbo.q{number} AS {query}")["engine"]
+        )
 
     def differences(self, number: int) -> list[str]:
         return self.files.differences(number, self.lake.sql(f"FROM t.dbo.q{number}"))

@@ -86,6 +86,7 @@ MODULES = {
     "optimize": "jetbridge.cli.optimize",
     "doctor": "jetbridge.cli.doctor",
 }
+INTERRUPTED = 130
 RAW = argparse.RawDescriptionHelpFormatter
 
 
@@ -164,6 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR" if options.verbose else "NONE")
     try:
         outcome: int = importlib.import_module(MODULES[options.command]).run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has gone: nothing to say, also not when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -3,8 +3,10 @@
 import csv
 import io
 import logging
+import os
 import signal
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -26,6 +28,9 @@ INTERRUPTED = 130
 # A table for people; whoever wants all rows takes another format.
 MOST_ROWS = 1_000
 WIDEST = 60
+# After Ctrl-C a statement has so long to clear up.
+WAIT_SECONDS = 0.2
+MOST_WAITS = 150
 
 
 def run(options: Namespace) -> int:
@@ -45,18 +50,44 @@ def run(options: Namespace) -> int:
         told = progress.watch
         with progress, open_session(config, verbose=options.verbose, watch=told) as opened:
             _set(opened, options)
-            _run(opened, text, options.format, progress)
+            _interruptible(opened, lambda: _run(opened, text, options.format, progress))
     except UsageError as error:
         complain(str(error))
         return USAGE_ERROR
+    except KeyboardInterrupt:
+        complain("interrupted: the statement was stopped, and nothing of it was kept")
+        return INTERRUPTED
     except ServerError as error:
         log.debug("it failed", exc_info=error)
         complain(str(error))
         return 1
-    except KeyboardInterrupt:
-        complain("interrupted: the statement was stopped, and nothing of it was kept")
-        return INTERRUPTED
     return 0
+
+
+def _interruptible(session: Session, work: Callable[[], None]) -> None:
+    """Python sees Ctrl-C between two steps of its own, and DuckDB and Spark take long ones."""
+    failed: list[BaseException] = []
+
+    def safely() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
+            failed.append(error)
+
+    worker = threading.Thread(target=safely, name="statements", daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(WAIT_SECONDS)
+    except KeyboardInterrupt:
+        for _ in range(MOST_WAITS):
+            session.interrupt()
+            worker.join(WAIT_SECONDS)
+            if not worker.is_alive():
+                raise
+        os._exit(INTERRUPTED)
+    if failed:
+        raise failed[0]
 
 
 class UsageError(Exception):

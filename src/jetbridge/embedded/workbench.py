@@ -87,6 +87,10 @@ class Desk:
         self._cursor = cursor
         self._made: dict[Path, str] = {}
 
+    def interrupt(self) -> None:
+        """From another thread: what runs here ends, with an error."""
+        self._cursor.interrupt()
+
     def names(self, query: str) -> "Names":
         """What a query names where a table may stand, and the functions it calls."""
         tree = self._tree(query)

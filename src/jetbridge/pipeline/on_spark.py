@@ -5,7 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -48,6 +48,13 @@ class SparkRunner:
     engine: SparkEngine
     folder: str
     prefix: Callable[[], str]
+    _running: dict[str, Session] = field(default_factory=dict)
+
+    def interrupt(self) -> None:
+        """From another thread: the jobs of all statements end, with an error."""
+        for tag, session in list(self._running.items()):
+            with suppress(Exception):
+                session.spark.sparkContext.cancelJobsWithTag(tag)
 
     @contextmanager
     def spooled(self, query: str, watch: TaskWatch = _nobody) -> Iterator[Spool]:
@@ -69,8 +76,33 @@ class SparkRunner:
     @contextmanager
     def session(self, watch: TaskWatch = _nobody) -> Iterator[Session]:
         """Spark for one statement; an error of its query is ours, and a cut one stops its jobs."""
-        with self.engine.session() as session, _stoppable(session, watch), _explained():
+        with (
+            self.engine.session() as session,
+            _explained(),
+            self._stoppable(session, watch),
+        ):
             yield session
+
+    @contextmanager
+    def _stoppable(self, session: Session, watch: TaskWatch) -> Iterator[None]:
+        """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
+        context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
+        context.addJobTag(tag)
+        self._running[tag] = session
+        ended = threading.Event()
+        teller = threading.Thread(target=_tell, args=(session, watch, ended), daemon=True)
+        teller.start()
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # Spark itself may be gone
+                context.cancelJobsWithTag(tag)
+            raise
+        finally:
+            ended.set()
+            del self._running[tag]
+            with suppress(Exception):
+                context.removeJobTag(tag)
 
 
 _SAME = {
@@ -105,26 +137,6 @@ def duckdb_name(kind: Any) -> str:
     if found is None:
         raise NotSupported(f"Spark's type {kind.simpleString()} has no like in DuckDB: CAST it")
     return found
-
-
-@contextmanager
-def _stoppable(session: Session, watch: TaskWatch) -> Iterator[None]:
-    """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
-    context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
-    context.addJobTag(tag)
-    ended = threading.Event()
-    teller = threading.Thread(target=_tell, args=(session, watch, ended), daemon=True)
-    teller.start()
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):  # Spark itself may be gone
-            context.cancelJobsWithTag(tag)
-        raise
-    finally:
-        ended.set()
-        with suppress(Exception):
-            context.removeJobTag(tag)
 
 
 def _tell(session: Session, watch: TaskWatch, ended: threading.Event) -> None:

@@ -69,6 +69,7 @@ class Session:
         self.transaction: Transaction | None = None
         self._attached: dict[str, Catalog] = {}
         self._benches: dict[bool, Workbench] = {}
+        self._desks: list[Desk] = []
 
     def places(self) -> Places:
         """For one statement; those of one transaction see the catalogs at one moment."""
@@ -84,7 +85,18 @@ class Session:
         """A DuckDB for one statement, in which this query may be planned and run."""
         apart = self.copies(query)
         with self._bench(apart).desk() as desk:
-            yield desk
+            self._desks.append(desk)
+            try:
+                yield desk
+            finally:
+                self._desks.remove(desk)
+
+    def interrupt(self) -> None:
+        """From another thread: the statement that runs ends, with an error."""
+        for desk in list(self._desks):
+            desk.interrupt()
+        if self.means.spark is not None:
+            self.means.spark.interrupt()
 
     def copies(self, query: str) -> bool:
         """Whether tables must be copied into DuckDB, because it may read other files, not theirs.

@@ -28,12 +28,14 @@ _IGNORED = ("query_location", "alias", "catalog", "schema")
 _LEAVES = ("CONSTANT", "COLUMN_REF")
 # Operators that our parser takes for functions.
 _CALLED = ("**", "^", "@", "^@")
+# Parts of a date that our parser writes in another word.
+_SYNONYMS = {"dow": "dayofweek", "doy": "dayofyear"}
 _TRUE = ("CAST", ("CONSTANT", "t"))
 
 
 def misread(desk: Desk, query: str, tree: exp.Expr) -> str | None:
     """In which piece the two parsers do not agree; None if they do."""
-    ours = with_brackets(tree).sql("duckdb")
+    ours = with_brackets(tree).sql("duckdb", copy=False)
     one, other = (_parsed(desk, text) for text in (query, ours))
     if one is None or other is None or _shape(one) != _shape(other):
         return "a query that is read in more than one way"
@@ -88,7 +90,12 @@ def _shape(node: Any) -> Any:
 
 
 def _constant_shape(node: dict[str, Any]) -> Any:
-    return "CONSTANT", str(node["value"].get("value")).lower()
+    return "CONSTANT", _word(node)
+
+
+def _word(node: dict[str, Any]) -> str:
+    text = str(node["value"].get("value")).lower()
+    return _SYNONYMS.get(text, text)
 
 
 def _cast_shape(node: dict[str, Any]) -> Any:
@@ -130,7 +137,7 @@ def _peeled(node: dict[str, Any]) -> dict[str, Any]:
 def _constants(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         if node.get("class") == "CONSTANT":
-            yield str(node["value"].get("value")).lower()
+            yield _word(node)
         node = list(node.values())
     if isinstance(node, list):
         for each in node:

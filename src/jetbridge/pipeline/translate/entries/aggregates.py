@@ -31,10 +31,11 @@ def _aggregate(duckdb: str, spark: str, *takes: Kinds, **more: Any) -> Entry:
     return Entry(duckdb, spark, takes, kind="aggregate", **more)
 
 
-def _finite(call: str) -> str:
-    """DuckDB raises for an infinite or undefined moment."""
+def _finite(call: str, name: str) -> str:
+    """DuckDB raises for an infinite or undefined moment, but has 0 for that of one value."""
+    single = "WHEN count({0}) = 1 THEN 0D " if name.endswith("_pop") else ""
     return (
-        f"CASE WHEN {call} IS NULL OR abs({call}) < CAST('inf' AS DOUBLE) THEN {call} "
+        f"CASE {single}WHEN {call} IS NULL OR abs({call}) < CAST('inf' AS DOUBLE) THEN {call} "
         "ELSE raise_error('out of range') END"
     )
 
@@ -73,27 +74,15 @@ def _moments() -> tuple[Entry, ...]:
         "var_samp": "var_samp",
         "var_pop": "var_pop",
     }
-    pairs = ("covar_pop", "covar_samp")
-    return (
-        *(
-            _aggregate(
-                f"{name}({{0}})",
-                _finite(f"{spark}(CAST({{0}} AS DOUBLE))"),
-                INTEGERS | FLOATS | DECIMAL,
-                fits=plain,
-                remark=_MOMENTS,
-            )
-            for name, spark in names.items()
-        ),
-        *(
-            _aggregate(
-                f"{name}({{0}}, {{1}})",
-                _finite(f"{name}(CAST({{0}} AS DOUBLE), CAST({{1}} AS DOUBLE))"),
-                *(INTEGERS | FLOATS, INTEGERS | FLOATS),
-                remark=_MOMENTS,
-            )
-            for name in pairs
-        ),
+    return tuple(
+        _aggregate(
+            f"{name}({{0}})",
+            _finite(f"{spark}(CAST({{0}} AS DOUBLE))", spark),
+            INTEGERS | FLOATS | DECIMAL,
+            fits=plain,
+            remark=_MOMENTS,
+        )
+        for name, spark in names.items()
     )
 
 
@@ -155,10 +144,9 @@ def _extremes() -> tuple[Entry, ...]:
     names = {"min_by": ("arg_min", "argmin", "min_by"), "max_by": ("arg_max", "argmax", "max_by")}
     key = "CASE WHEN {0} IS NOT NULL THEN {1} END"
     ordered = FLAT - HUGEINT
+    values = ordered - FLOATS
     return tuple(
-        _aggregate(
-            f"{name}({{0}}, {{1}})", f"{spark}({{0}}, {key})", ordered, ordered, remark=_TIES
-        )
+        _aggregate(f"{name}({{0}}, {{1}})", f"{spark}({{0}}, {key})", values, ordered, remark=_TIES)
         for spark, theirs in names.items()
         for name in theirs
     )
@@ -175,7 +163,7 @@ ENTRIES: tuple[Entry, ...] = (
     _aggregate("bool_and({0})", "bool_and({0})", BOOLEAN),
     _aggregate("bool_or({0})", "bool_or({0})", BOOLEAN),
     *(
-        _aggregate(f"{name}({{0}})", "CAST(count_if({0}) AS {type})", BOOLEAN)
+        _aggregate(f"{name}({{0}})", "CAST(sum(CAST({0} AS INT)) AS {type})", BOOLEAN)
         for name in ("count_if", "countif")
     ),
     *(

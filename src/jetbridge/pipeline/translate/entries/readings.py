@@ -32,9 +32,8 @@ _CLOCK = r"([01]?[0-9]|2[0-3]):[0-9]{1,2}(:[0-9]{1,2}(\\.[0-9]{1,6})?)?"
 _DATE = _like(_DAY + "([ T][0-9:.]*)?")
 _TIMESTAMP = _like(rf"{_DAY}([ T]{_CLOCK})?")
 # Nothing that may be a date begins otherwise.
-_MAYBE_DATE = (
-    f"{{0}} RLIKE '^{_BLANKS}([+-]?[0-9]+[-/ ][0-9]|[+-]?[0-9]+.[0-9]+.[0-9]|(?i:epoch|-?inf))'"
-)
+_STARTS = "[+-]?[0-9]+[^0-9]+[0-9]+[^0-9]+[0-9]|(?i:epoch|[+-]?inf)"
+_MAYBE_DATE = f"{{0}} RLIKE '^{_BLANKS}({_STARTS})'"
 
 
 def _read(name: str, forms: tuple[tuple[str, str], ...], odd: str) -> Iterator[Entry]:

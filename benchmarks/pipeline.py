@@ -1,0 +1,215 @@
+"""The speed targets of the pipeline, as ratios to PySpark by hand and between the two engines."""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lake_servers import HEAP
+from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
+from benchmarks.pipeline_memory import memory
+from benchmarks.report import Result, table, write
+from jetbridge.config import Config, LakeConfig
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Session
+from jetbridge.sessions import open_session
+from tests.pipeline import tpch
+
+_RESULTS = Path(__file__).parent / "results" / "pipeline.json"
+_PACKAGES = ("pyspark", "sqlglot", "duckdb-extension-iceberg", "duckdb-extension-tpch")
+_ROWS = 10_000_000
+_SCALES = (0.1, 1.0)
+# A pass over all queries takes minutes at the larger scale.
+_PASSES = 3
+_MS, _SHARE = 150, 0.05
+_SOURCE = """
+SELECT i AS id, (i * 7919 % {rows}) / {rows} AS x, 'item-' || (i * 7919 % {rows}) AS s,
+    make_timestamp(i * 1000000) AS ts
+FROM range({rows}) r(i)
+"""
+# `spark`: all that it can do just as DuckDB, whatever the size.
+_SETTINGS = {
+    "auto": "SET engine = 'auto'; RESET spark_from",
+    "spark": "SET engine = 'auto'; SET spark_from = '0'",
+    "duckdb": "SET engine = 'duckdb'",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    rows: int
+    scales: tuple[float, ...]
+    rounds: int
+
+    @property
+    def are_full(self) -> bool:
+        return self == Sizes(_ROWS, _SCALES, ROUNDS)
+
+
+@dataclass(frozen=True)
+class Bench:
+    session: Session
+    folder: Path
+    sizes: Sizes
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        """The rows of the last statement, or its report."""
+        found: list[dict[str, Any]] = []
+        for outcome in run(self.session, text):
+            found = outcome.table().to_pylist()
+        return found
+
+    def by_hand(self, source: str, target: str) -> None:
+        assert self.session.means.spark is not None
+        with self.session.means.spark.engine.session() as session:
+            session.spark.table(source).writeTo(target).using("iceberg").createOrReplace()
+
+
+def copies(bench: Bench) -> Iterator[Result]:
+    """All rows of a table into another one, each time anew."""
+    rows = bench.sizes.rows
+    bench.sql(f"CREATE SCHEMA lake.copies; CREATE TABLE lake.copies.source AS {source(rows)}")
+
+    def ours(engine: str) -> None:
+        query = f"CREATE OR REPLACE TABLE lake.copies.{engine} AS FROM lake.copies.source"
+        (report,) = bench.sql(f"SET engine = '{engine}'; {query}")
+        assert (report["engine"], report["rows_written"]) == (engine, rows)
+
+    works: dict[str, Work] = {
+        "spark": partial(ours, "spark"),
+        "by hand": partial(bench.by_hand, "lake.copies.source", "lake.copies.by_hand"),
+        "duckdb": partial(ours, "duckdb"),
+    }
+    seconds = medians(works, rounds=bench.sizes.rounds)
+    bench.sql("RESET engine")
+    name = f"CREATE TABLE AS of {rows:,} rows on Spark, times writeTo by hand"
+    yield _times(name, 1.3, seconds["spark"], seconds["by hand"])
+    name = f"CREATE TABLE AS of {rows:,} rows in DuckDB, times writeTo by hand"
+    yield _times(name, None, seconds["duckdb"], seconds["by hand"])
+
+
+def source(rows: int) -> str:
+    return _SOURCE.format(rows=rows)
+
+
+def queries(bench: Bench) -> Iterator[Result]:
+    for scale in bench.sizes.scales:
+        with _tpch(bench, scale) as files:
+            yield from _planning(bench, files, scale)
+            yield from _totals(bench, files, scale)
+
+
+@contextmanager
+def _tpch(bench: Bench, scale: float) -> Iterator[tpch.Benchmark]:
+    """Its tables in a schema of their own, where the session then is."""
+    schema = f"lake.tpch_{str(scale).replace('.', '_')}"
+    with tpch.made(bench.folder / "tpch", scale) as files:
+        bench.sql(f"CREATE SCHEMA {schema}; USE {schema}; SET engine = 'duckdb'")
+        for name in files.tables:
+            bench.sql(f"CREATE TABLE {name} AS FROM {files.source(name)}")
+        yield files
+
+
+def _planning(bench: Bench, files: tpch.Benchmark, scale: float) -> Iterator[Result]:
+    """How long it takes until Spark, or DuckDB if Spark cannot, could begin."""
+    bench.sql(_SETTINGS["spark"])
+    planned = {number: _planned(bench, query) for number, query in files.queries.items()}
+    taken = {number: _seconds(bench, files, number) for number in files.queries}
+    used = {each: _used(planned[each], planned[each] + taken[each]) for each in planned}
+    worst = max(used, key=lambda number: used[number])
+    numbers = {
+        "worst query": float(worst),
+        "its ms": 1000 * planned[worst],
+        "its run s": taken[worst],
+        "all ms": 1000 * sum(planned.values()),
+        "all runs s": sum(taken.values()),
+        **{f"q{number} ms": 1000 * seconds for number, seconds in planned.items()},
+    }
+    name = f"parse, plan and translate at {scale:g}, part of {_MS} ms or {_SHARE:.0%} of the run"
+    yield Result(name, used[worst], "", 1, False, numbers)
+
+
+def _planned(bench: Bench, query: str) -> float:
+    def explain() -> float:
+        start = time.perf_counter()
+        bench.sql(f"EXPLAIN CREATE OR REPLACE TABLE answer AS {query}")
+        return time.perf_counter() - start
+
+    return statistics.median(explain() for _ in range(ROUNDS))
+
+
+def _used(planning: float, all_of_it: float) -> float:
+    """Of the larger of the two allowances."""
+    return planning / max(_MS / 1000, _SHARE * all_of_it)
+
+
+def _seconds(bench: Bench, files: tpch.Benchmark, number: int) -> float:
+    start = time.perf_counter()
+    bench.sql(f"CREATE OR REPLACE TABLE q{number} AS {files.queries[number]}")
+    return time.perf_counter() - start
+
+
+def _totals(bench: Bench, files: tpch.Benchmark, scale: float) -> Iterator[Result]:
+    def everything(setting: str) -> float:
+        bench.sql(setting)
+        return sum(_seconds(bench, files, number) for number in files.queries)
+
+    works: dict[str, Work] = {name: partial(everything, it) for name, it in _SETTINGS.items()}
+    rounds = bench.sizes.rounds if scale < 1 else min(bench.sizes.rounds, _PASSES)
+    seconds = medians(works, rounds=rounds)
+    best = min(seconds["spark"], seconds["duckdb"])
+    name = f"TPC-H at {scale:g}, all queries by auto, times the better engine"
+    numbers = {f"{who} s": taken for who, taken in seconds.items()}
+    yield Result(name, seconds["auto"] / best, "", 1.1, False, numbers)
+
+
+def _times(name: str, target: float | None, own: float, reference: float) -> Result:
+    numbers = {"seconds": own, "reference seconds": reference}
+    return Result(name, own / reference, "", target, False, numbers)
+
+
+SUITES: dict[str, Callable[[Bench], Iterator[Result]]] = {"copies": copies, "queries": queries}
+_MEMORY = "memory"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks pipeline", description=__doc__)
+    known = [*SUITES, _MEMORY, []]
+    parser.add_argument("suites", nargs="*", choices=known, help="default: all, and write results")
+    parser.add_argument("--rows", type=int, default=_ROWS, help="fewer, to try things out")
+    parser.add_argument("--scales", type=float, nargs="*", default=_SCALES, help="of TPC-H")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="after two to warm up")
+    options = parser.parse_args(arguments)
+    sizes = Sizes(options.rows, tuple(options.scales), options.rounds)
+    chosen = options.suites or [*SUITES, _MEMORY]
+    load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
+    touch_memory()
+    results = [*_in_one_session(chosen, sizes)]
+    if _MEMORY in chosen:
+        results += memory(source, sizes.rows)
+    print(table(results))
+    if not options.suites and sizes.are_full:
+        counts = {"rounds": ROUNDS, "rounds_at_1": _PASSES, "warm_ups": WARM_UPS, "rows": _ROWS}
+        settings = {"load_before": load, **counts, "spark.driver.memory": HEAP}
+        write(_RESULTS, results, settings, _PACKAGES)
+    return 0
+
+
+def _in_one_session(chosen: list[str], sizes: Sizes) -> Iterator[Result]:
+    suites = [suite for name, suite in SUITES.items() if name in chosen]
+    if not suites:
+        return
+    with ExitStack() as stack:
+        made = tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(made))
+        config = Config(catalogs={"lake": LakeConfig(warehouse=str(folder / "warehouse"))})
+        session = stack.enter_context(open_session(config))
+        for suite in suites:
+            yield from suite(Bench(session, folder, sizes))

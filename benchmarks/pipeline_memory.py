@@ -1,0 +1,60 @@
+"""Memory of the Python process for CREATE TABLE AS, each measured in a process that is new.
+
+python -m benchmarks.pipeline_memory WAREHOUSE STATEMENTS
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+from benchmarks.processes import PeakMemory
+from benchmarks.report import Result
+from jetbridge.config import Config, LakeConfig
+from jetbridge.pipeline.run import run
+from jetbridge.sessions import open_session
+
+_MIB = 1024 * 1024
+_TIMES = 10
+_APART = 200
+_ENGINES = ("spark", "duckdb")
+
+
+def memory(source: Callable[[int], str], rows: int) -> Iterator[Result]:
+    """A table of so many rows, and of a tenth of them; Java's memory is not counted."""
+    sizes = (rows // _TIMES, rows)
+    with tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True) as made:
+        tables = [f"CREATE TABLE lake.s.source{size} AS {source(size)}" for size in sizes]
+        _peak(made, "; ".join(["CREATE SCHEMA lake.s", *tables]))
+        for engine in _ENGINES:
+            small, large = (_peak(made, _copy(engine, size)) for size in sizes)
+            name = (
+                f"memory of CREATE TABLE AS by {engine}, {sizes[0]:,} and {sizes[1]:,} rows apart"
+            )
+            numbers = {"small MiB": small, "large MiB": large}
+            yield Result(name, large - small, "MiB", _APART, False, numbers)
+
+
+def _copy(engine: str, size: int) -> str:
+    query = f"CREATE OR REPLACE TABLE lake.s.copy AS FROM lake.s.source{size}"
+    return f"SET engine = '{engine}'; {query}"
+
+
+def _peak(warehouse: str, statements: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.pipeline_memory", warehouse, statements]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def _run(warehouse: str, statements: str) -> float:
+    """The most that this process had while they ran, in MiB."""
+    config = Config(catalogs={"lake": LakeConfig(warehouse=warehouse)})
+    with open_session(config) as session, PeakMemory(os.getpid()) as seen:
+        for outcome in run(session, statements):
+            outcome.table()
+    return seen.peak / _MIB
+
+
+if __name__ == "__main__":
+    print(_run(sys.argv[1], sys.argv[2]))

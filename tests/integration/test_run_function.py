@@ -1,0 +1,195 @@
+"""`FROM a.jetbridge.run('...')`: statements of clients, with their rights, without our files."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jetbridge.app import build_app
+from jetbridge.cli.serve import statements_for_clients
+from jetbridge.client import connect
+from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
+from jetbridge.service.settings import Token
+from jetbridge.wire import flight_pb2 as pb
+from tests.integration.wire_calls import Answer, Wire, pack, read_rows, tickets_in
+
+ALL, ONE = "a" * 32, "b" * 32
+Run = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("allowed")
+    pq.write_table(pa.table({"n": [1, 2, 3]}), made / "n.parquet")
+    return made
+
+
+@pytest.fixture(scope="module")
+def location(folder: Path) -> Iterator[str]:
+    tokens = (Token("all", ALL), Token("one", ONE, frozenset({"first"})))
+    config = Config(
+        server=ServerConfig(port=0),
+        catalogs={"first": CatalogConfig("memory"), "second": CatalogConfig("memory")},
+        sql=SqlConfig(folders=(folder,)),
+        credentials=Credentials(tokens=tokens),
+    )
+    app = build_app(config, statements=statements_for_clients)
+    app.server.start()
+    yield app.server.location
+    app.stop(1.0)
+
+
+@pytest.fixture(scope="module")
+def run(location: str) -> Iterator[Run]:
+    with Wire(location) as wire:
+
+        def call(text: str, token: str = ALL, catalog: str = "first") -> Answer:
+            headers = [
+                ("authorization", f"Bearer {token}"),
+                ("airport-catalog", catalog),
+                ("airport-user-agent", "airport/20250723"),
+            ]
+            path = [catalog, "jetbridge", "table_function", "run"]
+            about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
+            asked = {
+                "json_filters": "",
+                "column_ids": [0],
+                "table_function_parameters": _arguments(text),
+            }
+            body = {"descriptor": about.SerializeToString(), "parameters": asked}
+            answer = wire.action("endpoints", pack(body), headers)
+            return wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
+
+        call("CREATE SCHEMA first.s; CREATE SCHEMA second.s")
+        call("CREATE TABLE second.s.x AS SELECT 1 AS a")
+        yield call
+
+
+def _arguments(text: str) -> bytes:
+    batch = pa.record_batch({"sql": [text]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def reports(answer: Answer) -> list[dict[str, Any]]:
+    assert answer.status == "OK", answer.message
+    found: list[dict[str, Any]] = read_rows(answer).to_pylist()
+    return found
+
+
+def test_what_the_client_refuses_is_run_by_the_server(run, location):
+    text = "CREATE OR REPLACE TABLE first.s.t AS SELECT i AS id, 'x' AS n FROM range(1000) r(i)"
+    (report,) = reports(run(text))
+    assert (report["statement"], report["target"]) == ("CREATE TABLE AS", "first.s.t")
+    assert (report["rows_written"], report["engine"]) == (1000, "duckdb")
+    with connect(location, "first", token=ALL) as client:
+        assert client.scan("s", "t").read_all().num_rows == 1000
+
+
+def test_each_statement_has_a_row(run):
+    text = "CREATE TABLE first.s.u (a INT); INSERT INTO first.s.u VALUES (1); FROM first.s.u"
+    found = reports(run(text))
+    assert [each["statement"] for each in found] == ["CREATE TABLE", "INSERT", "SELECT"]
+    assert found[2]["rows_produced"] == 1
+
+
+def test_short_names_are_those_of_the_catalog_that_is_attached(run):
+    assert (
+        reports(run("CREATE OR REPLACE TABLE s.short AS SELECT 1 AS a"))[0]["target"]
+        == "first.s.short"
+    )
+    found = reports(run("CREATE OR REPLACE TABLE s.short AS SELECT 1 AS a", catalog="second"))
+    assert found[0]["target"] == "second.s.short"
+
+
+def test_it_is_listed_for_clients(location):
+    with connect(location, "first", token=ALL) as client:
+        assert "jetbridge" in [schema.name for schema in client.list_schemas()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM second.s.x",
+        "CREATE TABLE first.s.stolen AS FROM second.s.x",
+        "INSERT INTO second.s.x VALUES (2)",
+        "DROP TABLE second.s.x",
+        "SELECT (SELECT max(a) FROM second.s.x)",
+    ],
+)
+def test_a_token_of_one_catalog_sees_no_other(run, text):
+    answer = run(text, token=ONE)
+    assert answer.status in ("NOT_FOUND", "PERMISSION_DENIED")
+    assert run("FROM second.s.x", token=ALL).status == "OK"
+
+
+def test_a_token_of_one_catalog_does_not_run_in_another(run):
+    assert run("SELECT 1", token=ONE, catalog="second").status == "PERMISSION_DENIED"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM read_csv('/etc/hostname')",
+        "FROM read_text('/etc/hostname')",
+        "FROM '/etc/hostname'",
+        "FROM glob('/*')",
+        "CREATE TABLE first.s.f AS FROM read_parquet('/etc/*.parquet')",
+        "SELECT * FROM query('SELECT 1')",
+        "FROM duckdb_settings()",
+        "FROM duckdb_secrets()",
+        "FROM pragma_version()",
+        "SELECT current_setting('temp_directory')",
+        "FROM iceberg_scan('/tmp/x')",
+        "SELECT * FROM information_schema.tables",
+        "UPDATE first.s.t SET n = (SELECT content FROM read_text('/etc/hostname'))",
+        "DELETE FROM first.s.t WHERE EXISTS (FROM read_text('/etc/hostname'))",
+        "INSERT INTO first.s.t SELECT 1, content FROM read_text('/etc/hostname')",
+        "ATTACH '/tmp/x' AS x (TYPE lake)",
+        "COPY first.s.t TO '/tmp/x.csv'",
+        "SET dialect = 'spark'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "FROM read_parquet('https://example.com/x.parquet')",
+        "SELECT getenv('HOME')",
+    ],
+)
+def test_nothing_of_the_server_is_read(run, text):
+    answer = run(text)
+    assert answer.status in (
+        "PERMISSION_DENIED",
+        "INVALID_ARGUMENT",
+        "NOT_FOUND",
+        "UNIMPLEMENTED",
+        "FAILED_PRECONDITION",
+        "UNAVAILABLE",
+    )
+    assert "\n" not in answer.message
+
+
+def test_files_in_the_folders_of_the_configuration_are_read(run, folder):
+    text = f"CREATE OR REPLACE TABLE first.s.n AS FROM read_parquet('{folder}/n.parquet')"
+    assert reports(run(text))[0]["rows_written"] == 3
+    joined = f"SELECT count(*) FROM first.s.n JOIN read_parquet('{folder}/*.parquet') USING (n)"
+    assert reports(run(joined))[0]["rows_produced"] == 1
+
+
+def test_an_open_transaction_ends_with_the_call(run):
+    assert run("BEGIN; INSERT INTO second.s.x VALUES (7)").status == "OK"
+    assert run("BEGIN; INSERT INTO second.s.x VALUES (8); COMMIT").status == "OK"
+    assert reports(run("SELECT * FROM second.s.x WHERE a = 7"))[0]["rows_produced"] == 0
+    assert reports(run("SELECT * FROM second.s.x WHERE a = 8"))[0]["rows_produced"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "  ", "SELEC 1"])
+def test_what_is_no_statement(run, text):
+    assert run(text).status == "INVALID_ARGUMENT"
+
+
+def test_the_schema_of_functions_stays(run):
+    assert run("DROP SCHEMA first.jetbridge").status == "NOT_FOUND"
