@@ -58,8 +58,8 @@ soak: setup ## the tests that run for minutes
 docs: setup ## check that the documents agree with the code and their links lead somewhere
 	$(PYTEST) tests/unit/test_docs.py $(ARGS)
 
-demo: setup ## a short conversation with a server of its own
-	$(PY) examples/conversation.py
+demo: setup ## data in, CREATE TABLE AS on Spark, UPDATE, time travel; gone afterwards
+	@sh examples/demo.sh
 
 lock: setup ## make requirements.lock anew; ARGS="--upgrade" takes newer versions
 	$(PY) tools/lock.py write $(ARGS)

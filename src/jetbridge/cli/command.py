@@ -137,6 +137,7 @@ def _sql(command: argparse.ArgumentParser) -> None:
     command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
     formats = ("table", "json", "csv")
     command.add_argument("--format", choices=formats, default="table", help="default: table")
+    command.add_argument("--echo", action="store_true", help="show each statement before it runs")
     setting = "a setting, as SET does; may be given several times (SHOW settings lists them)"
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
     engine = "who runs queries: auto takes Spark for large tables (default auto)"

@@ -21,6 +21,7 @@ from jetbridge.errors import ServerError
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.tokens import split_text
 from jetbridge.sessions import open_session
 
 USAGE_ERROR = 2
@@ -50,7 +51,7 @@ def run(options: Namespace) -> int:
         told = progress.watch
         with progress, open_session(config, verbose=options.verbose, watch=told) as opened:
             _set(opened, options)
-            _interruptible(opened, lambda: _run(opened, text, options.format, progress))
+            _interruptible(opened, lambda: _run(opened, text, options, progress))
     except UsageError as error:
         complain(str(error))
         return USAGE_ERROR
@@ -118,8 +119,17 @@ def _set(session: Session, options: Namespace) -> None:
             raise UsageError(f"--set: {error}") from None
 
 
-def _run(session: Session, text: str, style: str, progress: Progress) -> None:
-    for outcome in run_statements(session, text):
+def _run(session: Session, text: str, options: Namespace, progress: Progress) -> None:
+    if not options.echo:
+        _told(run_statements(session, text), options.format, progress)
+        return
+    for each in split_text(text):
+        note(f"\n> {each}")
+        _told(run_statements(session, each), options.format, progress)
+
+
+def _told(outcomes: Iterator[Outcome], style: str, progress: Progress) -> None:
+    for outcome in outcomes:
         if outcome.schema is not None:
             _ROWS[style](outcome, progress)
             progress.clear()

@@ -44,45 +44,49 @@ class SelectBinder:
     def __call__(self, query: exp.Select) -> Bound:
         only(query, *_KNOWN)
         source = self._from(query)
-        resolver = self._resolver(query)
-        where = _clause(query, "where")
+        grouping, windows = Calls(self.work.fresh("a")), Calls(self.work.fresh("v"))
+        resolver = self._resolver(query, grouping, windows)
         items, fields = self._items(query, resolver)
         # Names of the SELECT list are known everywhere but in FROM; columns go before them.
-        grouping, windows = resolver.aggregates, resolver.windows
-        if grouping is None or windows is None:
-            raise TypeError
-        calls = {grouping.alias, windows.alias}
         below = replace(resolver, aggregates=None, windows=None)
-        filtered = below(where) if where is not None else None
+        where = _optional(below, _clause(query, "where"))
+        calls = {grouping.alias, windows.alias}
         groups = Groups(below, items, fields, calls)(query.args.get("group"))
         above = replace(resolver, certain=False)
         having = _optional(replace(above, windows=None), _clause(query, "having"))
         qualify = _optional(above, _clause(query, "qualify"))
         distinct, on = self._distinct(query, above)
-        order = self._order(query, above, items, fields)
-        sorted_by = [each.by for each in order if isinstance(each.by, exp.Expr)]
-        roots = [*items, filtered, having, qualify, *on, *sorted_by, *groups.keys]
-        conditions = list(source.conditions()) if source else []
-        given = [node for node in roots if node is not None]
-        annotate(self.work, Pieces([*given, *conditions], grouping, windows))
-        for each, item in zip(fields, items, strict=True):
-            each.type = _result(item)
-        refuse_nested(order, fields)
-        self.work.windows[windows.alias] = windows.nodes
-        return BoundSelect(
+        bound = BoundSelect(
             fields,
             self.scope.outer,
             items,
             source,
-            filtered,
-            _grouping(grouping, groups, having is not None),
+            where,
+            None,
             having,
             Windows(windows.alias, windows.nodes),
             qualify,
             distinct,
             on,
-            bound_tail(query, order),
+            bound_tail(query, self._order(query, above, items, fields)),
         )
+        self._annotate(bound, Pieces(groups.keys, grouping, windows))
+        bound.grouping = _grouping(grouping, groups, having is not None)
+        return bound
+
+    def _annotate(self, bound: BoundSelect, pieces: Pieces) -> None:
+        """Learns all types, and with them those of the result."""
+        order = bound.tail.order
+        single = (bound.where, bound.having, bound.qualify)
+        roots = [*pieces.roots, *bound.items, *bound.distinct_on]
+        roots += [node for node in single if node is not None]
+        roots += [each.by for each in order if isinstance(each.by, exp.Expr)]
+        roots += bound.source.conditions() if bound.source else ()
+        annotate(self.work, replace(pieces, roots=roots))
+        for each, item in zip(bound.fields, bound.items, strict=True):
+            each.type = _result(item)
+        refuse_nested(order, bound.fields)
+        self.work.windows[bound.windows.alias] = bound.windows.calls
 
     def _from(self, query: exp.Select) -> From | None:
         clause = query.args.get("from_")
@@ -92,14 +96,14 @@ class SelectBinder:
         binder = FromBinder(self.work, self.scope, self.bind, self.shared)
         return binder(clause.this, query.args.get("joins") or [])
 
-    def _resolver(self, query: exp.Select) -> Resolver:
+    def _resolver(self, query: exp.Select, aggregates: Calls, windows: Calls) -> Resolver:
         named = {fold(each.name): each for each in query.args.get("windows") or ()}
         return Resolver(
             self.work,
             self.scope,
             self.bind,
-            aggregates=Calls(self.work.fresh("a")),
-            windows=Calls(self.work.fresh("v")),
+            aggregates=aggregates,
+            windows=windows,
             named=named,
         )
 

@@ -1,5 +1,6 @@
 """Functions of text; its parts are code points in both engines."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from jetbridge.pipeline.translate.entries.entry import Entry
@@ -158,17 +159,15 @@ def _parts() -> tuple[Entry, ...]:
         Entry("left({0}, {1})", "left({0}, {1})", (TEXT, INTEGERS), count, counts),
         Entry("right({0}, {1})", "right({0}, {1})", (TEXT, INTEGERS), count, counts),
         Entry("repeat({0}, {1})", "repeat({0}, {1})", (TEXT, INTEGERS), count, {1: (0, 1, 3)}),
-        *(
-            Entry(
-                f"{n}({{0}}, {{1}}, {{2}})",
-                f"{n}({{0}}, {{1}}, {{2}})",
-                (TEXT, INTEGERS, TEXT),
-                {1: natural, 2: quoted_full},
-                {1: (0, 2, 7), 2: (" ", "xy", "é")},
-            )
-            for n in ("lpad", "rpad")
-        ),
     )
+
+
+def _pads() -> Iterator[Entry]:
+    for name in ("lpad", "rpad"):
+        call = f"{name}({{0}}, {{1}}, {{2}})"
+        constants = {1: natural, 2: quoted_full}
+        examples = {1: (0, 2, 7), 2: (" ", "xy", "é")}
+        yield Entry(call, call, (TEXT, INTEGERS, TEXT), constants, examples)
 
 
 _SUBSTRING = "substring({0}, {1}, {2})"
@@ -197,4 +196,4 @@ def _splits() -> tuple[Entry, ...]:
     )
 
 
-ENTRIES: tuple[Entry, ...] = (*_plain(), *_trims(), *_concats(), *_parts(), *_splits())
+ENTRIES: tuple[Entry, ...] = (*_plain(), *_trims(), *_concats(), *_parts(), *_pads(), *_splits())
