@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lake_servers import HEAP
 from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
 from benchmarks.pipeline_memory import memory
 from benchmarks.report import Result, table, write
@@ -20,6 +19,7 @@ from jetbridge.config import Config, LakeConfig
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 from jetbridge.sessions import open_session
+from jetbridge.spark.settings import complete
 from tests.pipeline import tpch
 
 _RESULTS = Path(__file__).parent / "results" / "pipeline.json"
@@ -197,9 +197,14 @@ def main(arguments: list[str]) -> int:
     print(table(results))
     if not options.suites and sizes.are_full:
         counts = {"rounds": ROUNDS, "rounds_at_1": _PASSES, "warm_ups": WARM_UPS, "rows": _ROWS}
-        settings = {"load_before": load, **counts, "spark.driver.memory": HEAP}
+        settings = {"load_before": load, **counts, **_heap()}
         write(_RESULTS, results, settings, _PACKAGES)
     return 0
+
+
+def _heap() -> dict[str, str]:
+    name = "spark.driver.memory"
+    return {name: complete({}, Path())[name]}
 
 
 def _in_one_session(chosen: list[str], sizes: Sizes) -> Iterator[Result]:

@@ -1,5 +1,6 @@
 """Statements without a server: what `jetbridge sql` and programs open, and close again."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,8 @@ from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
 from jetbridge.spark import SparkEngine
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from jetbridge.backends.lake import LakeCatalog
 
@@ -58,10 +61,23 @@ def open_session(
         yield session
     finally:
         session.close()
+        _sweep(engine, catalogs.values())
         if engine:
             engine.stop(SPARK_END_SECONDS)
         for catalog in catalogs.values():
             _close(catalog)
+
+
+def _sweep(engine: SparkEngine | None, catalogs: Iterable[Catalog]) -> None:
+    """What crashes have left behind goes when Spark, which that needs, is there anyway."""
+    if engine is None or not engine.alive():
+        return
+    for lake in map(_as_lake, catalogs):
+        if lake is not None:
+            try:
+                lake.sweep()
+            except Exception as error:  # noqa: BLE001 - the statements are done; there is a next time
+                log.warning("the lake was not swept: %s", str(error)[:300])
 
 
 def _settings(config: Config) -> Settings:

@@ -205,10 +205,14 @@ def _same_floats(a: float, b: float, allowed: float) -> bool:
 
 def check_scalars(session: Session, entries: Sequence[Entry], most: int = 16) -> Problems:
     by_arity: Mapping[int, list[Case]] = defaultdict(list)
-    for entry in entries:
-        for case in some_of(cases_of(entry), most):
-            by_arity[len(case.types)].append(case)
     problems: Problems = defaultdict(list)
+    for entry in entries:
+        cases = list(cases_of(entry))
+        arity = len(cases[0].types)
+        fitting = planned(cases, f"args{max(arity, 1)}")
+        by_arity[arity] += some_of(fitting, most)
+        if not fitting:
+            problems[entry].append("no combination of types fits, so nothing is tested")
     for arity, cases in by_arity.items():
         scalars = Scalars(session, arity)
         scalars.check(cases)

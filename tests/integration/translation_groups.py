@@ -31,6 +31,8 @@ SAFE = "g <> 'all'"
 UNTIED = "g <> 'all' AND place > 0"
 # The second argument is so many values further in its list.
 SHIFT = 2
+# Types that have values too large to be added.
+MODERATE = ("FLOAT", "DOUBLE", "DECIMAL(38,6)", "HUGEINT")
 FRAME = " OVER (PARTITION BY g ORDER BY row ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
 FILTER = " FILTER (WHERE row % 2 = 0)"
 WINDOW = " OVER (PARTITION BY g ORDER BY row)"
@@ -55,8 +57,8 @@ def table() -> str:
 
 
 def _moderate() -> Iterator[str]:
-    """Fractions whose moments both engines can compute."""
-    for each in ("FLOAT", "DOUBLE"):
+    """Numbers whose moments and sums both engines can compute."""
+    for each in MODERATE:
         name = column(0, each)
         yield f"if(abs({name}) < 1e6, {name}, NULL) AS {name.replace('c', 'm')}"
 
@@ -122,7 +124,7 @@ def _tail(how: str) -> str:
 def decorated(entry: Entry, how: str) -> Iterator[Case]:
     """The cases of an entry with DISTINCT, FILTER or OVER around it."""
     for plain in cases_of(entry):
-        case = _with_moderate(plain) if "last digits:" in entry.remark else plain
+        case = _with_moderate(plain) if _is_limited(entry) else plain
         if how == " DISTINCT":
             spark = around(case.spark, distinct=True)
             yield replace(case, duckdb=case.duckdb.replace("(", "(DISTINCT ", 1), spark=spark)
@@ -132,8 +134,12 @@ def decorated(entry: Entry, how: str) -> Iterator[Case]:
             yield replace(case, duckdb=case.duckdb + how, spark=around(case.spark, behind=how))
 
 
+def _is_limited(entry: Entry) -> bool:
+    return "last digits:" in entry.remark or "38 digits" in entry.remark
+
+
 def _with_moderate(case: Case) -> Case:
-    for each in ("FLOAT", "DOUBLE"):
+    for each in MODERATE:
         name = column(0, each)
         ours = name.replace("c", "m")
         if case.types[0] == each:

@@ -36,7 +36,8 @@ class Loaded:
         )
 
     def differences(self, number: int) -> list[str]:
-        return self.files.differences(number, self.lake.sql(f"FROM t.dbo.q{number}"))
+        found = self.lake.sql(f"SET engine = 'duckdb'; FROM t.dbo.q{number}")
+        return self.files.differences(number, found)
 
 
 @pytest.fixture(scope="module", params=SCALES)

@@ -11,16 +11,17 @@ from jetbridge.pipeline.plan import Plan, twin
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
-DUCKDB, SPARK = "duckdb", "spark"
+AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`sql` is the query in Spark SQL, if Spark runs it."""
+    """`sql` is the query in Spark SQL, if Spark runs it; `dialect` is that of the question."""
 
     engine: str
     reason: str
     sql: str = ""
+    dialect: str = DUCKDB
 
 
 def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spark: bool) -> Choice:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jetbridge.catalog import (
     CanCreateTables,
@@ -21,7 +21,7 @@ from jetbridge.errors import AlreadyExists, BadRequest, NotFound, NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan, twin
-from jetbridge.pipeline.produce import chosen, planned, produced
+from jetbridge.pipeline.produce import chosen, planned, produced, second_choice
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import CreateTableAs
@@ -59,7 +59,15 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
             _refuse_twins(plan)
             choice = chosen(session, desk, plan)
         request = CreateTable(path[2], plan.schema, _conflict(statement))
-        rows, size = _filled(session, desk, schema, Work(path, request, plan, choice), clock)
+        work = Work(path, request, plan, choice)
+        try:
+            rows, size, choice = _filled(session, desk, schema, work, clock)
+        except BadRequest as error:
+            other = second_choice(session, choice, error)
+            if other is None:
+                raise
+            work = replace(work, choice=other)
+            rows, size, choice = _filled(session, desk, schema, work, clock)
     return Outcome(
         Report(
             HOW,
@@ -107,21 +115,21 @@ def ddl(path: Path, plan: Plan) -> str:
 
 def _filled(
     session: Session, desk: Desk, schema: Schema, work: Work, clock: Clock
-) -> tuple[int, int]:
-    """Rows and bytes that the table got; if anything fails, it is not there."""
+) -> tuple[int, int, Choice]:
+    """Rows and bytes that the table got, and from whom; if anything fails, it is not there."""
     spark = session.means.spark
     direct = work.choice.engine == SPARK and session.transaction is None
     if direct and spark is not None and supports(schema, CanFillOnSpark):
         with clock.phase("spool"), spark.session(clock.tasks):
             filled = schema.create_on_spark(work.request, work.choice.sql)
-        return filled.rows, filled.size
+        return filled.rows, filled.size, work.choice
     with produced(session, desk, work.plan, work.choice, clock) as made:
         size = 0
         with clock.phase("load"), _creating(session, schema, work) as write:
             for batch in made.batches:
                 write(batch)
                 size += batch.nbytes
-        return made.rows, size
+        return made.rows, size, made.choice
 
 
 @contextmanager

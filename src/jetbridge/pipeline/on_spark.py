@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError
+from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
 from jetbridge.sql import pipeline as queries
@@ -24,6 +24,8 @@ _CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _LONGEST = 400
 _PERIOD = 0.5
+_FULL = "No space left"
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 # Told how many tasks are done, and of how many.
 TaskWatch = Callable[[int, int], None]
 
@@ -170,18 +172,36 @@ def spool_rows(desk: Desk, plan: Plan, spool: Spool) -> Iterator[pa.RecordBatch]
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What Spark raises about a query becomes BadRequest, in one line."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - takes half a second to load
+    """What Spark raises about a query becomes BadRequest, what happened to its jobs Unavailable.
+
+    Each is one line; the log has the rest.
+    """
+    # Here, because they take half a second to load.
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
     except PySparkException as error:
-        raise _translated(str(error)) from error
+        raise _about_query(str(error)) from error
+    except Py4JJavaError as error:
+        raise _about_jobs(str(error)) from error
 
 
-def _translated(message: str) -> ServerError:
+def _about_query(message: str) -> ServerError:
     first = _STATE.sub("", message.strip()).split("\n", 1)[0]
-    text = _CODE.sub(r"", first)[:_LONGEST]
-    if "No space left" in message:
-        return LimitExceeded("the disk of the spool is full; free some space, nothing was changed")
-    return BadRequest(f"Spark: {text}")
+    if _FULL in message:
+        return _full()
+    return BadRequest(f"Spark: {_CODE.sub('', first)[:_LONGEST]}")
+
+
+def _about_jobs(message: str) -> ServerError:
+    """The cause of the causes says what is wrong."""
+    if _FULL in message:
+        return _full()
+    causes = _CAUSE.findall(message) or [message.strip().split("\n", 1)[0]]
+    return Unavailable(f"Spark could not finish: {causes[-1][:_LONGEST]}")
+
+
+def _full() -> ServerError:
+    return LimitExceeded("the disk of Spark is full; free some space, nothing was changed")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import FailedPrecondition
+from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline import on_duckdb
-from jetbridge.pipeline.choose import SPARK, Choice, choose
-from jetbridge.pipeline.on_spark import spool_rows
+from jetbridge.pipeline.choose import AUTO, DUCKDB, SPARK, Choice, choose
+from jetbridge.pipeline.on_spark import Spool, spool_rows
 from jetbridge.pipeline.plan import Plan, plan, plan_of_spark
 from jetbridge.pipeline.report import Clock
 from jetbridge.pipeline.session import Outcome, Session
@@ -41,7 +41,7 @@ def planned(session: Session, desk: Desk, query: str, columns: tuple[str, ...] =
 def chosen(session: Session, desk: Desk, plan: Plan) -> Choice:
     if session.settings.dialect == SPARK:
         text = spark_sql.renamed(plan.query, plan.schema.names)
-        return Choice(SPARK, "the query is Spark SQL", text)
+        return Choice(SPARK, "the query is Spark SQL", text, dialect=SPARK)
     has_spark = session.means.spark is not None
     return choose(desk, plan, session.place, session.settings, has_spark=has_spark)
 
@@ -60,15 +60,42 @@ def produced(
     """The rows as a stream, for as long as the block lasts; Spark spools them first."""
     made = Produced(choice)
     with ExitStack() as stack:
-        if choice.engine == SPARK and session.means.spark is not None:
-            with clock.phase("spool"):
-                spool = stack.enter_context(session.means.spark.spooled(choice.sql, clock.tasks))
+        spool = None
+        if choice.engine == SPARK:
+            try:
+                spool = stack.enter_context(_spooled(session, choice, clock))
+            except BadRequest as error:
+                other = second_choice(session, choice, error)
+                if other is None:
+                    raise
+                made.choice = other
+        if spool is not None:
             batches, total = spool_rows(desk, plan, spool), spool.rows
         else:
             copies = session.copies(plan.query)
             batches, total = on_duckdb.rows(desk, plan, copies=copies), None
         made.batches = _counted(batches, made, clock, total)
         yield made
+
+
+def second_choice(session: Session, choice: Choice, error: BadRequest) -> Choice | None:
+    """What `auto` does with a query that fails on Spark: DuckDB may read a text that Spark cannot.
+
+    If it fails there too, that is what the user is told.
+    """
+    if choice.engine != SPARK or session.settings.engine != AUTO or choice.dialect == SPARK:
+        return None
+    return Choice(DUCKDB, f"it failed on Spark: {str(error)[:200]}")
+
+
+@contextmanager
+def _spooled(session: Session, choice: Choice, clock: Clock) -> Iterator[Spool]:
+    if session.means.spark is None:
+        raise FailedPrecondition("there is no lake, so there is no Spark")
+    with ExitStack() as stack:
+        with clock.phase("spool"):
+            spool = stack.enter_context(session.means.spark.spooled(choice.sql, clock.tasks))
+        yield spool
 
 
 def _counted(

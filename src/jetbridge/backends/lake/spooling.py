@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -36,27 +36,36 @@ _KEPT_AS = {"int": "INT", "string": "STRING"}
 
 
 def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str) -> Filled:
-    with (
-        making(lake, namespace, request) as made,
-        _working(lake, made),
-        _spool(lake, made) as (name, table),
-    ):
-        columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
-        parts = [lake.name, *made.namespace.split("."), name]
-        made.session.sql(sql.fill(sql.qualified(parts), columns, query))
-        table.refresh()
-        files = _files(table)
-        abandon = _Files(lake, files)
-        try:
-            _refuse_null(made, files)
-        except ConstraintViolation:
-            abandon()
-            raise
-        published(made, files, abandon)
-        return Filled(
-            sum(int(file.recordCount()) for file in files),
-            sum(int(file.fileSizeInBytes()) for file in files),
-        )
+    with making(lake, namespace, request) as made, _working(lake, made):
+        # A folder of its own, so that it can go at once, whoever has written what into it.
+        folder = f"{made.data_folder}/{lake.prefix()}-{uuid4().hex[:12]}"
+        with _spool(lake, made, folder) as (name, table):
+            try:
+                files = _spooled(made, name, table, query)
+            except BaseException:
+                _remove(lake, folder)
+                raise
+            published(made, files, lambda: _remove(lake, folder))
+    return Filled(
+        sum(int(file.recordCount()) for file in files),
+        sum(int(file.fileSizeInBytes()) for file in files),
+    )
+
+
+def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
+    """The files that hold the rows of the query."""
+    columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
+    parts = [made.lake.name, *made.namespace.split("."), name]
+    made.session.sql(sql.fill(sql.qualified(parts), columns, query))
+    table.refresh()
+    files = _files(table)
+    _refuse_null(made, files)
+    return files
+
+
+def _remove(lake: Lake, folder: str) -> None:
+    with suppress(OSError):  # else the sweeper removes it
+        lake.files.delete_folder(folder)
 
 
 @contextmanager
@@ -75,7 +84,7 @@ def _working(lake: Lake, made: Making) -> Iterator[None]:
 
 
 @contextmanager
-def _spool(lake: Lake, made: Making) -> Iterator[tuple[str, Any]]:
+def _spool(lake: Lake, made: Making, data: str) -> Iterator[tuple[str, Any]]:
     session, catalog = made.session, made.session.catalog(lake.name)
     name = f"{SPOOL}{lake.options.server}_{uuid4().hex[:12]}"
     lake.spools.add(name)
@@ -86,7 +95,7 @@ def _spool(lake: Lake, made: Making) -> Iterator[tuple[str, Any]]:
     schema = static(session, "SchemaParser.fromJson")(
         json.dumps({**made.schema, "fields": fields, "identifier-field-ids": []})
     )
-    properties = {**_PROPERTIES, "write.data.path": made.data_folder}
+    properties = {**_PROPERTIES, "write.data.path": data}
     builder = catalog.buildTable(place, schema).withProperties(properties)
     table = builder.withLocation(folder).create()
     try:
@@ -94,7 +103,7 @@ def _spool(lake: Lake, made: Making) -> Iterator[tuple[str, Any]]:
         yield name, table
     finally:
         _drop(lake, made.namespace, name)
-        lake.files.delete_folder(folder)
+        _remove(lake, folder)
 
 
 def _drop(lake: Lake, namespace: str, name: str) -> None:
@@ -137,13 +146,3 @@ def _refuse_null(made: Making, files: list[Any]) -> None:
         for number, name in required.items():
             if nulls.get(number, 0):
                 raise ConstraintViolation(f"NOT NULL constraint failed: {made.title}.{name}")
-
-
-class _Files:
-    """Removes files that no table has."""
-
-    def __init__(self, lake: Lake, files: list[Any]) -> None:
-        self._lake, self._locations = lake, [str(file.location()) for file in files]
-
-    def __call__(self) -> None:
-        self._lake.files.delete(self._locations)

@@ -307,9 +307,15 @@ def _files(folder: str, endings: tuple[str, ...], suspect: Suspect) -> list[tupl
                     changed = path.stat().st_mtime
                 except FileNotFoundError:
                     continue
-                if suspect(_base(name), changed):
+                if suspect(_owned(path), changed):
                     found.append((path, changed))
     return found
+
+
+def _owned(path: Path) -> str:
+    """The name that tells whose file it is: a folder of ours may hold files that Spark named."""
+    folder = path.parent.name
+    return folder if folder.startswith("jetbridge-") else _base(path.name)
 
 
 def _base(name: str) -> str:

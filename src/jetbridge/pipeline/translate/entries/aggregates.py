@@ -13,8 +13,10 @@ from jetbridge.pipeline.translate.entries.kinds import (
     FLOATS,
     HUGEINT,
     INTEGERS,
+    MOST_DIGITS,
     TEXT,
     Kinds,
+    digits,
 )
 from jetbridge.pipeline.translate.entries.text import quoted
 
@@ -24,6 +26,7 @@ _ORDER = "the order of the additions is not fixed in either engine, and so is th
 _MEAN = "last digit: DuckDB divides in 80 bits where the machine has them"
 _TIES = "where several rows tie, either engine may choose another one"
 _MOMENTS = "last digits: both add in an order of their own"
+_LIMIT = "a sum beyond 38 digits is an error, of some rows even if others would bring it back"
 _WIDE_SUM = "sum(CAST({0} AS DECIMAL(20,0)))"
 
 
@@ -42,10 +45,16 @@ def _finite(call: str, name: str) -> str:
 
 def _sums() -> tuple[Entry, ...]:
     return (
-        _aggregate("sum({0})", "CAST(sum({0}) AS {type})", _NARROW | DECIMAL | HUGEINT),
+        _aggregate("sum({0})", "CAST(sum({0}) AS {type})", _NARROW),
+        _aggregate("sum({0})", "CAST(sum({0}) AS {type})", DECIMAL | HUGEINT, remark=_LIMIT),
         _aggregate("sum({0})", f"CAST({_WIDE_SUM} AS {{type}})", _BIGINT),
         _aggregate("sum({0})", "sum({0})", FLOATS, remark=_ORDER),
     )
+
+
+def _addable(types: tuple[str, ...], result: str) -> bool:
+    """DuckDB adds in 38 digits, and overflows for some windows of decimals that have as many."""
+    return digits(types[0])[0] < MOST_DIGITS
 
 
 def _means() -> tuple[Entry, ...]:
@@ -55,8 +64,17 @@ def _means() -> tuple[Entry, ...]:
         for spark, kinds in (
             ("CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", _NARROW),
             (f"CAST({_WIDE_SUM} AS DOUBLE) / nullif(count({{0}}), 0)", _BIGINT),
-            ("CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)", DECIMAL),
         )
+    ]
+    found += [
+        _aggregate(
+            f"{name}({{0}})",
+            "CAST(sum({0}) AS DOUBLE) / nullif(count({0}), 0)",
+            DECIMAL,
+            fits=_addable,
+            remark=_MEAN,
+        )
+        for name in ("avg", "mean")
     ]
     found += [
         _aggregate(f"{name}({{0}})", "sum({0}) / nullif(count({0}), 0)", FLOATS, remark=_ORDER)

@@ -12,12 +12,8 @@ from jetbridge.pipeline.translate.entries.kinds import (
     TIMESTAMP,
     Kinds,
 )
-from jetbridge.pipeline.translate.entries.numbers import refused
+from jetbridge.pipeline.translate.entries.text import number
 
-# Spark's dates begin again at their end.
-_DAYS = "NOT CAST(unix_date({0}) AS BIGINT) %s {1} BETWEEN -2147483646 AND 2147483646"
-_LATER = refused(_DAYS % "+", "date_add({0}, {1})")
-_EARLIER = refused(_DAYS % "-", "date_sub({0}, {1})")
 _SMALL: Kinds = INTEGERS - {"BIGINT"}
 _MOST = 1_000_000
 # The year of a week: that of its Thursday.
@@ -170,6 +166,18 @@ def _intervals() -> Iterator[Entry]:
                 )
 
 
+def _days() -> Iterator[Entry]:
+    """Spark's dates begin again at their end: an INTEGER has to be a constant, and small."""
+    narrow: Kinds = _SMALL - {"INTEGER"}
+    for pattern, spark in (
+        ("{0} + {1}", "date_add({0}, {1})"),
+        ("{1} + {0}", "date_add({0}, {1})"),
+        ("{0} - {1}", "date_sub({0}, {1})"),
+    ):
+        yield Entry(pattern, spark, (DATE, narrow))
+        yield Entry(pattern, spark, (DATE, INTEGERS), {1: number}, {1: (1, 30, 400)})
+
+
 ENTRIES: tuple[Entry, ...] = (
     *_parts(_PARTS, TIMES),
     *_parts(_CLOCK, TIMESTAMP | MOMENT),
@@ -177,9 +185,7 @@ ENTRIES: tuple[Entry, ...] = (
     *_differences(),
     *_intervals(),
     Entry("{0} - {1}", "CAST(datediff({0}, {1}) AS BIGINT)", (DATE, DATE)),
-    Entry("{0} + {1}", _LATER, (DATE, _SMALL)),
-    Entry("{1} + {0}", _LATER, (DATE, _SMALL)),
-    Entry("{0} - {1}", _EARLIER, (DATE, _SMALL)),
+    *_days(),
     Entry("last_day({0})", "last_day({0})", (TIMES,)),
     Entry("dayname({0})", "date_format({0}, 'EEEE')", (TIMES,)),
     Entry("monthname({0})", "date_format({0}, 'MMMM')", (TIMES,)),
