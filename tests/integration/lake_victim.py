@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog, spark_jobs
-from jetbridge.backends.lake.commit import Commits
 from jetbridge.backends.lake.maintenance import optimize
+from jetbridge.backends.lake.making import Making
 from jetbridge.catalog import CreateTable
 from tests import lakes
 from tests.conformance.harness import insert, rowids, update
@@ -56,7 +56,7 @@ def in_job(schema: Any) -> None:
 
 
 def in_create(schema: Any) -> None:
-    Commits.create = stop_after(Commits.create)  # type: ignore[method-assign]
+    Making.publish = stop_after(Making.publish)  # type: ignore[method-assign]
     schema.create_table(CreateTable("half", ROWS.schema))
 
 

@@ -20,7 +20,7 @@ from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Unavailable
 from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.service import Server
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 from tests.conformance.harness import delete, insert, read, rows, update
 from tests.integration import foreign_tables as foreign
 from tests.integration.lake_session import spark_sql

@@ -12,7 +12,7 @@ from jetbridge.backends.lake import LakeCatalog, branches, maintenance
 from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
 from jetbridge.catalog import AsOf, AtUnit, ChangeType, CreateTable, SchemaInfo
 from jetbridge.errors import FailedPrecondition, NotFound
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 from tests.conformance.harness import delete, insert, read, rowids, rows, update
 from tests.lakes import new_lake
 

@@ -12,7 +12,7 @@ import duckdb
 
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.types import spark_type
-from jetbridge.sql.quoting import literal
+from jetbridge.sqltext.quoting import literal
 from tests.edge_values import REPRESENTATIVES, VALUES, typed
 
 # How many values of the other arguments go with all values of the first, by number of arguments.

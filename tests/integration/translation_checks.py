@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.types import spark_type
 from jetbridge.spark.engine import Session
-from jetbridge.sql.spark import literal
+from jetbridge.sqltext.spark import literal
 from tests.integration.translation_cases import (
     Case,
     cases_of,

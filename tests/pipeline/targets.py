@@ -1,6 +1,6 @@
 """Where CREATE TABLE AS puts its rows: one line for each kind of catalog that the suite runs on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from jetbridge.pipeline.session import Means, Session
 from tests import lakes
 
 # A backend joins here.
-TARGETS = {"lake": lakes.new_lake, "memory": MemoryCatalog}
+TARGETS: dict[str, Callable[[], Any]] = {"lake": lakes.new_lake, "memory": MemoryCatalog}
 SPOOLS = "spools"
 
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.embedded.extended import extension_file
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 NUMBERS = tuple(range(1, 23))
 # Means and quotients are sums in an order of their own, so their last digits may differ.

@@ -14,7 +14,7 @@ from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparabl
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.embedded import duckdb_type
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, Function, In
-from jetbridge.sql.dialects import duckdb as dialect
+from jetbridge.sqltext.dialects import duckdb as dialect
 from tests.conformance.harness import insert, read
 
 LARGEST = 2**63 - 1

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.errors import Unavailable
-from jetbridge.sql.quoting import literal
+from jetbridge.sqltext.quoting import literal
 
 Setting = str | bool | int | float | list[str]
 

@@ -19,7 +19,7 @@ from jetbridge.embedded.extended import Extended, arrow_batches
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 from jetbridge.names import dotted
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 _WORK = "jetbridge_work"
 # Where tables are as they were.

@@ -29,7 +29,7 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Alter
 from jetbridge.pipeline.tokens import Words
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 _ALLOWED = "use ADD, DROP, RENAME, ALTER COLUMN, SET PARTITIONED BY or SET SORTED BY"
 

@@ -19,7 +19,7 @@ from jetbridge.pipeline.returning import Returned, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change, Changing, ObjectName
 from jetbridge.pipeline.tokens import Words
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 # Where the changed rows are kept for RETURNING.
 CHANGED = (PAST, DEFAULT_SCHEMA, queries.CHANGED)

@@ -25,7 +25,7 @@ from jetbridge.pipeline.produce import chosen, planned, produced, second_choice
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import CreateTableAs
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 HOW = "CREATE TABLE AS"
 Beginning = AbstractContextManager[Write]

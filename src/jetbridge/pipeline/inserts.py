@@ -16,7 +16,7 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import Returned, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 HOW = "INSERT"
 

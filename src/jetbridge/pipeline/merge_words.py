@@ -8,7 +8,7 @@ from jetbridge.errors import NotSupported
 from jetbridge.pipeline.changes import assignments
 from jetbridge.pipeline.statements import ObjectName
 from jetbridge.pipeline.tokens import Words
-from jetbridge.sql.pipeline import renamed
+from jetbridge.sqltext.pipeline import renamed
 
 _ENDS = ("WHEN", "RETURNING")
 

@@ -19,7 +19,7 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import Returned, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 HOW = "MERGE INTO"
 Beginning = Callable[[], AbstractContextManager[Write]]

@@ -17,8 +17,8 @@ from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
-from jetbridge.sql import pipeline as queries
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext import pipeline as queries
+from jetbridge.sqltext.quoting import identifier
 
 _CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)

@@ -10,7 +10,7 @@ from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.pipeline.statements import ObjectName
 from jetbridge.pipeline.tokens import Words
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jetbridge.pipeline.past import without_at
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
 from jetbridge.pipeline.rules import Files, Rules
 from jetbridge.pipeline.statements import ObjectName
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 ANYTHING = Rules(Files.ALL, trusted=True)
 # A type that only DuckDB has: Arrow has no form for it.

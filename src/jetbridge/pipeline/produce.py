@@ -15,7 +15,7 @@ from jetbridge.pipeline.plan import Plan, plan, plan_of_spark
 from jetbridge.pipeline.report import Clock
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Query
-from jetbridge.sql import spark as spark_sql
+from jetbridge.sqltext import spark as spark_sql
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pyarrow as pa
 from jetbridge.embedded.workbench import Desk
 from jetbridge.pipeline.session import Outcome
 from jetbridge.pipeline.tokens import Words
-from jetbridge.sql import pipeline as queries
+from jetbridge.sqltext import pipeline as queries
 
 
 @dataclass

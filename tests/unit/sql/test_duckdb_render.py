@@ -16,7 +16,7 @@ from jetbridge.expr import (
     Not,
     Or,
 )
-from jetbridge.sql.dialects.duckdb import render
+from jetbridge.sqltext.dialects.duckdb import render
 
 A, ONE, TWO = Column("a b"), Constant("INTEGER", 1), Constant("INTEGER", 2)
 I1, I2 = "CAST('1' AS INTEGER)", "CAST('2' AS INTEGER)"

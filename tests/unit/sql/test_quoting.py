@@ -2,7 +2,7 @@ import duckdb
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 TEXTS = ["", "a", "it's", "--", "a\nb", "\0", "a\0\0b'", 'q"q', "\\x41", "é☃😀", "\x7f"]
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.sql import spark
+from jetbridge.sqltext import spark
 
 
 def test_names_are_quoted():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jetbridge.sql.dialects.duckdb import render
+from jetbridge.sqltext.dialects.duckdb import render
 from jetbridge.wire.constants import constant
 from jetbridge.wire.logical_types import MAX_DEPTH, Unencodable, type_name
 from tests.unit.wire import plans

@@ -28,7 +28,7 @@ from jetbridge.expr import (
     columns_of,
     walk,
 )
-from jetbridge.sql.dialects.duckdb import render
+from jetbridge.sqltext.dialects.duckdb import render
 from jetbridge.wire import flight_pb2
 from jetbridge.wire.filter_functions import FUNCTIONS, OPERATORS, RENAMED
 from jetbridge.wire.filters import parse_filters

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jetbridge.expr import And
-from jetbridge.sql.dialects.duckdb import render
+from jetbridge.sqltext.dialects.duckdb import render
 from jetbridge.wire.filters import parse_filters
 from tests.unit.wire import plans
 

@@ -31,7 +31,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.errors import AlreadyExists, FailedPrecondition
 from jetbridge.names import fold
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 from jetbridge.tables.alter import Altered, altered, verify
 from jetbridge.tables.definition import Definition
 

@@ -26,7 +26,7 @@ from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.embedded import cast
 from jetbridge.errors import BadRequest, Conflict, FailedPrecondition
 from jetbridge.names import fold
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 from jetbridge.tables.constraints import check_rows
 from jetbridge.tables.mapping import Mapping, refuse_null, update_mapping
 from jetbridge.tables.row_ids import SeenRowIds, last_of_each, row_id_values

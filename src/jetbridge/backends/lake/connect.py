@@ -19,7 +19,7 @@ from jetbridge.catalog import Reach
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest
 from jetbridge.spark.jars import files_of
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 CATALOG_FILE = "catalog.db"
 # Properties of ours: how many seconds a statement waits for a SQLite file that another process

@@ -20,7 +20,7 @@ from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.types.iceberg import FIELD_ID
 from jetbridge.catalog import ROWID
-from jetbridge.sql.lake import ROW_ID
+from jetbridge.sqltext.lake import ROW_ID
 
 _FORMAT = "PARQUET"
 # As many as all that read at once may hold.

@@ -24,9 +24,9 @@ from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.lake import QueryError
 from jetbridge.spark.errors import java_message
-from jetbridge.sql import lake as queries
-from jetbridge.sql import spark as sql
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext import lake as queries
+from jetbridge.sqltext import spark as sql
+from jetbridge.sqltext.quoting import identifier
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.writer import DataWriter, write_all
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.errors import BadRequest, Conflict, ConstraintViolation
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 from jetbridge.tables.constraints import check_rows
 from jetbridge.tables.mapping import Mapping, insert_mapping
 

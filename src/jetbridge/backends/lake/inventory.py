@@ -17,7 +17,7 @@ from jetbridge.backends.lake.files import Files, readable
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import ServerError, Unavailable
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 _DELETED = 2
 _DATA = 0

@@ -19,7 +19,7 @@ from jetbridge.catalog import UniqueKey
 from jetbridge.embedded.lake import QueryError, is_out_of_memory
 from jetbridge.errors import DuplicateKey, LimitExceeded
 from jetbridge.names import fold
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 
 def enforced(lake: Lake, state: TableState) -> bool:

@@ -20,7 +20,7 @@ from jetbridge.backends.lake.store import Lake, Outrun
 from jetbridge.errors import Conflict, ServerError
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_from_spark, java_message
-from jetbridge.sql import spark as sql
+from jetbridge.sqltext import spark as sql
 
 Progress = Callable[[str], None]
 T = TypeVar("T")

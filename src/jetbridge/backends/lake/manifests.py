@@ -16,7 +16,7 @@ from jetbridge.backends.lake.damage import damaged
 from jetbridge.backends.lake.files import Files, local_path, readable
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 _MOST_KNOWN = 20_000
 _MOST_LISTS = 2_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 Kind = Any
 

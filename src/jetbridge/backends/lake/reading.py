@@ -12,7 +12,7 @@ from jetbridge.backends.lake.source import ElsewhereError, source
 from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded.lake import QueryError, is_about_files, is_out_of_memory
 from jetbridge.errors import LimitExceeded, ServerError
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 ALL = Need()
 # PUFFIN files hold deletion vectors.

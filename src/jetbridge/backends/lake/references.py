@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.embedded.lake import LakeReader, QueryError
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 # So that no query names thousands of files.
 _AT_ONCE = 200

@@ -13,8 +13,8 @@ from jetbridge.backends.lake.types.table import type_name
 from jetbridge.catalog import ROWID, SparkRelation
 from jetbridge.embedded import duckdb_type
 from jetbridge.expr.types import kind_of
-from jetbridge.sql import lake as queries
-from jetbridge.sql import spark as sql
+from jetbridge.sqltext import lake as queries
+from jetbridge.sqltext import spark as sql
 
 # Kept as they are; DuckDB and Spark have the same values, whatever they call the type.
 _SAME = frozenset(

@@ -19,8 +19,8 @@ from jetbridge.embedded import SLOW
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.expr import And, Cast, Expr, Function, columns_of, walk
 from jetbridge.names import fold
-from jetbridge.sql import lake as queries
-from jetbridge.sql.dialects import duckdb as dialect
+from jetbridge.sqltext import lake as queries
+from jetbridge.sqltext.dialects import duckdb as dialect
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.writer import DataWriter
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.lake import QueryError
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 # What was found out about a snapshot is kept for so many.
 _MOST_SOURCES = 256

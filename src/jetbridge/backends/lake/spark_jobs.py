@@ -26,8 +26,8 @@ from jetbridge.embedded import duckdb_type
 from jetbridge.errors import ServerError
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java
-from jetbridge.sql import lake as queries
-from jetbridge.sql import spark as sql
+from jetbridge.sqltext import lake as queries
+from jetbridge.sqltext import spark as sql
 
 log = logging.getLogger(__name__)
 

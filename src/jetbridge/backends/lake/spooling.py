@@ -21,7 +21,7 @@ from jetbridge.backends.lake.pointers import SPOOL
 from jetbridge.backends.lake.store import Lake, mishaps
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import ConstraintViolation
-from jetbridge.sql import spark as sql
+from jetbridge.sqltext import spark as sql
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from jetbridge.backends.lake.types.iceberg import FIELD_ID
-from jetbridge.sql import lake as queries
+from jetbridge.sqltext import lake as queries
 
 
 def _column(name: str, field_id: int) -> pa.Field:

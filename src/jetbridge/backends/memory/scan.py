@@ -14,7 +14,7 @@ from jetbridge.catalog import ROWID, Scan
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import Expr, Function, columns_of, walk
 from jetbridge.names import fold
-from jetbridge.sql.dialects import duckdb as dialect
+from jetbridge.sqltext.dialects import duckdb as dialect
 
 # One question to DuckDB costs about 2 ms, however small, so it is asked about many chunks.
 _CHUNKS_PER_QUESTION = 16

@@ -13,7 +13,7 @@ from jetbridge.pipeline.translate.bound import is_typed, reference, set_type, ty
 from jetbridge.pipeline.translate.resolve import Calls
 from jetbridge.pipeline.translate.types import NULL
 from jetbridge.pipeline.translate.work import Work, empty
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 # Nodes that are no values, but hold some.
 _HOLDERS = (

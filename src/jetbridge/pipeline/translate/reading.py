@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from jetbridge.embedded.workbench import Desk
-from jetbridge.sql.quoting import literal
+from jetbridge.sqltext.quoting import literal
 
 _OPERATORS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.Neg),

@@ -26,7 +26,7 @@ from jetbridge.pipeline.translate.text import Env, Texts
 from jetbridge.pipeline.translate.types import spark_type
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sql.spark import identifier
+from jetbridge.sqltext.spark import identifier
 
 Names = Sequence[str]
 

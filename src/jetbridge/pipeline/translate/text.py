@@ -22,7 +22,7 @@ from jetbridge.pipeline.translate.match import bracketed, filled, takes
 from jetbridge.pipeline.translate.types import NULL, element_type, kind, struct_fields
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sql.spark import identifier, literal
+from jetbridge.sqltext.spark import identifier, literal
 
 # A mark of a search in a subquery that stands where Spark does it right.
 _FILTERS = "filters"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
-from jetbridge.sql.spark import identifier
+from jetbridge.sqltext.spark import identifier
 
 # The type of a bare NULL, which fits everywhere; DESCRIBE would call it INTEGER.
 NULL = "NULL"

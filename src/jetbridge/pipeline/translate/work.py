@@ -12,7 +12,7 @@ from jetbridge.pipeline.translate.match import Matcher
 from jetbridge.pipeline.translate.types import NULL
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.values import Question
-from jetbridge.sql.quoting import identifier
+from jetbridge.sqltext.quoting import identifier
 
 _LONGEST = 80
 

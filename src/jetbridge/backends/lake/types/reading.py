@@ -13,7 +13,7 @@ from jetbridge.backends.lake.types.shapes import (
     with_lists,
 )
 from jetbridge.backends.lake.types.table import CAST, CAST_BY_TEXT, kept, type_name
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 
 class Reading:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT, TIMES
-from jetbridge.sql.spark import literal
+from jetbridge.sqltext.spark import literal
 
 # The codes that both write alike, in Java's letters.
 _CODES = {

@@ -18,7 +18,7 @@ from jetbridge.pipeline.translate.entries.kinds import (
     Kinds,
 )
 from jetbridge.pipeline.translate.entries.text import positive
-from jetbridge.sql.spark import identifier
+from jetbridge.sqltext.spark import identifier
 
 _ELEMENTS: tuple[Kinds, ...] = (
     *(frozenset({kind}) for kind in sorted(INTEGERS)),

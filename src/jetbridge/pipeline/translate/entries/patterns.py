@@ -7,7 +7,7 @@ from typing import Any
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT
 from jetbridge.pipeline.translate.entries.letters import LOWER
-from jetbridge.sql.spark import literal
+from jetbridge.sqltext.spark import literal
 
 _LIKES = ("%", "a%", "%c", "_b%", "\\%", "%ß%", "a_c", "", "%\\", "%\U0001f986%")
 _SPECIAL = "\\%_"

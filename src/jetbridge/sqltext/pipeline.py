@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 ROWID = "rowid"
 # Names for what a statement works on, beside those of its own.

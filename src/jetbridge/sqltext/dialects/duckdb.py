@@ -24,7 +24,7 @@ from jetbridge.expr import (
     Or,
 )
 from jetbridge.expr.types import kind_of
-from jetbridge.sql.quoting import identifier, literal
+from jetbridge.sqltext.quoting import identifier, literal
 
 INFINITE_DATE = 2**31 - 1
 INFINITE_TIMESTAMP = 2**63 - 1
