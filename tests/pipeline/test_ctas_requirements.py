@@ -59,10 +59,10 @@ def test_fr_014_sc_009_an_existing_table_is_refused(target):
 
 
 def test_if_not_exists_leaves_the_table_and_says_so(target):
-    target.sql("CREATE TABLE t.dbo.ine AS SELECT 1 AS a")
-    report = target.report("CREATE TABLE IF NOT EXISTS t.dbo.ine AS SELECT 2 AS a")
+    target.sql("CREATE TABLE t.dbo.kept AS SELECT 1 AS a")
+    report = target.report("CREATE TABLE IF NOT EXISTS t.dbo.kept AS SELECT 2 AS a")
     assert "nothing was done" in report["note"]
-    assert target.rows("FROM t.dbo.ine") == [(1,)]
+    assert target.rows("FROM t.dbo.kept") == [(1,)]
 
 
 def test_fr_015_sc_010_zero_rows(target):

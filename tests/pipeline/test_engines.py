@@ -1,4 +1,4 @@
-"""Spark and DuckDB: which runs a query and why, that both give the same, and Spark's own dialect."""
+"""Spark and DuckDB: which runs a query and why, that both give the same, and Spark's dialect."""
 
 from pathlib import Path
 
@@ -107,7 +107,8 @@ def test_an_error_at_run_time_on_spark_makes_nothing(lake):
     lake.sql("SET engine = 'spark'")
     with pytest.raises(BadRequest, match="Spark: ") as caught:
         lake.sql(
-            "CREATE TABLE t.dbo.broken AS SELECT CAST(v * 9999999999 AS INTEGER) AS x FROM t.dbo.numbers"
+            "CREATE TABLE t.dbo.broken AS "
+            "SELECT CAST(v * 9999999999 AS INTEGER) AS x FROM t.dbo.numbers"
         )
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
