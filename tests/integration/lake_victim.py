@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog, spark_jobs
-from jetbridge.backends.lake.maintenance import optimize
 from jetbridge.backends.lake.commit import Commits
+from jetbridge.backends.lake.maintenance import optimize
 from jetbridge.backends.lake.making import Making
 from jetbridge.catalog import CreateTable
 from tests import lakes
