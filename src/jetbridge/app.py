@@ -177,9 +177,14 @@ def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
     return SparkEngine(config.spark, log_file=_spark_log(lakes[0]), verbose=verbose)
 
 
-def _spark_log(lake: LakeConfig) -> Path:
+def spare_engine(config: Config, verbose: bool) -> SparkEngine:
+    """For a lake that may be attached where there is none yet."""
+    return SparkEngine(config.spark, log_file=_spark_log(None), verbose=verbose)
+
+
+def _spark_log(lake: LakeConfig | None) -> Path:
     """With the tables if they are on this machine, so that it is found."""
-    folder = local_folder(lake.warehouse)
+    folder = local_folder(lake.warehouse) if lake else None
     if folder:
         return folder / ".jetbridge" / SPARK_LOG
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

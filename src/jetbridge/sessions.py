@@ -19,6 +19,7 @@ from jetbridge.app import (
     local_folder,
     new_engine,
     open_catalogs,
+    spare_engine,
 )
 from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig, load_config
@@ -48,7 +49,7 @@ def open_session(
 
     Spark begins to start when a lake is there, since whatever is written to it needs Spark.
     """
-    engine = new_engine(config, verbose)
+    engine = new_engine(config, verbose) or spare_engine(config, verbose)
     shared = Shared(config.limits, engine)
     catalogs = open_catalogs(config, shared)
     session = Session(
@@ -62,15 +63,14 @@ def open_session(
     finally:
         session.close()
         _sweep(engine, catalogs.values())
-        if engine:
-            engine.stop(SPARK_END_SECONDS)
+        engine.stop(SPARK_END_SECONDS)
         for catalog in catalogs.values():
             _close(catalog)
 
 
-def _sweep(engine: SparkEngine | None, catalogs: Iterable[Catalog]) -> None:
+def _sweep(engine: SparkEngine, catalogs: Iterable[Catalog]) -> None:
     """What crashes have left behind goes when Spark, which that needs, is there anyway."""
-    if engine is None or not engine.alive():
+    if not engine.alive():
         return
     for lake in map(_as_lake, catalogs):
         if lake is not None:

@@ -53,6 +53,13 @@ GROUPS = [
         "bool_and(f), bool_or(f) FROM t WHERE d <> 'inf' AND d <> 'nan'"
     ),
     "SELECT s, count(*) FROM t GROUP BY s ORDER BY count(*), s",
+    "SELECT 1 AS c, i, count(*) FROM none GROUP BY ALL",
+    "SELECT count(*), sum(b) + 1 FROM none GROUP BY ALL",
+    (
+        "SELECT count(DISTINCT i), sum(DISTINCT i), string_agg(s, ',' ORDER BY s DESC NULLS LAST) "
+        "FROM t"
+    ),
+    "SELECT count(*) FILTER (WHERE s <> '{0}'), sum(b) FILTER (WHERE s <> '{0}{type}') FROM t",
 ]
 WINDOWS = [
     (
@@ -78,6 +85,10 @@ WINDOWS = [
     "SELECT DISTINCT i FROM t QUALIFY count(*) OVER (PARTITION BY i) > 1 ORDER BY i",
     "SELECT avg(b) OVER (PARTITION BY i), sum(m) OVER (PARTITION BY s) FROM t",
     "SELECT b, rank() OVER (ORDER BY sum(i)) FROM t GROUP BY b",
+    (
+        "SELECT i, sum(b) OVER (PARTITION BY s <> '{0}' ORDER BY i DESC NULLS LAST) FROM t "
+        "ORDER BY i ASC NULLS LAST, 2 DESC NULLS LAST"
+    ),
 ]
 SUBQUERIES = [
     "SELECT s FROM t WHERE i IN (SELECT i FROM u)",

@@ -104,6 +104,16 @@ MIXED = [
     ),
     "SELECT i, EXISTS (SELECT 1 FROM u WHERE u.i > t.i) FROM t",
     "SELECT i FROM t WHERE i = (SELECT i FROM u WHERE name = 'none')",
+    (
+        "SELECT TRY_CAST(x AS TINYINT), TRY_CAST(x AS SMALLINT), TRY_CAST(x AS INTEGER), "
+        "TRY_CAST(x AS BIGINT), TRY_CAST(x::FLOAT AS TINYINT) FROM (VALUES (-128.5::DOUBLE), "
+        "(-128), (127.4), (128), (-32768.5), (32767.4), (-2147483648.5), (2147483647.4), "
+        "(2147483648), (-9223372036854775808), (9223372036854775808), ('nan'), ('-inf')) v(x)"
+    ),
+    (
+        "SELECT TRY_CAST(x AS BOOLEAN), CAST(y AS INTEGER), CAST(y AS DOUBLE), CAST(z AS DATE) "
+        "FROM (VALUES ('YES', '12', '2020-01-02'), ('?', ' 7.5', NULL)) v(x, y, z)"
+    ),
 ]
 
 
@@ -125,6 +135,8 @@ def test_spark_answers_what_duckdb_answers(engines: Engines, query: str) -> None
         "SELECT (SELECT v FROM u WHERE u.i = t.i) FROM t",
         "SELECT ti * 100 FROM t",
         "SELECT CAST(b * 1000 AS TINYINT) FROM t",
+        "SELECT CAST(d - 129 AS TINYINT) FROM t WHERE d = 0.5",
+        "SELECT CAST('x' || s AS INTEGER) FROM t",
     ],
 )
 def test_what_duckdb_refuses_to_answer_spark_refuses_too(engines: Engines, query: str) -> None:

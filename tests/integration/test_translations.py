@@ -22,7 +22,7 @@ pytestmark = pytest.mark.lake
 SCALARS = [entry for entry in ENTRIES if entry.kind == "scalar"]
 OTHERS = [entry for entry in ENTRIES if entry.kind != "scalar"]
 # Cases of an entry in a usual run, of scalar and of other entries; the rest is left to the soak.
-SOME = (4, 3)
+SOME = (3, 2)
 ALL = 10_000
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from jetbridge.pipeline.translate.entries import Entry
-from jetbridge.pipeline.translate.types import spark_type
+from jetbridge.pipeline.translate.match import filled
 from jetbridge.sqltext.quoting import literal
 from tests.edge_values import REPRESENTATIVES, VALUES, typed
 
@@ -33,12 +33,13 @@ class Case:
     entry: Entry
     types: tuple[str, ...]  # of the arguments that are columns
     duckdb: str
-    spark: str  # still with {type}
+    arguments: tuple[str, ...]  # in Spark SQL
+    template: str  # in Spark SQL
     result: str = ""  # the type that DuckDB plans
 
     @property
     def spark_sql(self) -> str:
-        return self.spark.replace("{type}", spark_type(self.result)) if self.result else self.spark
+        return filled(self.entry, self.arguments, self.result, self.template)
 
     def __str__(self) -> str:
         return f"{self.duckdb} ({', '.join(self.types)})"
@@ -84,20 +85,21 @@ def _patterns(pattern: str) -> Iterator[str]:
 
 def _case(entry: Entry, pattern: str, chosen: Sequence) -> Case:
     """Columns are numbered without the constants."""
-    spark = entry.spark
     types: list[str] = []
+    arguments: list[str] = []
     for position, (duckdb_type, value) in enumerate(chosen):
         mark = f"{{{position}}}"
         if duckdb_type is None:
             theirs = entry.constants[position](value)
             assert theirs is not None, f"{value!r} is an example, but not translated"
             pattern = pattern.replace(mark, literal(value))
-            spark = spark.replace(mark, theirs)
+            arguments.append(theirs)
         else:
             name = column(len(types), duckdb_type)
             types.append(duckdb_type)
-            pattern, spark = pattern.replace(mark, name), spark.replace(mark, f"({name})")
-    return Case(entry, tuple(types), pattern, spark)
+            pattern = pattern.replace(mark, name)
+            arguments.append(name)
+    return Case(entry, tuple(types), pattern, tuple(arguments), entry.spark)
 
 
 @cache

@@ -24,53 +24,27 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("{i} + {i}", "{i} - {i}", "{i} * {i}", "{i} % {i}", "{i} // {i}", "abs({i})", "- {i}"),
         *("length({s})", "year({d})", "month({t})", "date_part('dow', {d})", "strpos({s}, {s})"),
         *("date_diff('day', {d}, {d})", "{d} - {d}", "CAST({m} AS INTEGER)", "sign({i})"),
-        *(
-            "CAST({b} AS INTEGER)",
-            "TRY_CAST({s} AS INTEGER)",
-            "date_part('hour', {t})",
-            "ascii({s})",
-        ),
+        *("CAST({b} AS INTEGER)", "TRY_CAST({s} AS INTEGER)", "date_part('hour', {t})"),
+        *("ascii({s})", "quarter({t})", "date_part('week', {d})", "date_diff('month', {t}, {t})"),
+        *("{i} & {i}", "TRY_CAST({f} AS BIGINT)", "dayofyear({d})"),
     ),
     "m": (
-        *("{m} + {m}", "{m} - {m}", "{m} * {i}", "{m} + {i}", "- {m}", "abs({m})", "round({m}, 1)"),
-        *("CAST({i} AS DECIMAL(18,4))", "CAST({m} AS DECIMAL(12,1))", "{m} % {m}"),
+        *("{m} + {m}", "{m} - {m}", "{m} * {i}", "{m} + {i}", "- {m}", "abs({m})", "{m} % {m}"),
+        *("CAST({i} AS DECIMAL(18,4))", "CAST({m} AS DECIMAL(12,1))", "round({m}, 1)"),
     ),
     "f": (
-        *(
-            "{f} + {f}",
-            "{f} - {f}",
-            "{f} * {f}",
-            "{i} / {i}",
-            "{f} / {f}",
-            "{m} / {i}",
-            "sqrt(abs({f}))",
-        ),
-        *(
-            "floor({f})",
-            "ceil({f})",
-            "round({f})",
-            "CAST({i} AS DOUBLE)",
-            "CAST({m} AS DOUBLE)",
-            "- {f}",
-        ),
+        *("{f} + {f}", "{f} - {f}", "{f} * {f}", "{i} / {i}", "{f} / {f}", "{m} / {i}", "- {f}"),
+        *("floor({f})", "ceil({f})", "round({f})", "CAST({i} AS DOUBLE)", "CAST({m} AS DOUBLE)"),
+        *("sqrt(abs({f}))", "trunc({f})", "TRY_CAST({s} AS DOUBLE)"),
     ),
     "s": (
-        *(
-            "{s} || {s}",
-            "upper({s})",
-            "lower({s})",
-            "trim({s})",
-            "substring({s}, 1, 2)",
-            "left({s}, 2)",
-        ),
+        *("{s} || {s}", "upper({s})", "lower({s})", "trim({s})", "substring({s}, 1, 2)"),
         *("replace({s}, 'a', 'bc')", "right({s}, 1)", "lpad({s}, 4, '*')", "CAST({i} AS VARCHAR)"),
         *("concat({s}, {s})", "reverse({s})", "repeat({s}, 2)", "split_part({s}, ',', 1)"),
-        *(
-            "strftime({d}, '%Y-%m-%d')",
-            "CAST({d} AS VARCHAR)",
-            "CAST({b} AS VARCHAR)",
-            "dayname({d})",
-        ),
+        *("strftime({d}, '%Y-%m-%d')", "CAST({d} AS VARCHAR)", "CAST({b} AS VARCHAR)"),
+        *("dayname({d})", "left({s}, 2)", "concat_ws('-', {s}, {s})", "{s}[1:2]", "rtrim({s})"),
+        *("md5({s})", "CAST({m} AS VARCHAR)", "strftime({t}, '%H:%M:%S')", "rpad({s}, 3, 'é')"),
+        "regexp_replace({s}, '[ab]', 'X', 'g')",
     ),
     "b": (
         *("{1} = {1}", "{1} <> {1}", "{1} < {1}", "{1} >= {1}", "{1} IS NULL", "{1} IS NOT NULL"),
@@ -78,14 +52,23 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("{1} IS DISTINCT FROM {1}", "{1} IS NOT DISTINCT FROM {1}", "{b} AND {b}", "{b} OR {b}"),
         *("NOT {b}", "{i} < {f}", "{m} > {i}", "{f} <= {m}", "{d} < {t}", "{s} LIKE 'a%'"),
         *("{s} NOT LIKE '%b'", "{s} ILIKE '%A_'", "starts_with({s}, {s})", "contains({s}, {s})"),
-        "regexp_matches({s}, '^[a-c]+')",
+        *("regexp_matches({s}, '^[a-c]+')", "ends_with({s}, {s})", "isnan({f})", "{t} > {z}"),
     ),
-    "d": ("{d} + 31", "{d} - 1", "CAST({t} AS DATE)", "last_day({d})"),
+    "d": (
+        *(
+            "{d} + 31",
+            "{d} - 1",
+            "CAST({t} AS DATE)",
+            "last_day({d})",
+            "{d} - CAST({b} AS INTEGER)",
+        ),
+        "make_date(2024, 2, 29)",
+    ),
     "t": (
         *("{t} + INTERVAL 1 DAY", "date_trunc('hour', {t})", "CAST({d} AS TIMESTAMP)"),
-        *("{d} - INTERVAL 1 MONTH", "date_trunc('year', {t})"),
+        *("{d} - INTERVAL 1 MONTH", "date_trunc('year', {t})", "date_trunc('week', {d})"),
     ),
-    "z": (),
+    "z": ("{z} + INTERVAL 1 HOUR", "date_trunc('day', {z})"),
     "o": (),
 }
 AGGREGATES = (
@@ -104,7 +87,12 @@ AGGREGATES = (
         "count(*) FILTER (WHERE {b})",
         "sum({i}) FILTER (WHERE {b})",
     ),
-    *("string_agg({text}, ',' ORDER BY {text})", "max({i}) - min({i})", "sum(DISTINCT {i})"),
+    *(
+        "string_agg({text}, ',' ORDER BY {text})",
+        "max({i}) - min({i})",
+        "sum(DISTINCT {i})",
+        "count_if({b})",
+    ),
 )
 # Of columns only: the sums of what is computed are not exact.
 INEXACT = ("avg({i})", "avg({m})", "avg({f})", "stddev({i})", "median({i})", "sum({f})")
@@ -159,7 +147,7 @@ class Maker:
 
     def query(self) -> str:
         kinds = (self._edge, self._rows, self._groups, self._windows, self._sets, self._parts)
-        return self._random.choices(kinds, (1, 4, 4, 3, 3, 2))[0]()
+        return self._random.choices(kinds, (2, 4, 4, 3, 3, 2))[0]()
 
     def _describe(self, query: str) -> list[tuple[str, str]]:
         return self._plan(f"{self._prefix}{query}")
@@ -180,6 +168,9 @@ class Maker:
         text, there = self._source(1)
         distinct = "DISTINCT " if self._maybe(0.3) else ""
         listed = self._listed(there, self._random.randint(1, 5), 2)
+        if self._maybe(0.15):
+            outer = self._expression(there, "i", 0)
+            listed += f", (SELECT count(*) FROM r3 AS q WHERE q.c_int = {outer}) AS n"
         return self._ended(f"SELECT {distinct}{listed} FROM {text}{self._where(there)}")
 
     def _groups(self, depth: int = 1, exact: bool = False) -> str:
@@ -257,24 +248,27 @@ class Maker:
             if kind == "CROSS ":
                 text = f"{text} CROSS JOIN {other}"
             else:
-                text = f"{text} {kind}JOIN {other} ON {self._condition(there, its, kind)}"
+                text = f"{text} {kind}JOIN {other} {self._condition(there, its, kind)}"
             there = there if kind in ("SEMI ", "ANTI ") else there.joined(its)
         return text, there
 
     def _condition(self, there: Scope, its: Scope, kind: str) -> str:
+        keys = there.keys + its.keys
+        if len(keys) == 2 and all(key.endswith(".k") for key in keys) and self._maybe(0.2):
+            return "USING (k)"
         pairs = [
             (self._pick(there.of(each)), self._pick(its.of(each)))
             for each in ("i", "s", "d", "f", "m", "t", "b")
             if there.of(each) and its.of(each)
         ]
         if not pairs:
-            return "true" if kind in ("", "LEFT ") else "1 = 1"
+            return "ON true" if kind in ("", "LEFT ") else "ON 1 = 1"
         first, second = self._pick(pairs)
         more = ""
         if kind in ("", "LEFT ") and self._maybe(0.4):
             one, other = self._pick(pairs)
             more = f" AND {one} {self._pick(('<', '<>', '>='))} {other}"
-        return f"{first} = {second}{more}"
+        return f"ON {first} = {second}{more}"
 
     def _relation(self, depth: int) -> tuple[str, Scope]:
         alias = self._name()

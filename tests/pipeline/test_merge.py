@@ -7,6 +7,7 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import DMLOptions, Scan
 from jetbridge.errors import BadRequest, Conflict, DuplicateKey, NotSupported
+from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 
@@ -154,3 +155,21 @@ def test_a_table_that_cannot_says_so():
     with pytest.raises(NotSupported, match="UPDATE and INSERT"):
         list(run(session, text))
     session.close()
+
+
+@pytest.mark.lake
+def test_rows_that_a_merge_has_added_can_be_changed(tables):
+    """Beside rows that have changed they have no id of their own in the file."""
+    tables.sql(
+        "MERGE INTO t USING s USING (id) WHEN MATCHED THEN UPDATE SET name = s.name "
+        "WHEN NOT MATCHED THEN INSERT"
+    )
+    found = tables.rows("UPDATE t SET name = 'again' WHERE id IN (1, 5) RETURNING id, name")
+    assert sorted(found) == [(1, "again"), (5, "again")]
+    handle = tables.catalog.load_schema("dbo").load_table("t")
+    row_ids = next(iter(handle.scan(Scan(("rowid", "id"))))).to_pydict()
+    for rowid, number in zip(row_ids["rowid"], row_ids["id"], strict=True):
+        wanted = Comparison("=", Column("rowid"), Constant(rowid, "BIGINT"))
+        batches = list(handle.scan(Scan(("id",), wanted)))
+        assert number in [v for batch in batches for v in batch.column("id").to_pylist()]
+    assert tables.report("DELETE FROM t WHERE id = 6")["rows_written"] == 1

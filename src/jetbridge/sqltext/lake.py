@@ -6,6 +6,9 @@ from jetbridge.sqltext.quoting import identifier, literal
 
 # Columns that `iceberg_scan` offers besides those of the table.
 ROW_ID = "_row_id"
+# The same for conditions. DuckDB 1.5 asks the file whether a row has such an id, and there the id
+# of a row that was new in a MERGE of Spark is NULL; so it must not see that this is the column.
+UNSKIPPED_ROW_ID = "abs(_row_id)"
 UPDATED = "_last_updated_sequence_number"
 FILE = "filename"
 POSITION = "file_row_number"
@@ -228,6 +231,7 @@ def located(
     made: Sequence[tuple[str, str]],
     sought: str,
     files: Sequence[str] | None,
+    row_id: str = ROW_ID,
     *,
     places: bool = True,
 ) -> str:
@@ -242,7 +246,7 @@ def located(
     within = f" WHERE {in_files(files)}" if files is not None else ""
     return (
         f"SELECT {picked}{ROW_ID} AS rowid, {where} FROM {source} "
-        f"JOIN {identifier(sought)} n ON {ROW_ID} = n.rowid{within}"
+        f"JOIN {identifier(sought)} n ON {row_id} = n.rowid{within}"
     )
 
 

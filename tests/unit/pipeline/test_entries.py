@@ -1,5 +1,7 @@
 """The table of translations: its form, its constants, and the page made of it."""
 
+import re
+
 import pytest
 
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
@@ -23,6 +25,17 @@ def test_entry_is_complete(entry: Entry) -> None:
     assert all(len(examples) > 1 for examples in entry.examples.values())
     for at, constant in entry.constants.items():
         assert all(constant(value) is not None for value in entry.examples[at])
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.duckdb)
+def test_no_count_of_a_regular_expression_looks_like_an_argument(entry: Entry) -> None:
+    counts = re.findall(r"[\w\])}?*]\{(\d+)\}", entry.spark)
+    assert all(int(each) >= len(entry.takes) for each in counts)
+
+
+def test_no_template_can_stop_where_try_cast_has_an_answer() -> None:
+    texts = [entry for entry in ENTRIES if entry.duckdb.startswith("TRY_CAST")]
+    assert not any("raise_error" in entry.spark for entry in texts)
 
 
 def test_every_kind_has_edge_values() -> None:

@@ -63,6 +63,17 @@ def test_arguments_keep_together() -> None:
     assert filled(entry, ["a + b", "f(c)"], "INTEGER") == "CAST((a + b) * f(c) AS INT)"
 
 
+def test_a_count_of_a_regular_expression_is_no_argument() -> None:
+    entry = Entry("f({0})", "{0} RLIKE '[0-9]{19}' AND CAST({0} AS {type})", (TEXT,))
+    assert filled(entry, ["a"], "DATE") == "(a RLIKE '[0-9]{19}' AND CAST(a AS DATE))"
+
+
+def test_what_stands_behind_a_call_is_left_as_it_is() -> None:
+    entry = Entry("sum({0})", "sum({0})", (NUMBER,), kind="aggregate")
+    text = filled(entry, ["a"], "INTEGER", "sum({0}){behind}", " FILTER (WHERE s = '{0}{type}')")
+    assert text == "(sum(a) FILTER (WHERE s = '{0}{type}'))"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

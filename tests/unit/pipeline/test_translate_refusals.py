@@ -84,6 +84,11 @@ REFUSED = [
     ("SELECT list(s) FROM t", "without ORDER BY"),
     ("SELECT list_transform(l, x -> x + 1) FROM t", "lambda"),
     ("SELECT s COLLATE NOCASE FROM t", "collate"),
+    ("SELECT 1 AS c, count(*) FROM t GROUP BY ALL", "constants only"),
+    ("SELECT 1 AS c, 2 AS d FROM t GROUP BY ALL", "constants only"),
+    ("SELECT (SELECT max(i) FROM u) AS c, count(*) FROM t GROUP BY ALL", "constants only"),
+    ("SELECT TRY_CAST(s AS INTEGER) FROM t", "cast"),
+    ("SELECT TRY_CAST(s AS DATE) FROM t", "cast"),
     ("SELECT i FROM t AT (VERSION => 1)", "when of table"),
 ]
 
@@ -95,6 +100,19 @@ def test_it_is_refused_by_name(desk: Desk, query: str, piece: str) -> None:
         translate(question, desk)
     assert piece.lower() in refusal.value.piece.lower()
     assert len(refusal.value.piece) < 120
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "sum(DISTINCT i), sum(DISTINCT b)",
+        "count(DISTINCT b + 1), avg(DISTINCT b)",
+        "sum(DISTINCT i) FILTER (WHERE b > 1)",
+    ],
+)
+def test_spark_cannot_join_texts_beside_several_distinct(desk: Desk, beside: str) -> None:
+    with pytest.raises(Untranslatable, match="string_agg beside DISTINCT"):
+        translated(desk, f"SELECT {beside}, string_agg(s, ',' ORDER BY s) FROM t GROUP BY i")
 
 
 HOSTILE = [
@@ -144,6 +162,21 @@ def test_the_planned_types_are_checked(desk: Desk) -> None:
     question = Question("SELECT i FROM t", ("i",), ("BIGINT",), TABLES, Place("here"))
     with pytest.raises(Untranslatable, match="planned as BIGINT"):
         translate(question, desk)
+
+
+@pytest.mark.parametrize("order", ["i", "i ASC", "i NULLS LAST", "i ASC NULLS LAST"])
+def test_an_order_may_say_what_is_usual(desk: Desk, order: str) -> None:
+    usual = translated(desk, "SELECT i FROM t ORDER BY i")
+    assert translated(desk, f"SELECT i FROM t ORDER BY {order}") == usual
+    rank = translated(desk, f"SELECT rank() OVER (ORDER BY {order}) AS r FROM t")
+    assert "ASC NULLS LAST" in rank
+
+
+def test_a_text_like_a_hole_stays_a_text(desk: Desk) -> None:
+    query = "SELECT sum(i) FILTER (WHERE s = '{0}') AS x, sum(b) FILTER (WHERE s = '{type}') AS y"
+    text = translated(desk, f"{query} FROM t")
+    assert "'{0}'" in text
+    assert "'{type}'" in text
 
 
 @pytest.mark.parametrize("name", ["t", "T", "main.t", "here.main.t", "here.t", '"HERE"."Main"."T"'])

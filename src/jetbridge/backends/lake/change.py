@@ -291,7 +291,8 @@ def located(
     if files is not None and len(files) == len(listed.files):
         files = None
     with reading(lake, state) as rows:
-        sql = queries.located(rows.sql, made, "sought", files, places=not hidden)
+        row_id = queries.UNSKIPPED_ROW_ID if listed.mixes(row_ids) else queries.ROW_ID
+        sql = queries.located(rows.sql, made, "sought", files, row_id, places=not hidden)
         yield from lake.reader.stream(sql, sought=whole(table), **rows.tables)
 
 

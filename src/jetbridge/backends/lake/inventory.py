@@ -55,14 +55,28 @@ class Inventory:
 
     def may_hold(self, row_ids: npt.NDArray[np.int64]) -> list[str]:
         """The files in which these rows can be; `row_ids` ascend."""
-        starts, ends = self._ranges
-        first = np.searchsorted(row_ids, starts)
-        last = np.searchsorted(row_ids, ends)
+        counted = self._counted(row_ids)
         return [
             file.location
-            for index, file in enumerate(self.files)
-            if file.own_row_ids or file.first_row_id is None or first[index] < last[index]
+            for file, some in zip(self.files, counted, strict=True)
+            if file.own_row_ids or file.first_row_id is None or some
         ]
+
+    def mixes(self, row_ids: npt.NDArray[np.int64]) -> bool:
+        """Whether one of these rows has no id of its own in a file where others have; they ascend.
+
+        A MERGE of Spark writes such files, with rows that are new beside rows that have changed.
+        """
+        counted = self._counted(row_ids)
+        return any(f.own_row_ids and some for f, some in zip(self.files, counted, strict=True))
+
+    def _counted(self, row_ids: npt.NDArray[np.int64]) -> list[bool]:
+        """For each file, whether some of these would be ids of its rows by their place in it."""
+        starts, ends = self._ranges
+        found: list[bool] = (
+            np.searchsorted(row_ids, starts) < np.searchsorted(row_ids, ends)
+        ).tolist()
+        return found
 
 
 def inventory(reader: LakeReader, state: TableState) -> Inventory:

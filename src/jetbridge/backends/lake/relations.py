@@ -41,7 +41,7 @@ def relation(lake: Lake, state: TableState, *, row_ids: bool) -> Iterator[str | 
 def _query(state: TableState, source: str, row_ids: bool) -> str:
     columns = [(field.name, _column(state, field.name)) for field in state.definition.schema]
     if row_ids:
-        columns.append((ROWID, queries.ROW_ID))
+        columns.append((ROWID, queries.UNSKIPPED_ROW_ID))
     if state.snapshot is None:
         return queries.nothing(
             [(field.name, duckdb_type(field)) for field in state.definition.schema]

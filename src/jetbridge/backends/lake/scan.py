@@ -160,7 +160,7 @@ def _within(part: Part | None) -> str:
 
 def _judged(state: TableState, name: str) -> str:
     """What a filter sees of a column."""
-    return queries.ROW_ID if name == ROWID else state.codec.condition(name)
+    return queries.UNSKIPPED_ROW_ID if name == ROWID else state.codec.condition(name)
 
 
 def safe_condition(state: TableState, condition: Expr | None) -> str:

@@ -1,19 +1,21 @@
 """Spark SQL for aggregates and windows."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from jetbridge.pipeline.translate.bound import Grouping, only, type_of, what
 from jetbridge.pipeline.translate.entries import Entry
-from jetbridge.pipeline.translate.entries.entry import CALLS
+from jetbridge.pipeline.translate.entries.entry import around as decorated
 from jetbridge.pipeline.translate.match import bracketed, filled, takes
 from jetbridge.pipeline.translate.tail import refuse_nested_type
 from jetbridge.pipeline.translate.text import Env, Texts
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 
-_CALL = re.compile(r"\b([a-z_]+)\(")
+# The argument, if it is a column and nothing more.
+_DISTINCT = re.compile(r"\(DISTINCT (?:([\w`.]+)\))?")
 # What they yield depends on the order of rows, so that it has to be given.
 _ORDERED = (
     exp.RowNumber,
@@ -92,7 +94,7 @@ class CallTexts:
                 continue
             texts = self.texts.arguments(entry, arguments, types, env)
             if texts is not None:
-                return filled(entry, texts, result, _decorated(entry, around))
+                return filled(entry, texts, result, _decorated(entry, around), around.after)
         raise Untranslatable(self.texts.refusal(bare))
 
     def _bare(self, node: exp.Expr, around: _Around) -> exp.Expr:
@@ -148,6 +150,19 @@ class CallTexts:
         return [f"ORDER BY {', '.join(keys)}"]
 
 
+def refuse_with_distinct(calls: Sequence[str]) -> None:
+    """Spark 4.1 fails where it rewrites several DISTINCT, or one with FILTER, beside WITHIN GROUP.
+
+    Looked for in its own SQL, for one DISTINCT of DuckDB may become several of Spark.
+    """
+    if not any(" WITHIN GROUP " in text for text in calls):
+        return
+    found = [each for text in calls for each in _DISTINCT.findall(text)]
+    filtered = any("(DISTINCT " in text and " FILTER " in text for text in calls)
+    if filtered or found.count("") + len({*found} - {""}) > 1:
+        raise Untranslatable("string_agg beside DISTINCT of several values")
+
+
 def _key(text: str) -> str:
     return bracketed(text)
 
@@ -159,31 +174,14 @@ def direction(args: dict[str, object]) -> str:
 
 
 def _decorated(entry: Entry, around: _Around) -> str:
-    """The template, with what stands around the call put at every call in it."""
+    """The template, with DISTINCT in and a hole behind every call, for what stands around it."""
     if not around.before and not around.after:
         return entry.spark
     if entry.plain_only:
         raise Untranslatable(f"{entry.duckdb} with DISTINCT, FILTER or OVER")
-    parts, at = [], 0
-    for found in _CALL.finditer(entry.spark):
-        if found[1] not in CALLS or found.start() < at:
-            continue
-        end = _closing(entry.spark, found.end())
-        arguments = entry.spark[found.end() : end]
-        if around.before and arguments == "*":
-            raise Untranslatable("DISTINCT of a star")
-        parts += [entry.spark[at : found.end()], around.before, arguments, ")", around.after]
-        at = end + 1
-    return "".join([*parts, entry.spark[at:]])
-
-
-def _closing(text: str, at: int) -> int:
-    depth = 1
-    while True:
-        depth += (text[at] == "(") - (text[at] == ")")
-        if depth == 0:
-            return at
-        at += 1
+    if around.before and "(*)" in entry.spark:
+        raise Untranslatable("DISTINCT of a star")
+    return decorated(entry.spark, distinct=bool(around.before), behind="{behind}")
 
 
 def _frame(node: exp.Expr, function: exp.Expr) -> list[str]:

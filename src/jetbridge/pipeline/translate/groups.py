@@ -51,11 +51,19 @@ class Groups:
         return [e for n in ("rollup", "cube", "grouping_sets") for e in clause.args.get(n) or ()]
 
     def _all(self) -> None:
-        """Every column of the SELECT list without an aggregate."""
+        """Every column of the SELECT list without an aggregate.
+
+        DuckDB leaves constants out, and so does not group at all where there is nothing else.
+        """
+        own = {each.alias for each in self.resolver.scope.sources}
+        seen: set[str] = set()
         for item in self.items:
-            columns = [each.table for each in item.find_all(exp.Column)]
-            if not self.calls & set(columns):
+            columns = {each.table for each in item.find_all(exp.Column)}
+            if not self.calls & columns:
                 self._key(item)
+                seen |= columns
+        if self.keys and not own & seen:
+            raise Untranslatable("GROUP BY ALL of constants only")
 
     def _sets(self, node: exp.Expr) -> Sets:
         """The sets that one part of GROUP BY stands for; parts are combined with each other."""

@@ -120,15 +120,23 @@ def _same_value(pattern: object, value: object, found: Arguments) -> bool:
     return (pattern or None) == (value or None)
 
 
-_HOLE = re.compile(r"\{(\d+|type)\}")
+_HOLE = re.compile(r"\{(\d+|type|behind)\}")
 _SAFE = re.compile(r"[\w`.]+|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*\([^()]*\)", re.DOTALL)
 
 
-def filled(entry: Entry, arguments: Sequence[str], result: str, template: str = "") -> str:
-    """The template with its arguments, all in brackets of their own where they need them."""
+def filled(
+    entry: Entry, arguments: Sequence[str], result: str, template: str = "", behind: str = ""
+) -> str:
+    """The template with its arguments, all in brackets of their own where they need them.
+
+    A number in braces that no argument has is left: regular expressions count with such.
+    `behind` is for {behind} in a decorated template; like arguments it may hold any text.
+    """
 
     def piece(hole: re.Match[str]) -> str:
-        return spark_type(result) if hole[1] == "type" else bracketed(arguments[int(hole[1])])
+        if not hole[1].isdigit():
+            return spark_type(result) if hole[1] == "type" else behind
+        return bracketed(arguments[int(hole[1])]) if int(hole[1]) < len(arguments) else hole[0]
 
     return bracketed(_HOLE.sub(piece, template or entry.spark))
 

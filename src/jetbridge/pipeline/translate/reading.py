@@ -79,6 +79,8 @@ def _shape(node: Any) -> Any:
         return _SIMPLE[kind](node)
     if kind == "FUNCTION" and node["function_name"] == "mod":
         node = {**node, "function_name": "%", "is_operator": True}
+    if "null_order" in node:
+        node = {**node, **_direction(node)}
     if kind in ("FUNCTION", "WINDOW") and not _is_operator(node):
         return _call_shape(node)
     if node.get("type") == "OPERATOR_NOT":
@@ -103,6 +105,14 @@ def _cast_shape(node: dict[str, Any]) -> Any:
 
 
 _SIMPLE = {"CONSTANT": _constant_shape, "CAST": _cast_shape}
+
+
+def _direction(node: dict[str, Any]) -> dict[str, str]:
+    """Up and NULLS LAST is what DuckDB does when nothing is said; our parser says nothing then."""
+    return {
+        "type": "ASCENDING" if node["type"] == "ORDER_DEFAULT" else node["type"],
+        "null_order": "NULLS LAST" if node["null_order"] == "ORDER_DEFAULT" else node["null_order"],
+    }
 
 
 def _is_operator(node: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from jetbridge.pipeline.translate.bound import (
     Tail,
     type_of,
 )
-from jetbridge.pipeline.translate.calls import CallTexts, direction
+from jetbridge.pipeline.translate.calls import CallTexts, direction, refuse_with_distinct
 from jetbridge.pipeline.translate.coerce import converted
 from jetbridge.pipeline.translate.constants import is_constant
 from jetbridge.pipeline.translate.text import Env, Texts
@@ -236,6 +236,7 @@ class _Select:
         columns = {f"k{index}": key for index, key in enumerate(keys)}
         for index, node in enumerate(grouping.calls):
             columns[f"c{index}"] = self.renderer.calls.aggregate(node, self.env, grouping, keys)
+        refuse_with_distinct([columns[f"c{index}"] for index in range(len(grouping.calls))])
         columns = columns or {"n": "count(*)"}
         text = f"SELECT {_aliased(columns.values(), columns)}{body}"
         if grouping.sets is not None:

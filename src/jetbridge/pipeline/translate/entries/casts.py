@@ -30,9 +30,7 @@ from jetbridge.pipeline.translate.entries.kinds import (
 )
 from jetbridge.pipeline.translate.entries.numbers import refused, rounded
 
-_WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-# A double of 2 ** 63 is beyond BIGINT, but Spark makes the greatest BIGINT of it.
-_TOO_LARGE = "{0} >= 9.223372036854775807E18D"
+_WHOLE_BITS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 _CUT = "the greatest INTEGER and a half is an error; DuckDB makes the least INTEGER of it"
 # So many digits a BIGINT holds.
 _BIGINT_DIGITS = 18
@@ -40,15 +38,16 @@ _BIGINT_DIGITS = 18
 
 def _to_whole() -> Iterator[Entry]:
     """DuckDB rounds a decimal half away from zero, a double half to even; Spark cuts both."""
-    for name in _WHOLE_TYPES:
+    for name, bits in _WHOLE_BITS.items():
         cast, attempt = f"CAST({{0}} AS {name})", f"TRY_CAST({{0}} AS {name})"
         for pattern, word in ((cast, "CAST"), (attempt, "try_cast")):
             yield Entry(pattern, f"{word}({{0}} AS {{type}})", (WHOLE | BOOLEAN,))
             yield Entry(pattern, f"{word}(round({{0}}, 0) AS {{type}})", (DECIMAL,))
-        number = refused(_TOO_LARGE, "rint({0})") if name == "BIGINT" else "rint({0})"
-        yield Entry(cast, f"CAST({number} AS {{type}})", (FLOATS,), remark=_CUT)
-        within = f"CASE WHEN NOT {_TOO_LARGE} THEN try_cast(rint({{0}}) AS {{type}}) END"
-        yield Entry(attempt, within, (FLOATS,), remark=_CUT)
+        # DuckDB looks at the range before it rounds.
+        within = f"{{0}} >= {-float(2**bits)!r}D AND {{0}} < {float(2**bits)!r}D"
+        number = "CAST(rint({0}) AS {type})"
+        yield Entry(cast, refused(f"NOT ({within})", number), (FLOATS,), remark=_CUT)
+        yield Entry(attempt, f"CASE WHEN {within} THEN {number} END", (FLOATS,), remark=_CUT)
 
 
 def _few_digits(scale: int) -> Callable[[tuple[str, ...], str], bool]:

@@ -1,14 +1,17 @@
 """Text read as a number, a date or a truth value.
 
 DuckDB reads more forms than Spark, and some that Spark reads otherwise. A form that both read
-alike is recognised first; one that is not a value at all is an error, or NULL for TRY_CAST; for
-the rest, such as 1_000 and 0x10, the query stops with an error rather than with another answer.
+alike is recognised first; everything else is an error: one that is not a value at all as in DuckDB,
+and the rest, such as 1_000 and 0x10, because an error is better than another answer.
 """
 
 from collections.abc import Iterator
 
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT
+
+# Conditions, and what they give.
+Forms = tuple[tuple[str, str], ...]
 
 _BLANKS = r"[ \\t\\n\\x0B\\f\\r]*"
 _REMARK = "a form that only DuckDB reads is an error"
@@ -36,45 +39,43 @@ _STARTS = "[+-]?[0-9]+[^0-9]+[0-9]+[^0-9]+[0-9]|(?i:epoch|[+-]?inf)"
 _MAYBE_DATE = f"{{0}} RLIKE '^{_BLANKS}({_STARTS})'"
 
 
-def _read(name: str, forms: tuple[tuple[str, str], ...], odd: str) -> Iterator[Entry]:
-    """`forms`: conditions and what they give, with %s for the kind of cast."""
-    for pattern, word, otherwise in (("CAST", "CAST", _WRONG), ("TRY_CAST", "try_cast", "NULL")):
-        cases = " ".join(f"WHEN {form} THEN {value % word}" for form, value in forms)
-        spark = (
-            f"CASE WHEN {{0}} IS NULL THEN NULL {cases} WHEN {odd} THEN {_UNREAD} "
-            f"ELSE {otherwise} END"
-        )
-        yield Entry(
-            f"{pattern}({{0}} AS {name})", f"CAST({spark} AS {{type}})", (TEXT,), remark=_REMARK
-        )
+def _cases(forms: Forms, otherwise: str) -> str:
+    cases = " ".join(f"WHEN {form} THEN {value}" for form, value in forms)
+    return f"CAST(CASE WHEN {{0}} IS NULL THEN NULL {cases} {otherwise} END AS {{type}})"
+
+
+def _read(name: str, forms: Forms, odd: str) -> Entry:
+    """Of CAST only: where this has to stop, TRY_CAST has an answer."""
+    spark = _cases(forms, f"WHEN {odd} THEN {_UNREAD} ELSE {_WRONG}")
+    return Entry(f"CAST({{0}} AS {name})", spark, (TEXT,), remark=_REMARK)
 
 
 def _numbers() -> Iterator[Entry]:
+    cast = "CAST({0} AS {type})"
+    rounded = "CAST(round(try_cast({0} AS DECIMAL(38,18)), 0) AS {type})"
     for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"):
-        rounded = "CAST(round(try_cast({0} AS DECIMAL(38,18)), 0) AS {type})"
-        forms = ((_INTEGER, "%s({0} AS {type})"), (_NUMBER, rounded.replace("CAST(", "%s(", 1)))
-        yield from _read(name, forms, _ODD)
-    decimal = "%s({0} AS {type})"
-    yield from _read("DECIMAL", ((_INTEGER, decimal), (_NUMBER, decimal)), _ODD)
-    word = "if({0} RLIKE '(?i)nan', CAST('NaN' AS DOUBLE), %s(trim({0}) AS DOUBLE))"
-    yield from _read(
-        "DOUBLE", ((_REAL, "%s({0} AS DOUBLE)"), (_WORD, word)), "{0} RLIKE '[0-9]_[0-9]|\\\\n$'"
-    )
+        yield _read(name, ((_INTEGER, cast), (_NUMBER, rounded)), _ODD)
+    yield _read("DECIMAL", ((_INTEGER, cast), (_NUMBER, cast)), _ODD)
+    word = "if({0} RLIKE '(?i)nan', CAST('NaN' AS DOUBLE), CAST(trim({0}) AS DOUBLE))"
+    odd = "{0} RLIKE '[0-9]_[0-9]|\\\\n$'"
+    yield _read("DOUBLE", ((_REAL, "CAST({0} AS DOUBLE)"), (_WORD, word)), odd)
 
 
-_TRUE = "lower({0}) IN ('true', 't', '1', 'yes', 'y')"
-_FALSE = "lower({0}) IN ('false', 'f', '0', 'no', 'n')"
+_TRUTHS: Forms = (
+    ("lower({0}) IN ('true', 't', '1', 'yes', 'y')", "true"),
+    ("lower({0}) IN ('false', 'f', '0', 'no', 'n')", "false"),
+)
 
 
 def _truth() -> Iterator[Entry]:
-    yield from _read(
-        "BOOLEAN", ((_TRUE, "%s(true AS BOOLEAN)"), (_FALSE, "%s(false AS BOOLEAN)")), "false"
-    )
+    """Every form that DuckDB reads is known here."""
+    yield Entry("CAST({0} AS BOOLEAN)", _cases(_TRUTHS, f"ELSE {_WRONG}"), (TEXT,))
+    yield Entry("TRY_CAST({0} AS BOOLEAN)", _cases(_TRUTHS, "ELSE NULL"), (TEXT,))
 
 
 ENTRIES: tuple[Entry, ...] = (
     *_numbers(),
     *_truth(),
-    *_read("DATE", ((_DATE, "%s({0} AS DATE)"),), _MAYBE_DATE),
-    *_read("TIMESTAMP", ((_TIMESTAMP, "%s({0} AS TIMESTAMP_NTZ)"),), _MAYBE_DATE),
+    _read("DATE", ((_DATE, "CAST({0} AS DATE)"),), _MAYBE_DATE),
+    _read("TIMESTAMP", ((_TIMESTAMP, "CAST({0} AS TIMESTAMP_NTZ)"),), _MAYBE_DATE),
 )
