@@ -77,7 +77,7 @@ class Groups:
         view(session, table())
 
     def check(self, cases: Sequence[Case], how: str) -> None:
-        fitting = planned(cases, "groups" + _tail(how))
+        fitting = planned(cases, "groups" + _tail(how)) if cases else []
         at_once(lambda batch: self._check(batch, how), fitting, TOGETHER)
 
     def _check(self, cases: Sequence[Case], how: str) -> None:

@@ -169,7 +169,7 @@ def test_rows_that_a_merge_has_added_can_be_changed(tables):
     handle = tables.catalog.load_schema("dbo").load_table("t")
     row_ids = next(iter(handle.scan(Scan(("rowid", "id"))))).to_pydict()
     for rowid, number in zip(row_ids["rowid"], row_ids["id"], strict=True):
-        wanted = Comparison("=", Column("rowid"), Constant(rowid, "BIGINT"))
+        wanted = Comparison("=", Column("rowid"), Constant("BIGINT", rowid))
         batches = list(handle.scan(Scan(("id",), wanted)))
         assert number in [v for batch in batches for v in batch.column("id").to_pylist()]
     assert tables.report("DELETE FROM t WHERE id = 6")["rows_written"] == 1

@@ -30,6 +30,11 @@ _LEAVES = ("CONSTANT", "COLUMN_REF")
 _CALLED = ("**", "^", "@", "^@")
 # Parts of a date that our parser writes in another word.
 _SYNONYMS = {"dow": "dayofweek", "doy": "dayofyear"}
+# What DuckDB does where an order does not say it; our parser leaves it out.
+_DIRECTIONS = {
+    ("type", "ORDER_DEFAULT"): "ASCENDING",
+    ("null_order", "ORDER_DEFAULT"): "NULLS LAST",
+}
 _TRUE = ("CAST", ("CONSTANT", "t"))
 
 
@@ -77,14 +82,9 @@ def _shape(node: Any) -> Any:
     kind = node.get("class")
     if kind in _SIMPLE:
         return _SIMPLE[kind](node)
-    if kind == "FUNCTION" and node["function_name"] == "mod":
-        node = {**node, "function_name": "%", "is_operator": True}
-    if "null_order" in node:
-        node = {**node, **_direction(node)}
+    node = _usual(node)
     if kind in ("FUNCTION", "WINDOW") and not _is_operator(node):
         return _call_shape(node)
-    if node.get("type") == "OPERATOR_NOT":
-        node = _not_null(node)
     rest = {key: _shape(value) for key, value in node.items() if key not in _IGNORED}
     if rest.get("type") == "JOIN" and rest.get("condition") == _TRUE:
         rest |= {"condition": None, "ref_type": "CROSS"}
@@ -107,12 +107,13 @@ def _cast_shape(node: dict[str, Any]) -> Any:
 _SIMPLE = {"CONSTANT": _constant_shape, "CAST": _cast_shape}
 
 
-def _direction(node: dict[str, Any]) -> dict[str, str]:
-    """Up and NULLS LAST is what DuckDB does when nothing is said; our parser says nothing then."""
-    return {
-        "type": "ASCENDING" if node["type"] == "ORDER_DEFAULT" else node["type"],
-        "null_order": "NULLS LAST" if node["null_order"] == "ORDER_DEFAULT" else node["null_order"],
-    }
+def _usual(node: dict[str, Any]) -> dict[str, Any]:
+    """One form of what may be said in two."""
+    if "null_order" in node:
+        return {key: _DIRECTIONS.get((key, str(each)), each) for key, each in node.items()}
+    if node.get("class") == "FUNCTION" and node["function_name"] == "mod":
+        return {**node, "function_name": "%", "is_operator": True}
+    return _not_null(node) if node.get("type") == "OPERATOR_NOT" else node
 
 
 def _is_operator(node: dict[str, Any]) -> bool:
