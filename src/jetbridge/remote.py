@@ -95,7 +95,8 @@ class _Seen:
         self._inner, self._extra = inner, extra
 
     def list_schemas(self) -> Sequence[Schema]:
-        return [*self._inner.list_schemas(), self._extra]
+        inner = self._inner.list_schemas()
+        return [*(each for each in inner if fold(each.info().name) != SCHEMA), self._extra]
 
     def load_schema(self, name: str) -> Schema:
         return self._extra if fold(name) == SCHEMA else self._inner.load_schema(name)

@@ -149,7 +149,7 @@ def client_reports(
     means = Means(
         Rules(Files.FOLDERS if folders else Files.NONE),
         folders=folders,
-        spark=_runner(shared.engine, catalogs.values()),
+        spark=_runner(shared.engine, seen.values()),
         memory_limit=config.sql.memory_limit,
         temporary=_spill_folder(),
     )

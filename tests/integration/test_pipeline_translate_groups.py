@@ -156,11 +156,11 @@ SUBQUERIES = [
 
 
 @pytest.fixture(scope="module")
-def engines() -> Iterator[Engines]:
-    with opened() as made:
+def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
+    with opened(request) as made:
         yield made
 
 
-@pytest.mark.parametrize("query", [*GROUPS, *WINDOWS, *SUBQUERIES])
-def test_spark_answers_what_duckdb_answers(engines: Engines, query: str) -> None:
-    engines.check(query)
+@pytest.mark.parametrize("checked", [*GROUPS, *WINDOWS, *SUBQUERIES])
+def test_spark_answers_what_duckdb_answers(engines: Engines, checked: str) -> None:
+    engines.check(checked)

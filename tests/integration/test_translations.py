@@ -7,13 +7,14 @@ takes the time of all.
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
 from jetbridge.spark.engine import Session
 from tests.integration.translation_cases import connected
-from tests.integration.translation_checks import Problems, check_scalars
+from tests.integration.translation_checks import Problems, check_scalars, differences
 from tests.integration.translation_groups import check_groups
 from tests.lakes import engine
 
@@ -68,6 +69,26 @@ def test_case_of_every_code_point_is_the_same(
     session.spark.createDataFrame(rows).createOrReplaceTempView("points")
     found = session.sql(f"SELECT c FROM points WHERE {template.replace('{0}', 'c')} <> d")
     assert found.collect() == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "template"),
+    [
+        ("{0} + {1}", "{0} - {1}"),
+        ("{0} + {1}", "try_add({0}, {1})"),
+        ("{0} + {1}", "CAST({0} + {1} AS DECIMAL(38,0))"),
+        ("{0} = {1}", "{0} <=> {1}"),
+    ],
+)
+def test_a_wrong_translation_is_found(session: Session, pattern: str, template: str) -> None:
+    entry = Entry(pattern, template, (frozenset({"BIGINT"}), frozenset({"BIGINT"})))
+    assert check_scalars(session, [entry])[entry]
+
+
+def test_zeros_have_signs_and_all_nan_are_one() -> None:
+    one = pa.chunked_array([[0.0, float("nan"), None, 1.0]])
+    assert differences(one, pa.chunked_array([[0.0, -float("nan"), None, 1.0]]), loose="") == []
+    assert differences(one, pa.chunked_array([[-0.0, 0.0, 0.0, None]]), loose="") == [0, 1, 2, 3]
 
 
 @pytest.mark.soak

@@ -1,9 +1,13 @@
-"""One query in DuckDB and, translated, in Spark: the same rows and types."""
+"""One query in DuckDB and, translated, in Spark: the same rows and types.
+
+Spark computes small answers several at a time, so the queries of a module are begun together.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,15 +15,21 @@ from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
+import pytest
 import sqlglot
 from pyspark.sql.types import DataType
 
 from jetbridge.embedded.workbench import Access, Desk, Workbench
 from jetbridge.pipeline.places import Place
-from jetbridge.pipeline.translate import Question, SparkTable, spark_type, translate
+from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, spark_type, translate
 from tests.lakes import engine, folder
 
+# Names and types of the columns, and rows.
+Answer = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]
+
 PLACE = Place("here")
+# What tests call the argument that they give to `check`.
+CHECKED = "checked"
 TABLES = {
     "t": """
         SELECT * FROM (VALUES
@@ -53,6 +63,7 @@ class Engines:
     desk: Desk
     rows: duckdb.DuckDBPyConnection
     tables: dict[tuple[str, str, str], SparkTable] = field(default_factory=dict)
+    begun: dict[str, Future[Answer]] = field(default_factory=dict)
 
     def create(self, name: str, query: str) -> None:
         """A table from a query in DuckDB."""
@@ -75,27 +86,46 @@ class Engines:
     def translate(self, query: str) -> str:
         return translate(self.question(query), self.desk)
 
+    def begin(self, queries: Sequence[str], pool: Executor) -> None:
+        """What is refused is left to `check`, which says so."""
+        for query in queries:
+            with suppress(Untranslatable):
+                self.begun[query] = pool.submit(_answer, self.translate(query))
+
     def check(self, query: str) -> None:
         """Rows, types and names; their order, where the query gives one to all of them."""
         ordered = bool(sqlglot.parse_one(query, read="duckdb").args.get("order"))
         question = self.question(query)
-        text = translate(question, self.desk)
-        expected = self.rows.execute(query).fetchall()
-        with engine().session() as session:
-            answer = session.sql(text)
-            wanted = [DataType.fromDDL(spark_type(each)).simpleString() for each in question.types]
-            assert [each.dataType.simpleString() for each in answer.schema] == wanted
-            assert [each.name for each in answer.schema] == list(question.names)
-            found = [tuple(row) for row in answer.collect()]
-        one, other = _comparable(expected), _comparable(found)
+        begun = self.begun.pop(query, None)
+        schema, found = begun.result() if begun else _answer(translate(question, self.desk))
+        wanted = [DataType.fromDDL(spark_type(each)).simpleString() for each in question.types]
+        assert schema == list(zip(question.names, wanted, strict=True))
+        one, other = _comparable(self.rows.execute(query).fetchall()), _comparable(found)
         if ordered:
-            assert other == one, text
+            assert other == one
         else:
-            assert Counter(other) == Counter(one), text
+            assert Counter(other) == Counter(one)
+
+
+def _answer(text: str) -> Answer:
+    with engine().session() as session:
+        answer = session.sql(text)
+        schema = [(each.name, each.dataType.simpleString()) for each in answer.schema]
+        return schema, [tuple(row) for row in answer.collect()]
 
 
 @contextmanager
-def opened() -> Iterator[Engines]:
+def opened(request: pytest.FixtureRequest) -> Iterator[Engines]:
+    """With the queries begun that the tests of the module check."""
+    own = (item for item in request.session.items if item.path == request.path)
+    calls = (item.callspec for item in own if isinstance(item, pytest.Function))
+    with _tables() as made, ThreadPoolExecutor(4) as pool:
+        made.begin([str(each.params[CHECKED]) for each in calls if CHECKED in each.params], pool)
+        yield made
+
+
+@contextmanager
+def _tables() -> Iterator[Engines]:
     """With tables that have NULL, duplicates and odd numbers, and one without rows."""
     bench = Workbench(["here"], Access())
     rows = duckdb.connect()

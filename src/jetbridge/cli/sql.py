@@ -62,6 +62,10 @@ def run(options: Namespace) -> int:
         log.debug("it failed", exc_info=error)
         complain(str(error))
         return 1
+    except Exception as error:  # noqa: BLE001 - nobody expected it; people see one line all the same
+        log.critical("internal error", exc_info=error if options.verbose else None)
+        complain(f"internal error, please report it: {type(error).__name__}: {str(error)[:200]}")
+        return 1
     return 0
 
 
@@ -81,14 +85,20 @@ def _interruptible(session: Session, work: Callable[[], None]) -> None:
         while worker.is_alive():
             worker.join(WAIT_SECONDS)
     except KeyboardInterrupt:
-        for _ in range(MOST_WAITS):
-            session.interrupt()
-            worker.join(WAIT_SECONDS)
-            if not worker.is_alive():
-                raise
-        os._exit(INTERRUPTED)
+        _end(session, worker)
+        if failed:  # else it was done a moment before
+            raise
     if failed:
         raise failed[0]
+
+
+def _end(session: Session, worker: threading.Thread) -> None:
+    for _ in range(MOST_WAITS):
+        session.interrupt()
+        worker.join(WAIT_SECONDS)
+        if not worker.is_alive():
+            return
+    os._exit(INTERRUPTED)
 
 
 class UsageError(Exception):

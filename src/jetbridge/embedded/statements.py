@@ -1,6 +1,4 @@
-"""SQL text, cut into statements by DuckDB's own parser."""
-
-from dataclasses import dataclass
+"""What kind of statement a text is, by DuckDB's own parser."""
 
 import duckdb
 
@@ -9,21 +7,17 @@ from jetbridge.errors import BadRequest
 _LONGEST = 400
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """`kind` is DuckDB's name for it: SELECT, CREATE, MERGE_INTO, ..."""
+def kind_of_statement(text: str) -> str:
+    """DuckDB's name for it: SELECT, CREATE, MERGE_INTO, ...
 
-    kind: str
-    text: str
-
-
-def split_statements(text: str) -> list[Parsed]:
-    """Raises BadRequest with what DuckDB says, and where."""
+    Some become several statements; the first says what is meant. Raises BadRequest with what
+    DuckDB says, and where.
+    """
     try:
         found = duckdb.extract_statements(text)
     except duckdb.Error as error:
         raise BadRequest(_sentence(str(error))) from None
-    return [Parsed(each.type.name, each.query.strip("; \t\r\n")) for each in found]
+    return found[0].type.name if found else ""
 
 
 def _sentence(message: str) -> str:

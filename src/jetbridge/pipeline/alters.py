@@ -91,7 +91,7 @@ def _add(desk: Desk, words: Words) -> Alteration:
     words.take("COLUMN")
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     path = _path(words)
-    if "PRIMARY KEY" in " ".join(words.rest().upper().split()):
+    if words.finds("PRIMARY", "KEY"):
         raise NotSupported("add the column first, then ADD PRIMARY KEY (...)")
     found = declared(desk, f"({identifier(path[-1])} {words.rest()})")
     field = found.schema.field(0)

@@ -8,21 +8,18 @@ import pyarrow as pa
 
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
-from jetbridge.embedded.workbench import PAST, Desk
+from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.names import fold
 from jetbridge.pipeline.on_duckdb import laid_out
-from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
+from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import TARGET, plan
 from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.returning import Returned, evaluated
+from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change, Changing, ObjectName
 from jetbridge.pipeline.tokens import Words
 from jetbridge.sqltext import pipeline as queries
-
-# Where the changed rows are kept for RETURNING.
-CHANGED = (PAST, DEFAULT_SCHEMA, queries.CHANGED)
 
 
 @dataclass(frozen=True)
@@ -77,28 +74,30 @@ def assignments(words: Words, *end: str) -> list[tuple[str, str]]:
 
 def change(session: Session, statement: Change) -> Outcome:
     wanted = read_change(statement)
-    path = session.places().path(wanted.target)
-    table = session.places().table(path)
+    places, rules = session.places(), session.means.rules
+    path = places.path(wanted.target)
+    table = places.table(path)
     if session.transaction is not None:
         session.transaction.refuse_reading(path)
     if table.info().row_id is None:
         raise NotSupported(f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed")
     clock = session.clock()
     query = _query(wanted, table)
+    answers = Returned(wanted.returning, wanted.alias, table.info().schema)
+    told: Outcome | None = None
     with session.desk(query) as desk:
         with clock.phase("plan"):
-            found = plan(desk, session.places(), query, rules=session.means.rules, target=table)
+            found = plan(desk, places, query, rules=rules, target=table)
+            check(desk, answers, rules)
         with clock.phase("load"), laid_out(desk, found.sources, copies=session.copies(query)):
             source = found.query
-            if wanted.returning:  # read twice: to change the rows, and to tell of them
-                desk.keep(CHANGED, source)
+            if answers.wanted:  # read twice: to change the rows, and to tell of them
+                desk.keep(CHANGED, queries.once(source))
                 source = queries.everything(CHANGED)
             with _changing(session, statement.kind, path, table) as write:
                 rows = _written(desk, write, _sent(source, wanted), clock)
-        if wanted.returning:
-            answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-            return evaluated(desk, answers, CHANGED)
-    return Outcome(
+                told = evaluated(desk, answers) if answers.wanted else None
+    return told or Outcome(
         Report(
             statement.kind.value,
             ".".join(path),

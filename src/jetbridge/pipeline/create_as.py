@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from jetbridge.catalog import (
     CanCreateTables,
     CanFill,
@@ -89,6 +91,15 @@ def _refuse_twins(plan: Plan) -> None:
         raise BadRequest(
             f"the query has two columns called {name!r}; give one of them another name with AS"
         )
+    unnamed = next((f.name for f in plan.schema if _is_unnamed(f.type)), None)
+    if unnamed is not None:
+        raise BadRequest(f"column {unnamed!r} is a struct whose fields have no names: name them")
+
+
+def _is_unnamed(kind: pa.DataType) -> bool:
+    inner = [kind.field(index) for index in range(kind.num_fields)]
+    nameless = pa.types.is_struct(kind) and not all(field.name for field in inner)
+    return nameless or any(_is_unnamed(field.type) for field in inner)
 
 
 def _conflict(statement: CreateTableAs) -> OnConflict:
@@ -136,7 +147,9 @@ def _filled(
 def _creating(session: Session, schema: Schema, work: Work) -> Iterator[Write]:
     if session.transaction is not None:
         begin = _in_transaction(schema, work.request)
-        yield session.transaction.writing(work.path, HOW, begin)
+        replaces = work.request.on_conflict is OnConflict.REPLACE
+        how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
+        yield session.transaction.writing(work.path, how, begin)
         return
     with _begun(schema, work.request) as write:
         yield write

@@ -13,7 +13,7 @@ from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import Produced, chosen, planned, produced
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.returning import Returned, returned
+from jetbridge.pipeline.returning import Returned, check, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
 from jetbridge.sqltext import pipeline as queries
@@ -22,22 +22,25 @@ HOW = "INSERT"
 
 
 def insert(session: Session, statement: Insert) -> Outcome:
-    path = session.places().path(statement.target)
-    table = session.places().live_table(path)
+    places = session.places()
+    path = places.path(statement.target)
+    table = places.live_table(path)
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
             plan = _planned(session, desk, statement, table)
             choice = chosen(session, desk, plan)
-        answers = Returned(statement.returning, path[2], table.info().schema)
+            answers = Returned(statement.returning, path[2], table.info().schema)
+            check(desk, answers, session.means.rules)
         with (
             produced(session, desk, plan, choice, clock) as made,
             clock.phase("load"),
             _inserting(session, path, table, answers) as write,
         ):
             size = _written(made, write, answers)
-        if answers.wanted:
-            return returned(desk, answers)
+            told = returned(desk, answers) if answers.wanted else None
+    if told is not None:
+        return told
     return Outcome(
         Report(
             HOW,
@@ -46,8 +49,8 @@ def insert(session: Session, statement: Insert) -> Outcome:
             rows_written=made.rows,
             bytes=size,
             seconds=clock.seconds,
-            engine=choice.engine,
-            reason=choice.reason,
+            engine=made.choice.engine,
+            reason=made.choice.reason,
         )
     )
 
@@ -81,7 +84,8 @@ def _targets(statement: Insert, table: Table) -> list[str]:
 def _inserting(session: Session, path: Path, table: Table, answers: Returned) -> Iterator[Write]:
     if not supports(table, CanInsert):
         raise NotSupported(f"table {'.'.join(path)!r} takes no rows")
-    options = DMLOptions(returning=answers.wanted)
+    # In a transaction a later INSERT may want what this one does not.
+    options = DMLOptions(returning=answers.wanted or session.transaction is not None)
     if session.transaction is not None:
         yield session.transaction.writing(path, HOW, lambda: table.inserting(options))
         return
@@ -93,6 +97,6 @@ def _written(made: Produced, write: Write, answers: Returned) -> int:
     size = 0
     for batch in made.batches:
         answer = write(batch)
-        answers.add(answer.returning_data)
+        answers.add(answer.returning_data, batch.num_rows)
         size += batch.nbytes
     return size

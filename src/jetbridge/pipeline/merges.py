@@ -4,19 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, Write, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.names import fold
-from jetbridge.pipeline.changes import CHANGED, default_of
+from jetbridge.pipeline.changes import default_of
 from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
 from jetbridge.pipeline.plan import TARGET, plan
 from jetbridge.pipeline.produce import planned
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.returning import Returned, evaluated
+from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change
 from jetbridge.sqltext import pipeline as queries
@@ -34,25 +36,32 @@ def merge(session: Session, statement: Change) -> Outcome:
     merging = table.merging if supports(table, CanMerge) else None
     if merging is None or table.info().row_id is None:
         raise NotSupported(f"table {'.'.join(path)!r} takes no MERGE INTO; use UPDATE and INSERT")
-    clock = session.clock()
+    clock, rules = session.clock(), session.means.rules
     query = f"{wanted.before} {wanted.source}" if wanted.before else wanted.source
+    answers = Returned(wanted.returning, wanted.alias, table.info().schema)
+    told: Outcome | None = None
     with session.desk(query) as desk:
+        copies = session.copies(query)
         with clock.phase("plan"):
-            source = planned(session, desk, query)
+            source = planned(session, desk, query, places=places)
             if session.transaction is not None:
                 session.transaction.refuse_reading(path)
+            check(desk, answers, rules, pa.field(MERGE_ACTION, pa.string()))
             text = _Parts(wanted, table, source.schema.names).query()
+            text = f"{wanted.before} {text}" if wanted.before else text
         with clock.phase("spool"):
-            with laid_out(desk, source.sources, copies=session.copies(query)):
+            with laid_out(desk, source.sources, copies=copies):
                 desk.keep(SOURCE, source.query)
-            found = plan(desk, places, text, rules=session.means.rules, target=table)
-            with laid_out(desk, found.sources, copies=session.copies(query)):
+            # Its expressions stand where the files of the table can be read, unless it is a copy.
+            strict = rules if copies else rules.without_files()
+            found = plan(desk, places, text, rules=strict, target=table)
+            with laid_out(desk, found.sources, copies=copies):
                 desk.keep(CHANGED, found.query)
         with clock.phase("load"):
+            told = evaluated(desk, answers) if answers.wanted else None
             rows = _merged(session, desk, path, merging)
-        if wanted.returning:
-            answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-            return evaluated(desk, answers, CHANGED)
+    if told is not None:
+        return told
     return Outcome(
         Report(
             HOW,

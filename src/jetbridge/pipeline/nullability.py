@@ -4,32 +4,65 @@ A column straight from a NOT NULL column, through projections, filters and inner
 row_number() and literals that are no text cannot. Outer joins and set operations loosen it.
 """
 
+import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 
 # By lower-case catalog, schema and name.
 Sources = Mapping[tuple[str, str, str], pa.Schema]
+# What stands for a table in the query, in lower case, and what it stands for.
+Written = Mapping[tuple[str, ...], tuple[str, str, str]]
 
-_NEVER_NULL = (exp.Count, exp.CountIf, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
+log = logging.getLogger(__name__)
+
+_NEVER_NULL = (exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _GROUPINGS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
-def never_null(query: str, names: tuple[str, ...], sources: Sources) -> tuple[bool, ...]:
+def never_null(
+    query: str, names: tuple[str, ...], sources: Sources, written: Written = MappingProxyType({})
+) -> tuple[bool, ...]:
     """For each column of the query, by their order."""
     nothing = (False,) * len(names)
     try:
         tree = sqlglot.parse_one(query, read="duckdb")
+        if not _is_plain(tree):
+            return nothing
+        _spell_out(tree, written)
         found = _Judge(sources).query(_qualified(tree, sources))
-    except (SqlglotError, RecursionError, AttributeError, KeyError, TypeError, ValueError):
-        return nothing  # not understood, so not certain
+    except Exception as error:  # noqa: BLE001 - not understood, so not certain
+        log.debug("NOT NULL is not inferred", exc_info=error)
+        return nothing
     return found if len(found) == len(names) else nothing
+
+
+def _is_plain(tree: exp.Expr) -> bool:
+    """Joins in brackets and other names for columns are read wrongly by what follows."""
+    for source in tree.find_all(exp.Table, exp.Subquery):
+        alias = source.args.get("alias")
+        if source.args.get("joins") or (alias is not None and alias.args.get("columns")):
+            return False
+    return True
+
+
+def _spell_out(tree: exp.Expr, written: Written) -> None:
+    """Names of tables in full; a name that WITH defines stays what it is."""
+    parts = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        name = tuple(part.name.lower() for part in table.parts)
+        if len(name) == 1 and name[0] in parts:
+            continue
+        path = written.get(name)
+        if path is not None:
+            table.set("catalog", exp.to_identifier(path[0]))
+            table.set("db", exp.to_identifier(path[1]))
 
 
 def _qualified(tree: exp.Expr, sources: Sources) -> Scope:

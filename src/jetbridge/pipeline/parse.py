@@ -1,9 +1,10 @@
 """Text into statements: DuckDB checks its grammar, the first words say what is meant."""
 
+import re
 from collections.abc import Callable
 
 from jetbridge.catalog import OnConflict
-from jetbridge.embedded.statements import Parsed, split_statements
+from jetbridge.embedded.statements import kind_of_statement
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.statements import (
     Alter,
@@ -69,7 +70,7 @@ def parse(text: str, dialect: str = "duckdb") -> list[Statement]:
     """
     if dialect == "spark":
         return [_in_spark_sql(each) for each in split_text(text)]
-    return [_statement(each) for each in split_statements(text)]
+    return [_statement(each) for each in split_text(text)]
 
 
 def _in_spark_sql(text: str) -> Statement:
@@ -88,11 +89,15 @@ def _in_spark_sql(text: str) -> Statement:
     return statement
 
 
-def _statement(parsed: Parsed) -> Statement:
-    read = _READERS.get(parsed.kind)
+def _statement(text: str) -> Statement:
+    words = Words(text)
+    kind, first = kind_of_statement(text), words.peek()
+    if kind == "TRANSACTION" and first not in _BOUNDARIES:
+        kind = first  # DuckDB makes several statements of it, in a transaction
+    read = _READERS.get(kind)
     if read is None:
-        raise _not_supported(parsed.text)
-    return read(Words(parsed.text))
+        raise _not_supported(text)
+    return read(words)
 
 
 def _not_supported(text: str) -> NotSupported:
@@ -113,8 +118,10 @@ def _rows(words: Words) -> Statement:
     if words.take("SHOW"):
         if words.take("ALL", "TABLES"):
             return Show("all tables")
-        known = _SHOWN.get(words.peek())
-        return Show(known or words.identifier())
+        known = _SHOWN.get(words.peek()) or words.peek().lower()
+        words.identifier()
+        words.end()
+        return Show(known)
     if words.peek() in ("", "PRAGMA", "CALL"):
         raise _not_supported(words.text)
     if words.peek() == "SUMMARIZE":
@@ -148,7 +155,17 @@ def _create(words: Words) -> Statement:
     columns = _only_names(words)
     if columns:
         return CreateTableAs(target, _query(words), conflict, columns)
-    return CreateTable(target, words.rest(), conflict)
+    return CreateTable(target, _declared(words), conflict)
+
+
+def _declared(words: Words) -> str:
+    """Columns in brackets, and nothing else: what follows would be run with them."""
+    columns = words.rest()
+    if not words.take("("):
+        raise NotSupported(f"CREATE TABLE ... {words.peek()} is not supported: list the columns")
+    words.inside()
+    words.end()
+    return columns
 
 
 def _named(words: Words, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
@@ -177,10 +194,11 @@ def _query(words: Words) -> str:
     upper = " ".join(text.upper().split())
     if upper.endswith("WITH NO DATA"):
         raise NotSupported("WITH NO DATA is not supported: add LIMIT 0 to the query")
-    return text
+    return re.sub(r"(?i)\s+WITH\s+DATA$", "", text)
 
 
 def _insert(words: Words) -> Statement:
+    before = words.until("INSERT") if words.peek() == "WITH" else ""
     words.expect("INSERT")
     if words.take("OR"):
         raise NotSupported(
@@ -194,10 +212,11 @@ def _insert(words: Words) -> Statement:
         words.take("BY", "POSITION")
     if words.take("DEFAULT", "VALUES"):
         raise NotSupported("DEFAULT VALUES is not supported: name a column and its value")
-    if words.finds("ON", "CONFLICT"):
+    if words.finds("ON", "CONFLICT", "(") or words.finds("ON", "CONFLICT", "DO"):
         raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
     query = words.until("RETURNING")
-    returning = words.rest()[len("RETURNING") :].strip() if words.peek() == "RETURNING" else ""
+    query = f"{before} FROM ({query})" if before else query
+    returning = words.rest() if words.take("RETURNING") else ""
     return Insert(target, query, columns, by_name, returning)
 
 

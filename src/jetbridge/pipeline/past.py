@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.embedded.workbench import PAST, Desk
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.rules import Rules
 from jetbridge.pipeline.statements import ObjectName
 from jetbridge.pipeline.tokens import Words
+from jetbridge.sqltext.pipeline import expression
 from jetbridge.sqltext.quoting import identifier
 
 
@@ -21,7 +24,7 @@ class Past:
     tables: Mapping[str, tuple[ObjectName, AsOf]]
 
 
-def without_at(desk: Desk, query: str) -> Past:
+def without_at(desk: Desk, query: str, rules: Rules) -> Past:
     """Raises BadRequest for a point in time that is no constant."""
     words = Words(query)
     if not words.finds("AT", "("):
@@ -35,9 +38,16 @@ def without_at(desk: Desk, query: str) -> Past:
         clause.expect("(")
         unit = AtUnit(clause.identifier().upper())
         clause.expect("=>")
-        value = desk.constant(clause.inside())
+        value = _constant(desk, clause.inside(), rules)
         key = f"past_{len(found)}"
         found[key] = (name, AsOf(unit, value))
         rest = query[start + clause.position() :]
         query = f"{query[:start]}{PAST}.main.{key} AS {identifier(alias)} {rest}"
     return Past(query, found)
+
+
+def _constant(desk: Desk, text: str, rules: Rules) -> str:
+    names = rules.check(desk, expression(text))
+    if names.tables or names.functions:
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, as VERSION => 3")
+    return desk.constant(text)

@@ -52,8 +52,10 @@ def plan(
     """
     desk.use(places.place.catalog, places.place.schema)
     names = rules.check(desk, query)
-    past = without_at(desk, query)
-    sources = _sources(places, desk.names(past.query) if past.tables else names, rules)
+    past = without_at(desk, query, rules)
+    written = _sources(places, desk.names(past.query) if past.tables else names, rules)
+    sources = {path: places.table(path) for path in written.values()}
+    _guard(desk, places, names.parts, written)
     for key, each in past.tables.items():
         sources[PAST, DEFAULT_SCHEMA, key] = places.past(*each)
     if target is not None:
@@ -64,7 +66,8 @@ def plan(
     _refuse_unspeakable(found)
     schema = desk.schema(past.query)
     spelled = _names([name for name, _ in found], columns)
-    required = never_null(past.query, tuple(spelled), _by_path(sources))
+    folded = {name: _folded(path) for name, path in written.items()}
+    required = never_null(past.query, tuple(spelled), _by_path(sources), folded)
     fields = [
         pa.field(name, field.type, nullable=not never, metadata=field.metadata)
         for name, field, never in zip(spelled, schema, required, strict=True)
@@ -104,28 +107,43 @@ def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
     return info.schema.append(pa.field(ROWID, info.row_id)) if row_ids else info.schema
 
 
+def _folded(path: Path) -> Path:
+    catalog, space, name = path
+    return fold(catalog), fold(space), fold(name)
+
+
 def _by_path(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
-    return {
-        (fold(catalog), fold(space), fold(name)): table.info().schema
-        for (catalog, space, name), table in sources.items()
-    }
+    return {_folded(path): table.info().schema for path, table in sources.items()}
 
 
-def _sources(places: Places, names: Names, rules: Rules) -> dict[Path, Table]:
-    """The tables of catalogs; another name is a part of the query, or refused."""
-    sources: dict[Path, Table] = {}
+def _sources(places: Places, names: Names, rules: Rules) -> dict[tuple[str, ...], Path]:
+    """The tables of catalogs, by what stands for them; another name is a part of the query."""
+    sources: dict[tuple[str, ...], Path] = {}
     for parts in sorted(names.tables):
         if parts[0] == PAST or len(parts) > len(DEPTH):
             continue
-        name = ObjectName(*reversed(parts))
         try:
-            path = places.path(name)
-            sources[path] = places.table(path)
+            path = places.path(ObjectName(*reversed(parts)))
+            places.table(path)
+            sources[tuple(fold(part) for part in parts)] = path
         except NotFound:
             missing = rules.missing(parts, names)
             if missing is not None:
                 raise
     return sources
+
+
+def _guard(
+    desk: Desk, places: Places, parts: frozenset[str], written: Mapping[tuple[str, ...], Path]
+) -> None:
+    """A name that WITH defines in one place means in another a table of ours, or nothing.
+
+    Else it could be one of DuckDB's own views there, or a file.
+    """
+    nothing = pa.schema([("jetbridge_nothing", pa.bool_())])
+    for name in parts:
+        if (name,) not in written:
+            desk.declare((places.place.catalog, places.place.schema, name), nothing)
 
 
 def _names(found: list[str], given: tuple[str, ...]) -> list[str]:

@@ -11,6 +11,7 @@ from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline import on_duckdb
 from jetbridge.pipeline.choose import AUTO, DUCKDB, SPARK, Choice, choose
 from jetbridge.pipeline.on_spark import Spool, spool_rows
+from jetbridge.pipeline.places import Places
 from jetbridge.pipeline.plan import Plan, plan, plan_of_spark
 from jetbridge.pipeline.report import Clock
 from jetbridge.pipeline.session import Outcome, Session
@@ -27,11 +28,18 @@ class Produced:
     rows: int = 0
 
 
-def planned(session: Session, desk: Desk, query: str, columns: tuple[str, ...] = ()) -> Plan:
+def planned(
+    session: Session,
+    desk: Desk,
+    query: str,
+    columns: tuple[str, ...] = (),
+    places: Places | None = None,
+) -> Plan:
     """A query bound against the catalogs; in a transaction not against what that has written."""
     if session.settings.dialect == SPARK:
         return _planned_by_spark(session, desk, query, columns)
-    found = plan(desk, session.places(), query, columns, session.means.rules)
+    seen = places or session.places()
+    found = plan(desk, seen, query, columns, session.means.rules)
     if session.transaction is not None:
         for path in found.sources:
             session.transaction.refuse_reading(path)

@@ -1,6 +1,6 @@
 """What a query may name besides tables of the catalogs, by whom it comes from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from jetbridge.embedded.workbench import Desk, Names
@@ -36,6 +36,10 @@ class Rules:
 
     files: Files = Files.NONE
     trusted: bool = False
+
+    def without_files(self) -> "Rules":
+        """For expressions whose place is where the files of a catalog can be read."""
+        return self if self.trusted else replace(self, files=Files.NONE)
 
     def reads_files(self, names: Names) -> bool:
         return bool(names.functions & _FILES)

@@ -57,6 +57,8 @@ def run_statement(session: Session, statement: Statement) -> Outcome:
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
     try:
         return HANDLERS[type(statement)](session, statement)
+    except RecursionError:
+        raise BadRequest("the statement is nested too deeply; write it in parts") from None
     except BaseException:
         if session.transaction is not None and not isinstance(statement, Transaction):
             session.transaction.failed = True

@@ -14,11 +14,14 @@ from jetbridge.catalog import (
 from jetbridge.catalog import CreateTable as Request
 from jetbridge.embedded.declarations import declared
 from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, NotSupported
+from jetbridge.names import fold
 from jetbridge.pipeline.places import Places
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import CreateSchema, CreateTable, Drop
 
+# Clients of a server find its functions there.
+_RESERVED = "jetbridge"
 NOTHING = "there is none; nothing was done"
 THERE = "it is there already; nothing was done"
 
@@ -29,6 +32,8 @@ def create_schema(session: Session, statement: CreateSchema) -> Outcome:
     live = places.live(catalog)
     if not supports(live, CanCreateSchemas):
         raise NotSupported(f"catalog {catalog!r} takes no CREATE SCHEMA")
+    if fold(name) == _RESERVED:
+        raise AlreadyExists("schema", name, "it has the functions of the server")
     report = Report("CREATE SCHEMA", f"{catalog}.{name}")
     if statement.on_conflict is OnConflict.REPLACE:
         raise NotSupported("CREATE OR REPLACE SCHEMA is not supported: use DROP SCHEMA first")

@@ -1,6 +1,7 @@
 """The beginning of a statement, word by word; what follows it stays text."""
 
-from typing import ClassVar
+import re
+from typing import ClassVar, NamedTuple
 
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
@@ -9,8 +10,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.statements import ObjectName
 
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
-_OPENING, _CLOSING = "([{", ")]}"
+_STRINGS = (
+    TokenType.STRING,
+    TokenType.BYTE_STRING,
+    TokenType.HEREDOC_STRING,
+    TokenType.RAW_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.UNICODE_STRING,
+    TokenType.HEX_STRING,
+    TokenType.BIT_STRING,
+)
+_BRACKETS_OPEN, _BRACKETS_CLOSE = frozenset("([{"), frozenset(")]}")
 
 
 class _Tokenizer(DuckDB.Tokenizer):
@@ -19,22 +29,55 @@ class _Tokenizer(DuckDB.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
+class _Word(NamedTuple):
+    """`end` is behind its last character; comments are in no word. What is quoted is no keyword."""
+
+    text: str
+    start: int
+    end: int
+    quoted: bool = False
+    string: bool = False
+
+
 def split_text(text: str) -> list[str]:
-    """Statements between semicolons, as they were written."""
-    found, start = [], 0
-    for token in [*_tokens(text), None]:
-        if token is None or token.token_type == TokenType.SEMICOLON:
-            end = len(text) if token is None else token.start
-            found.append(text[start:end].strip())
-            start = end + 1
-    return [each for each in found if each]
+    """Statements between semicolons, as they were written, without comments around them."""
+    found: list[str] = []
+    words: list[_Word] = []
+    for word in [*_words(text), _Word(";", len(text), len(text))]:
+        if word.text != ";" or word.quoted:
+            words.append(word)
+        elif words:
+            found.append(text[words[0].start : words[-1].end])
+            words = []
+    return found
 
 
-def _tokens(text: str) -> list[Token]:
+def _words(text: str) -> list[_Word]:
     try:
-        return _Tokenizer(dialect=DuckDB).tokenize(text)
+        tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
     except TokenError as error:
         raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
+    return [word for token in tokens for word in _parts(token, text)]
+
+
+def _parts(token: Token, text: str) -> list[_Word]:
+    """sqlglot has tokens of two words, such as PRIMARY KEY."""
+    start, end = token.start, token.end + 1
+    is_string = token.token_type in _STRINGS
+    if is_string or token.token_type == TokenType.IDENTIFIER:
+        return [_Word(token.text, start, end, quoted=True, string=is_string)]
+    written = text[start:end]
+    return [
+        _Word(each.group(), start + each.start(), start + each.end())
+        for each in re.finditer(r"\S+", written)
+    ]
+
+
+def _deeper(word: str) -> int:
+    """CASE ... END holds WHEN, which also begins a clause of MERGE INTO."""
+    opens = word in _BRACKETS_OPEN or word == "CASE"
+    closes = word in _BRACKETS_CLOSE or word == "END"
+    return int(opens) - int(closes)
 
 
 class Words:
@@ -42,7 +85,7 @@ class Words:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._tokens = _tokens(text)
+        self._tokens = _words(text)
         self._at = 0
 
     def __bool__(self) -> bool:
@@ -54,7 +97,7 @@ class Words:
         if not self:
             return ""
         token = self._tokens[self._at]
-        return "" if token.token_type in _QUOTED else token.text.upper()
+        return "" if token.quoted else token.text.upper()
 
     def take(self, *words: str) -> bool:
         """Goes past these words if they come next, all of them."""
@@ -69,7 +112,7 @@ class Words:
 
     def _come(self, index: int, words: tuple[str, ...]) -> bool:
         tokens = self._tokens[index : index + len(words)]
-        found = [token.text.upper() for token in tokens if token.token_type not in _QUOTED]
+        found = [token.text.upper() for token in tokens if not token.quoted]
         return found == list(words)
 
     def expect(self, *words: str) -> None:
@@ -77,7 +120,7 @@ class Words:
             raise BadRequest(f"{' '.join(words)} is missing before {self.rest()[:40]!r}")
 
     def identifier(self) -> str:
-        if not self or self._tokens[self._at].token_type == TokenType.STRING:
+        if not self or self._tokens[self._at].string:
             raise BadRequest(f"a name is missing before {self.rest()[:40]!r}")
         found = self._tokens[self._at].text
         self._at += 1
@@ -94,7 +137,7 @@ class Words:
         return ObjectName(name or "", schema, catalog)
 
     def is_string(self) -> bool:
-        return bool(self) and self._tokens[self._at].token_type == TokenType.STRING
+        return bool(self) and self._tokens[self._at].string
 
     def string(self) -> str:
         """A text in quotes."""
@@ -113,34 +156,38 @@ class Words:
         return tuple(found)
 
     def rest(self) -> str:
-        """The text from here on, as it was written."""
-        return self.text[self._tokens[self._at].start :] if self else ""
+        """The text from here on, as it was written, without comments around it."""
+        return self._text(self._at, len(self._tokens))
+
+    def _text(self, first: int, last: int) -> str:
+        """Of the words from one place to before another."""
+        if first >= last:
+            return ""
+        return self.text[self._tokens[first].start : self._tokens[last - 1].end]
 
     def until(self, *words: str) -> str:
-        """The text up to one of these outside of brackets, or to the end; that comes next."""
-        start, depth, before = self.position(), 0, ""
+        """The text up to one of these outside of brackets and CASE, or to the end."""
+        first, depth, before = self._at, 0, ""
         while self:
-            token, word = self._tokens[self._at], self.peek()
-            if token.token_type not in _QUOTED:
-                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            word = self.peek()
+            depth += _deeper(word)
             # IS DISTINCT FROM is no FROM.
             if depth == 0 and word in words and (before, word) != ("DISTINCT", "FROM"):
-                return self.text[start : token.start].strip()
+                break
             before = word
             self._at += 1
-        return self.text[start:].strip()
+        return self._text(first, self._at)
 
     def inside(self) -> str:
         """The text up to the bracket that closes the one before; goes past that."""
-        start, depth = self.position(), 1
+        first, depth = self._at, 1
         while self:
-            token = self._tokens[self._at]
-            if token.token_type not in _QUOTED:
-                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            word = self.peek()
+            depth += (word in _BRACKETS_OPEN) - (word in _BRACKETS_CLOSE)
             self._at += 1
             if not depth:
-                return self.text[start : token.start].strip()
-        raise BadRequest(f"a bracket is not closed: {self.text[start:][:40]!r}")
+                return self._text(first, self._at - 1)
+        raise BadRequest(f"a bracket is not closed: {self._text(first, self._at)[:40]!r}")
 
     def alias(self, *before: str) -> str | None:
         """`[AS] name`, unless one of these words comes next, or nothing."""

@@ -14,6 +14,9 @@ from jetbridge.errors import FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.pipeline.places import Path, Place, Places
 
+# What INSERT may follow.
+_APPENDS = ("INSERT", "CREATE TABLE AS")
+
 
 @dataclass
 class Transaction:
@@ -46,7 +49,7 @@ class Transaction:
                 f"this transaction has written {'.'.join(self._target)!r} and cannot write "
                 f"{'.'.join(path)!r} too: each table is published by itself; COMMIT first"
             )
-        if self._write is not None and how != "INSERT":
+        if self._write is not None and not (how == "INSERT" and self._how in _APPENDS):
             raise FailedPrecondition(
                 f"{how} after {self._how} of {'.'.join(path)!r} in one transaction is not "
                 "supported; COMMIT first"

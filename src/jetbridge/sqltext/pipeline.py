@@ -9,6 +9,7 @@ ROWID = "rowid"
 # Names for what a statement works on, beside those of its own.
 TARGET = "jetbridge_target"
 CHANGED = "jetbridge_changed"
+ANSWERS = "jetbridge_answers"
 ACTION = "jetbridge_action"
 
 
@@ -33,6 +34,10 @@ def _casts(columns: Sequence[tuple[str, str]]) -> str:
 def renamed(query: str, alias: str, names: Sequence[str]) -> str:
     listed = ", ".join(map(identifier, names))
     return f"FROM ({query}) AS {identifier(alias)}({listed})"
+
+
+def expression(text: str) -> str:
+    return f"SELECT ({text})"
 
 
 def typed(columns: Sequence[tuple[str, str]]) -> str:
@@ -74,6 +79,11 @@ def column(alias: str, name: str) -> str:
 def returned(listed: str, path: Sequence[str], alias: str) -> str:
     """RETURNING, over the rows that were changed."""
     return f"SELECT {listed} FROM {_dotted(path)} AS {identifier(alias)}"
+
+
+def once(query: str) -> str:
+    """One row for each id: several rows of another table may match it."""
+    return f"SELECT DISTINCT ON ({ROWID}) * FROM ({query}) AS q"
 
 
 def picked(query: str, names: Sequence[str]) -> str:
