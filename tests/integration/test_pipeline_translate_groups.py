@@ -55,10 +55,8 @@ GROUPS = [
     "SELECT s, count(*) FROM t GROUP BY s ORDER BY count(*), s",
     "SELECT 1 AS c, i, count(*) FROM none GROUP BY ALL",
     "SELECT count(*), sum(b) + 1 FROM none GROUP BY ALL",
-    (
-        "SELECT count(DISTINCT i), sum(DISTINCT i), string_agg(s, ',' ORDER BY s DESC NULLS LAST) "
-        "FROM t"
-    ),
+    "SELECT count(DISTINCT i), sum(DISTINCT i) FROM t",
+    "SELECT string_agg(s, ',' ORDER BY s DESC NULLS LAST) FROM t",
     "SELECT count(*) FILTER (WHERE s <> '{0}'), sum(b) FILTER (WHERE s <> '{0}{type}') FROM t",
 ]
 WINDOWS = [

@@ -14,8 +14,8 @@ from jetbridge.names import fold
 from jetbridge.pipeline.changes import default_of
 from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
-from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path
-from jetbridge.pipeline.plan import TARGET, plan
+from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
+from jetbridge.pipeline.plan import TARGET, Plan, plan
 from jetbridge.pipeline.produce import planned
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
@@ -36,33 +36,22 @@ def merge(session: Session, statement: Change) -> Outcome:
     merging = table.merging if supports(table, CanMerge) else None
     if merging is None or table.info().row_id is None:
         raise NotSupported(f"table {'.'.join(path)!r} takes no MERGE INTO; use UPDATE and INSERT")
-    clock, rules = session.clock(), session.means.rules
-    query = f"{wanted.before} {wanted.source}" if wanted.before else wanted.source
+    if session.transaction is not None:
+        session.transaction.refuse_reading(path)
+    clock = session.clock()
+    query = _with(wanted, wanted.source)
     answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-    told: Outcome | None = None
     with session.desk(query) as desk:
-        copies = session.copies(query)
         with clock.phase("plan"):
             source = planned(session, desk, query, places=places)
-            if session.transaction is not None:
-                session.transaction.refuse_reading(path)
-            check(desk, answers, rules, pa.field(MERGE_ACTION, pa.string()))
-            text = _Parts(wanted, table, source.schema.names).query()
-            text = f"{wanted.before} {text}" if wanted.before else text
+            check(desk, answers, session.means.rules, pa.field(MERGE_ACTION, pa.string()))
+            text = _with(wanted, _Parts(wanted, table, source.schema.names).query())
         with clock.phase("spool"):
-            with laid_out(desk, source.sources, copies=copies):
-                desk.keep(SOURCE, source.query)
-            # Its expressions stand where the files of the table can be read, unless it is a copy.
-            strict = rules if copies else rules.without_files()
-            found = plan(desk, places, text, rules=strict, target=table)
-            with laid_out(desk, found.sources, copies=copies):
-                desk.keep(CHANGED, found.query)
+            _keep_changed(session, desk, places, source, table, text)
         with clock.phase("load"):
             told = evaluated(desk, answers) if answers.wanted else None
             rows = _merged(session, desk, path, merging)
-    if told is not None:
-        return told
-    return Outcome(
+    return told or Outcome(
         Report(
             HOW,
             ".".join(path),
@@ -73,6 +62,24 @@ def merge(session: Session, statement: Change) -> Outcome:
             reason="DuckDB finds the rows, the table merges them by their ids",
         )
     )
+
+
+def _with(wanted: Merge, query: str) -> str:
+    return f"{wanted.before} {query}" if wanted.before else query
+
+
+def _keep_changed(
+    session: Session, desk: Desk, places: Places, source: Plan, table: Table, text: str
+) -> None:
+    """The source once, so that it is the same for all clauses; then what happens to each row."""
+    copies, rules = session.copies(source.query), session.means.rules
+    with laid_out(desk, source.sources, copies=copies):
+        desk.keep(SOURCE, source.query)
+    # Expressions stand where the files of the table can be read, unless that is a copy.
+    strict = rules if copies else rules.without_files()
+    found = plan(desk, places, text, rules=strict, target=table)
+    with laid_out(desk, found.sources, copies=copies):
+        desk.keep(CHANGED, found.query)
 
 
 def _merged(session: Session, desk: Desk, path: Path, merging: Beginning) -> int:
