@@ -1,14 +1,22 @@
 """What several suites share: a running server, and clients for it."""
 
+import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from tests.soak_report import SoakReport
+
+NEEDS_SPARK = re.compile(
+    r"^tests/(?:pipeline/|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
+    r"|sql_lake|serve_lake|spark_engine|readme|replay))"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -17,16 +25,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the one Spark of the run goes to one process, all else to the other.
-
-    PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py).
-    """
+    """PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py)."""
     for item in items:
-        lake = item.get_closest_marker("lake") is not None
-        if lake:
+        if item.get_closest_marker("lake"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
-        shared = lake and "faults" not in item.path.parts
-        item.add_marker(pytest.mark.xdist_group("spark" if shared else "other"))
+
+
+class Halves(LoadScopeScheduling):  # type: ignore[misc]
+    """What needs the one Spark of the run goes to one process, all else to the other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if NEEDS_SPARK.search(nodeid) else "other"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Halves:
+    return Halves(config, log)
 
 
 def pytest_unconfigure() -> None:
