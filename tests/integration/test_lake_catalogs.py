@@ -14,7 +14,7 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, OnConflict, RenameTable, SchemaInfo
-from jetbridge.errors import BadRequest, NotFound, Unavailable
+from jetbridge.errors import BadRequest, Unavailable
 from tests.conformance.harness import insert, rows
 from tests.integration.lake_session import assert_all_agree, run_session, spark_sql
 from tests.integration.postgres import DATABASE, PASSWORD, USER, free_port, running_postgres
@@ -221,14 +221,17 @@ def test_columns_that_nobody_could_read_are_refused(tmp_path, name):
         schema.create_table(CreateTable("t", pa.schema([(name, pa.int64())])))
 
 
-def test_versions_before_a_table_was_replaced_are_told_to_be_gone(tmp_path):
+def test_versions_before_a_table_was_replaced_stay(tmp_path):
     schema = open_lake(tmp_path).create_schema(SchemaInfo("s"))
     insert(schema.create_table(CreateTable("t", COLUMNS)), {"id": [1]})
     other = pa.schema([("name", pa.string())])
     schema.create_table(CreateTable("t", other, on_conflict=OnConflict.REPLACE))
     insert(schema.load_table("t"), {"name": ["a"]})
     table = schema.load_table("t")
-    for version in ("0", "1"):
-        with pytest.raises(NotFound, match="it has expired, kept are versions [2-9]"):
-            table.at(AsOf(AtUnit.VERSION, version))
+    past = table.at(AsOf(AtUnit.VERSION, "1"))
+    assert (past.info().schema.names, rows(past)) == (
+        COLUMNS.names,
+        [(1, *[None] * (len(COLUMNS) - 1))],
+    )
+    assert rows(table.at(AsOf(AtUnit.VERSION, "2"))) == []
     assert rows(table.at(AsOf(AtUnit.VERSION, str(table.info().version)))) == [("a",)]
