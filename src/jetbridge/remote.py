@@ -95,8 +95,8 @@ class _Seen:
         self._inner, self._extra = inner, extra
 
     def list_schemas(self) -> Sequence[Schema]:
-        inner = self._inner.list_schemas()
-        return [*(each for each in inner if fold(each.info().name) != SCHEMA), self._extra]
+        inner = [s for s in self._inner.list_schemas() if fold(s.info().name) != SCHEMA]
+        return sorted([*inner, self._extra], key=lambda schema: fold(schema.info().name))
 
     def load_schema(self, name: str) -> Schema:
         return self._extra if fold(name) == SCHEMA else self._inner.load_schema(name)
