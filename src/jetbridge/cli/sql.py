@@ -70,33 +70,37 @@ def run(options: Namespace) -> int:
 
 
 def _interruptible(session: Session, work: Callable[[], None]) -> None:
-    """Python sees Ctrl-C between two steps of its own, and DuckDB and Spark take long ones."""
+    """Python sees Ctrl-C between two steps of its own, and DuckDB and Spark take long ones.
+
+    The thread is not joined: Python 3.11 takes one for dead when Ctrl-C meets that.
+    """
     failed: list[BaseException] = []
+    done = threading.Event()
 
     def safely() -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
             failed.append(error)
+        finally:
+            done.set()
 
-    worker = threading.Thread(target=safely, name="statements", daemon=True)
-    worker.start()
+    threading.Thread(target=safely, name="statements", daemon=True).start()
     try:
-        while worker.is_alive():
-            worker.join(WAIT_SECONDS)
+        while not done.wait(WAIT_SECONDS):
+            pass
     except KeyboardInterrupt:
-        _end(session, worker)
+        _end(session, done)
         if failed:  # else it was done a moment before
             raise
     if failed:
         raise failed[0]
 
 
-def _end(session: Session, worker: threading.Thread) -> None:
+def _end(session: Session, done: threading.Event) -> None:
     for _ in range(MOST_WAITS):
         session.interrupt()
-        worker.join(WAIT_SECONDS)
-        if not worker.is_alive():
+        if done.wait(WAIT_SECONDS):
             return
     os._exit(INTERRUPTED)
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import grpc
 
 from jetbridge.errors import ServerError
+from jetbridge.service.admission import Door
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Call, Catalogs, read_headers
 from jetbridge.wire.codec import encode
@@ -21,16 +22,18 @@ Handler = Callable[[Any, Call], Any]
 
 
 class Guard:
-    def __init__(self, catalogs: Catalogs, authenticator: Authenticator) -> None:
+    def __init__(self, catalogs: Catalogs, authenticator: Authenticator, door: Door) -> None:
         self._catalogs = catalogs
         self._authenticator = authenticator
+        self._door = door
 
     def single(self, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def run(request: Any, context: grpc.ServicerContext) -> Any:
             call = None
             try:
-                call = self._admit(context)
-                return handler(request, call)
+                with self._door.entered():
+                    call = self._admit(context)
+                    return handler(request, call)
             except Exception as error:
                 _abort(context, call, error, details=False)
 
@@ -44,8 +47,9 @@ class Guard:
         def run(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
             call = None
             try:
-                call = self._admit(context, open_to_all)
-                yield from handler(request, call)
+                with self._door.entered():
+                    call = self._admit(context, open_to_all)
+                    yield from handler(request, call)
             except Exception as error:
                 _abort(context, call, error, details)
 

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection
 
 from jetbridge.catalog import Catalog
 from jetbridge.errors import Unavailable
-from jetbridge.service.admission import Gate
+from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
@@ -32,6 +32,8 @@ from jetbridge.wire.sealing import Sealer
 
 # Above the calls that gRPC admits, so that none of them ever waits for a thread.
 _SPARE_THREADS = 16
+# For the last answer of a call that has ended.
+_SENDING_SECONDS = 1.0
 
 
 class Server:
@@ -64,6 +66,7 @@ class Server:
         limits = limits or Limits()
         self.transactions = Transactions(transaction_seconds, limits.transactions)
         self._health = health.HealthServicer()
+        self._door = Door()
         self._server = grpc.server(
             ThreadPoolExecutor(limits.concurrent_calls + _SPARE_THREADS, "jetbridge-call"),
             maximum_concurrent_rpcs=limits.concurrent_calls,
@@ -102,7 +105,9 @@ class Server:
     def stop(self, grace: float | None = 30) -> None:
         """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
         self._health.enter_graceful_shutdown()
-        stopped: threading.Event = self._server.stop(grace)
+        self._door.close(grace)
+        last_answers = _SENDING_SECONDS if grace is None else min(grace, _SENDING_SECONDS)
+        stopped: threading.Event = self._server.stop(last_answers)
         stopped.wait()
 
     def wait(self) -> None:
@@ -139,7 +144,7 @@ class Server:
             DoExchange(locator, Gate("exchanges", limits.exchanges), limits),
             DoAction(Services(flights, locator, self.transactions), own),
         )
-        guard = Guard(catalogs, authenticator)
+        guard = Guard(catalogs, authenticator, self._door)
         self._server.add_generic_rpc_handlers((flight_handler(guard, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(

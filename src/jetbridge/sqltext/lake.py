@@ -6,10 +6,10 @@ from jetbridge.sqltext.quoting import identifier, literal
 
 # Columns that `iceberg_scan` offers besides those of the table.
 ROW_ID = "_row_id"
-# The same for conditions. DuckDB 1.5 asks the file whether a row has such an id, and there the id
-# of a row that was new in a MERGE of Spark is NULL; so it must not see that this is the column.
-UNSKIPPED_ROW_ID = "abs(_row_id)"
 UPDATED = "_last_updated_sequence_number"
+# The row id for conditions. DuckDB 1.5 hands a condition on one column to the file, and there the
+# id of a row that was new in a MERGE of Spark is NULL. What needs two columns it judges itself.
+UNSKIPPED_ROW_ID = f"coalesce({ROW_ID}, {UPDATED})"
 FILE = "filename"
 POSITION = "file_row_number"
 # The names they have in the answer of `located`, beside columns of the table.
