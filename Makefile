@@ -4,7 +4,8 @@ PYTEST := $(PY) -m pytest
 ARGS ?=
 
 # An activated or inherited environment must not leak into the project's own.
-unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME UV_PYTHON UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE \
+	UV_PYTHON UV_SYSTEM_PYTHON UV_PROJECT_ENVIRONMENT
 
 # A company's certificate authority is in the system's store, which uv reads only when told.
 export UV_SYSTEM_CERTS ?= 1
@@ -38,7 +39,7 @@ format: setup ## format the code and mend what the linter can
 	$(PY) -m ruff check --fix .
 
 unit: setup ## the quick tests; seconds
-	$(PYTEST) tests/unit $(ARGS)
+	PYTHONHASHSEED=0 $(PYTEST) -n 2 tests/unit $(ARGS)
 
 conformance: setup ## one suite over every backend, by its claims
 	$(PYTEST) tests/conformance $(ARGS)

@@ -31,15 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
-class Halves(LoadScopeScheduling):  # type: ignore[misc]
-    """What needs the one Spark of the run goes to one process, all else to the other."""
+class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
+    """One process has all that needs the Spark of the run; other files go where there is time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if NEEDS_SPARK.search(nodeid) else "other"
+        return "spark" if NEEDS_SPARK.search(nodeid) else nodeid.partition("::")[0]
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Halves:
-    return Halves(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
+    return OneSpark(config, log)
 
 
 def pytest_unconfigure() -> None:
