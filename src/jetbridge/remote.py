@@ -25,24 +25,10 @@ from jetbridge.catalog import (
 )
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
+from jetbridge.pipeline.report import REPORT
 
 SCHEMA = "jetbridge"
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
-REPORT = pa.schema(
-    [
-        ("statement", pa.string()),
-        ("target", pa.string()),
-        ("rows_produced", pa.int64()),
-        ("rows_written", pa.int64()),
-        ("bytes", pa.int64()),
-        ("seconds", pa.string()),
-        ("engine", pa.string()),
-        ("reason", pa.string()),
-        ("ddl", pa.string()),
-        ("note", pa.string()),
-    ]
-)
-
 # Runs SQL in a catalog, for someone who may use these catalogs only, None for all; gives reports.
 Execute = Callable[[str, str, frozenset[str] | None], Iterable[dict[str, Any]]]
 

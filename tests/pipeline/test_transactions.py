@@ -106,3 +106,12 @@ def test_an_open_transaction_is_undone_when_the_session_ends(two):
         assert outcome.report is not None
     other.close()
     assert two.rows("SELECT count(*) FROM t.dbo.a WHERE id = 7") == [(0,)]
+
+
+def test_a_statement_that_is_nested_too_deeply_fails_its_transaction(two):
+    two.sql("BEGIN; INSERT INTO t.dbo.a VALUES (2, 'y')")
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        two.sql(f"SELECT {' + '.join(['1'] * 900)}")
+    with pytest.raises(FailedPrecondition, match="rolled back"):
+        two.sql("COMMIT")
+    assert two.rows("FROM t.dbo.a") == [(1, "x")]

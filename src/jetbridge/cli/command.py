@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from jetbridge.cli.exits import INTERRUPTED
 from jetbridge.observability import set_up_logging
 from jetbridge.version import __version__
 
@@ -86,7 +87,6 @@ MODULES = {
     "optimize": "jetbridge.cli.optimize",
     "doctor": "jetbridge.cli.doctor",
 }
-INTERRUPTED = 130
 RAW = argparse.RawDescriptionHelpFormatter
 
 

@@ -7,20 +7,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from jetbridge.app import open_lake
+from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.output import complain, note, say
 from jetbridge.config import Config, ConfigError, LakeConfig, load_config
 from jetbridge.errors import BadRequest, ServerError
 from jetbridge.names import dotted, fold
 
-USAGE_ERROR = 2
-INTERRUPTED = 130
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = re.compile(r"(\d{1,6})([dhms])")
 HEADINGS = ("", "before", "after")
-
-
-class WrongUsage(Exception):  # noqa: N818 - never leaves this module
-    """An argument that cannot be right; the message is one sentence with what is allowed."""
 
 
 def run(options: Namespace) -> int:
@@ -33,7 +28,7 @@ def run(options: Namespace) -> int:
         config = load_config(options.config, warehouse=options.warehouse)
         catalog, schema, table = find_table(options.table, config)
         _optimize(config, (catalog, schema, table), age, options)
-    except (ConfigError, WrongUsage, BadRequest) as error:
+    except (ConfigError, UsageError, BadRequest) as error:
         complain(str(error))
         return USAGE_ERROR
     except ServerError as error:
@@ -81,7 +76,7 @@ def duration(text: str) -> timedelta:
     match = DURATION.fullmatch(text)
     if match is None:
         allowed = "must be a number and a unit: 7d, 12h, 30m or 0s"
-        raise WrongUsage(f"--older-than = {text!r}: {allowed}")
+        raise UsageError(f"--older-than = {text!r}: {allowed}")
     return timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
@@ -89,14 +84,14 @@ def find_table(text: str, config: Config) -> tuple[str, str, str]:
     """Catalog, schema and table of a dotted name; a schema may have several parts."""
     parts = dotted(text)
     if len(parts) < len(HEADINGS):
-        raise WrongUsage(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
+        raise UsageError(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
     known = {fold(name): name for name in config.catalogs}
     catalog = known.get(fold(parts[0]))
     if catalog is None:
-        raise WrongUsage(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
+        raise UsageError(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
     if not isinstance(config.catalogs[catalog], LakeConfig):
         kind = config.catalogs[catalog].type
-        raise WrongUsage(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
+        raise UsageError(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
     return catalog, ".".join(parts[1:-1]), parts[-1]
 
 

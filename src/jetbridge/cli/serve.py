@@ -11,6 +11,7 @@ from typing import Any
 
 from jetbridge.app import App, Shared, build_app
 from jetbridge.catalog import Catalog
+from jetbridge.cli.exits import USAGE_ERROR
 from jetbridge.cli.output import complain, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
@@ -20,7 +21,6 @@ log = logging.getLogger(__name__)
 
 
 FLAGS = ("host", "port")
-USAGE_ERROR = 2
 
 
 def run(options: Namespace) -> int:

@@ -13,6 +13,7 @@ from types import FrameType
 
 import pyarrow as pa
 
+from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.output import complain, note, say, say_json
 from jetbridge.cli.progress import Progress
 from jetbridge.config import Config, ConfigError, load_config
@@ -24,8 +25,6 @@ from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.tokens import split_text
 from jetbridge.sessions import open_session
 
-USAGE_ERROR = 2
-INTERRUPTED = 130
 # A table for people; whoever wants all rows takes another format.
 MOST_ROWS = 1_000
 WIDEST = 60
@@ -103,10 +102,6 @@ def _end(session: Session, done: threading.Event) -> None:
         if done.wait(WAIT_SECONDS):
             return
     os._exit(INTERRUPTED)
-
-
-class UsageError(Exception):
-    """An argument that cannot be right."""
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

@@ -33,12 +33,16 @@ Path = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Access:
-    """`folders` None: all files may be read, as by the person who runs the command."""
+    """`folders` None: all files may be read, as by the person who runs the command.
+
+    Unless it `reads_tables`, those of the catalogs are not among them.
+    """
 
     folders: Sequence[str] | None = ()
     secrets: Sequence[str] = ()
     memory_limit: str = "2GB"
     temporary: str = ""
+    reads_tables: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,14 @@ class Workbench:
         # DuckDB calls its first database `memory`, as a catalog may be called.
         work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
+        self._reads_tables = access.reads_tables
         self._duckdb = Extended(config, access.folders, [*access.secrets, work, *attached])
 
     @contextmanager
     def desk(self) -> Iterator["Desk"]:
         """For one statement; what it declares is gone afterwards."""
         cursor = self._duckdb.instance().cursor()
-        desk = Desk(cursor)
+        desk = Desk(cursor, reads_tables=self._reads_tables)
         try:
             cursor.execute(f"USE {_WORK}")
             yield desk
@@ -83,7 +88,8 @@ class Workbench:
 
 
 class Desk:
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, *, reads_tables: bool = True) -> None:
+        self.reads_tables = reads_tables
         self._cursor = cursor
         self._made: dict[Path, str] = {}
 

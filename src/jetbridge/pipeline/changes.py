@@ -1,16 +1,13 @@
 """UPDATE and DELETE: DuckDB finds the rows and their new values, the table changes them by id."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.names import fold
+from jetbridge.pipeline.columns import Columns
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import TARGET, plan
@@ -19,6 +16,7 @@ from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change, Changing, ObjectName
 from jetbridge.pipeline.tokens import Words
+from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 
 
@@ -89,12 +87,13 @@ def change(session: Session, statement: Change) -> Outcome:
         with clock.phase("plan"):
             found = plan(desk, places, query, rules=rules, target=table)
             check(desk, answers, rules)
-        with clock.phase("load"), laid_out(desk, found.sources, copies=session.copies(query)):
+        with clock.phase("load"), laid_out(desk, found.sources):
             source = found.query
             if answers.wanted:  # read twice: to change the rows, and to tell of them
                 desk.keep(CHANGED, queries.once(source))
                 source = queries.everything(CHANGED)
-            with _changing(session, statement.kind, path, table) as write:
+            begin = _beginning(statement.kind, path, table)
+            with session.writing(path, statement.kind.value, begin) as write:
                 rows = _written(desk, write, _sent(source, wanted), clock)
                 told = evaluated(desk, answers) if answers.wanted else None
     return told or Outcome(
@@ -115,7 +114,7 @@ def _query(wanted: Wanted, table: Table) -> str:
     new = _new_values(wanted, table)
     columns = []
     for field in table.info().schema:
-        expression = new.get(fold(field.name))
+        expression = new.get(field.name)
         if expression is None and not wanted.returning:
             continue
         old = queries.column(wanted.alias, field.name)
@@ -125,22 +124,14 @@ def _query(wanted: Wanted, table: Table) -> str:
 
 
 def _new_values(wanted: Wanted, table: Table) -> dict[str, str]:
-    fields = {fold(field.name): field for field in table.info().schema}
+    known = Columns(wanted.target, table.info().schema)
     found: dict[str, str] = {}
-    for name, expression in wanted.assigned:
-        field = fields.get(fold(name))
-        if field is None:
-            raise BadRequest(f"table {wanted.target} has no column {name!r}")
-        if fold(name) in found:
+    for name, given in wanted.assigned:
+        column, expression = known.assigned(name, given)
+        if column in found:
             raise BadRequest(f"column {name!r} is set twice")
-        found[fold(name)] = default_of(field) if expression.upper() == "DEFAULT" else expression
+        found[column] = expression
     return found
-
-
-def default_of(field: pa.Field) -> str:
-    """The expression of its default."""
-    given = (field.metadata or {}).get(b"default")
-    return given.decode() if given else "NULL"
 
 
 def _sent(source: str, wanted: Wanted) -> str:
@@ -148,19 +139,7 @@ def _sent(source: str, wanted: Wanted) -> str:
     return queries.picked(source, [ROWID, *(name for name, _ in wanted.assigned)])
 
 
-@contextmanager
-def _changing(session: Session, kind: Changing, path: Path, table: Table) -> Iterator[Write]:
-    begin = _beginning(kind, path, table)
-    if session.transaction is not None:
-        yield session.transaction.writing(path, kind.value, begin)
-        return
-    with begin() as write:
-        yield write
-
-
-def _beginning(
-    kind: Changing, path: Path, table: Table
-) -> Callable[[], AbstractContextManager[Write]]:
+def _beginning(kind: Changing, path: Path, table: Table) -> Beginning:
     options = DMLOptions()
     if kind is Changing.UPDATE and supports(table, CanUpdate):
         return lambda: table.updating(options)

@@ -1,7 +1,6 @@
 """CREATE TABLE AS: the query is planned and run, then the table is there with all its rows."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import AlreadyExists, BadRequest, NotFound, NotSupported
+from jetbridge.errors import AlreadyExists, BadRequest, NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan, twin
@@ -27,10 +26,10 @@ from jetbridge.pipeline.produce import chosen, planned, produced, second_choice
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import CreateTableAs
+from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 
 HOW = "CREATE TABLE AS"
-Beginning = AbstractContextManager[Write]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
     path = places.path(statement.target)
     schema = places.schema(path[0], path[1])
     target = ".".join(path)
-    if _is_there(schema, path[2]):
+    if places.is_there(path):
         if statement.on_conflict is OnConflict.IGNORE:
             note = "the table is there already; nothing was done"
             return Outcome(Report(HOW, target, note=note))
@@ -62,14 +61,7 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
             choice = chosen(session, desk, plan)
         request = CreateTable(path[2], plan.schema, _conflict(statement))
         work = Work(path, request, plan, choice)
-        try:
-            rows, size, choice = _filled(session, desk, schema, work, clock)
-        except BadRequest as error:
-            other = second_choice(session, choice, error)
-            if other is None:
-                raise
-            work = replace(work, choice=other)
-            rows, size, choice = _filled(session, desk, schema, work, clock)
+        rows, size, choice = _filled(session, desk, schema, work, clock)
     return Outcome(
         Report(
             HOW,
@@ -108,14 +100,6 @@ def _conflict(statement: CreateTableAs) -> OnConflict:
     return OnConflict.REPLACE if replaces else OnConflict.ERROR
 
 
-def _is_there(schema: Schema, name: str) -> bool:
-    try:
-        schema.load_table(name)
-    except NotFound:
-        return False
-    return True
-
-
 def ddl(path: Path, plan: Plan) -> str:
     columns = [
         (field.name, kind, not field.nullable)
@@ -131,44 +115,38 @@ def _filled(
     spark = session.means.spark
     direct = work.choice.engine == SPARK and session.transaction is None
     if direct and spark is not None and supports(schema, CanFillOnSpark):
-        with clock.phase("spool"), spark.session(clock.tasks):
-            filled = schema.create_on_spark(work.request, work.choice.sql)
-        return filled.rows, filled.size, work.choice
+        try:
+            with clock.phase("spool"), spark.session(clock.tasks):
+                filled = schema.create_on_spark(work.request, work.choice.sql)
+            return filled.rows, filled.size, work.choice
+        except BadRequest as error:
+            work = replace(work, choice=second_choice(session, work.choice, error))
+    replaces = work.request.on_conflict is OnConflict.REPLACE
+    how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
+    begin = _beginning(session, schema, work.request)
     with produced(session, desk, work.plan, work.choice, clock) as made:
         size = 0
-        with clock.phase("load"), _creating(session, schema, work) as write:
+        with clock.phase("load"), session.writing(work.path, how, begin) as write:
             for batch in made.batches:
                 write(batch)
                 size += batch.nbytes
         return made.rows, size, made.choice
 
 
-@contextmanager
-def _creating(session: Session, schema: Schema, work: Work) -> Iterator[Write]:
-    if session.transaction is not None:
-        begin = _in_transaction(schema, work.request)
-        replaces = work.request.on_conflict is OnConflict.REPLACE
-        how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
-        yield session.transaction.writing(work.path, how, begin)
-        return
-    with _begun(schema, work.request) as write:
-        yield write
+def _beginning(session: Session, schema: Schema, request: CreateTable) -> Beginning:
+    """In a transaction a new table is there at once, without rows; another stays until COMMIT."""
+    if session.transaction is not None and request.on_conflict is not OnConflict.REPLACE:
+        return lambda: _separately(schema, request)
+    return lambda: _begun(schema, request)
 
 
-def _in_transaction(schema: Schema, request: CreateTable) -> Callable[[], Beginning]:
-    """A new table is there at once, without rows; another one stays until COMMIT."""
-    if request.on_conflict is OnConflict.REPLACE:
-        return lambda: _begun(schema, request)
-    return lambda: _separately(schema, request)
-
-
-def _begun(schema: Schema, request: CreateTable) -> Beginning:
+def _begun(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     if supports(schema, CanFill):
         return schema.creating(request)
     return _separately(schema, request)
 
 
-def _separately(schema: Schema, request: CreateTable) -> Beginning:
+def _separately(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     """First the table, then its rows."""
     if not supports(schema, CanCreateTables):
         raise NotSupported(f"schema {schema.info().name!r} takes no CREATE TABLE")

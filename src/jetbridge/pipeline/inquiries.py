@@ -7,6 +7,7 @@ import pyarrow as pa
 from jetbridge.embedded import duckdb_type
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
+from jetbridge.pipeline.columns import default_of
 from jetbridge.pipeline.create_as import ddl
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned
@@ -74,7 +75,7 @@ def describe(session: Session, statement: Describe) -> Outcome:
                 field.name,
                 duckdb_type(field),
                 "YES" if field.nullable else "NO",
-                ((field.metadata or {}).get(b"default") or b"").decode() or None,
+                default_of(field),
             )
             for field in info.schema
         ),

@@ -1,14 +1,11 @@
 """INSERT INTO: the rows of a query or of VALUES, all of them or none."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.names import fold
 from jetbridge.pipeline.choose import SPARK
+from jetbridge.pipeline.columns import Columns
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import Produced, chosen, planned, produced
@@ -16,6 +13,7 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import Returned, check, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
+from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 
 HOW = "INSERT"
@@ -35,7 +33,7 @@ def insert(session: Session, statement: Insert) -> Outcome:
         with (
             produced(session, desk, plan, choice, clock) as made,
             clock.phase("load"),
-            _inserting(session, path, table, answers) as write,
+            session.writing(path, HOW, _beginning(session, path, table, answers)) as write,
         ):
             size = _written(made, write, answers)
             told = returned(desk, answers) if answers.wanted else None
@@ -59,17 +57,13 @@ def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> P
     """The query, with the names and types of the columns that it goes to."""
     found = planned(session, desk, statement.query)
     names = found.schema.names if statement.by_name else _targets(statement, table)
-    fields = {fold(field.name): field for field in table.info().schema}
     if len(names) != len(found.schema):
         raise BadRequest(
             f"{statement.target} wants {len(names)} columns, and the query has {len(found.schema)}"
         )
-    columns = []
-    for name in names:
-        field = fields.get(fold(name))
-        if field is None:
-            raise BadRequest(f"table {statement.target} has no column {name!r}")
-        columns.append((field.name, duckdb_type(field)))
+    known = Columns(statement.target, table.info().schema)
+    fields = [known.find(name) for name in names]
+    columns = [(field.name, duckdb_type(field)) for field in fields]
     given = [name for name, _ in columns]
     if session.settings.dialect == SPARK:  # the table casts what it is given
         return planned(session, desk, statement.query, tuple(given))
@@ -80,17 +74,12 @@ def _targets(statement: Insert, table: Table) -> list[str]:
     return list(statement.columns) or list(table.info().schema.names)
 
 
-@contextmanager
-def _inserting(session: Session, path: Path, table: Table, answers: Returned) -> Iterator[Write]:
+def _beginning(session: Session, path: Path, table: Table, answers: Returned) -> Beginning:
     if not supports(table, CanInsert):
         raise NotSupported(f"table {'.'.join(path)!r} takes no rows")
     # In a transaction a later INSERT may want what this one does not.
     options = DMLOptions(returning=answers.wanted or session.transaction is not None)
-    if session.transaction is not None:
-        yield session.transaction.writing(path, HOW, lambda: table.inserting(options))
-        return
-    with table.inserting(options) as write:
-        yield write
+    return lambda: table.inserting(options)
 
 
 def _written(made: Produced, write: Write, answers: Returned) -> int:

@@ -1,17 +1,15 @@
 """MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, Write, supports
+from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.names import fold
-from jetbridge.pipeline.changes import default_of
+from jetbridge.pipeline.columns import Columns, default_of
 from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
@@ -21,10 +19,11 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change
+from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
+from jetbridge.sqltext.quoting import literal
 
 HOW = "MERGE INTO"
-Beginning = Callable[[], AbstractContextManager[Write]]
 SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
 
 
@@ -72,22 +71,19 @@ def _keep_changed(
     session: Session, desk: Desk, places: Places, source: Plan, table: Table, text: str
 ) -> None:
     """The source once, so that it is the same for all clauses; then what happens to each row."""
-    copies, rules = session.copies(source.query), session.means.rules
-    with laid_out(desk, source.sources, copies=copies):
+    with laid_out(desk, source.sources):
         desk.keep(SOURCE, source.query)
-    # Expressions stand where the files of the table can be read, unless that is a copy.
-    strict = rules if copies else rules.without_files()
+    rules = session.means.rules
+    # Expressions stand where the files of the table may be read.
+    strict = rules.without_files() if desk.reads_tables else rules
     found = plan(desk, places, text, rules=strict, target=table)
-    with laid_out(desk, found.sources, copies=copies):
+    with laid_out(desk, found.sources):
         desk.keep(CHANGED, found.query)
 
 
 def _merged(session: Session, desk: Desk, path: Path, merging: Beginning) -> int:
     query = queries.everything(CHANGED)
-    if session.transaction is not None:
-        write = session.transaction.writing(path, HOW, merging)
-        return sum(write(batch).affected_rows for batch in desk.stream(query))
-    with merging() as write:
+    with session.writing(path, HOW, merging) as write:
         return sum(write(batch).affected_rows for batch in desk.stream(query))
 
 
@@ -113,7 +109,7 @@ class _Parts:
 
     def _clause(self, clause: Clause, earlier: Sequence[str]) -> str:
         wanted = self.wanted
-        action = queries.text(clause.action)
+        action = literal(clause.action)
         if clause.action == "ERROR":
             message = f"Merge error condition WHEN {clause.case.value}"
             action = queries.failing(message, clause.message)
@@ -143,20 +139,12 @@ class _Parts:
 
     def _values(self, clause: Clause) -> Mapping[str, str]:
         """What each column of the table will be."""
-        fields = {fold(field.name): field for field in self.table.info().schema}
-        given = self._given(clause)
+        schema, alias = self.table.info().schema, self.wanted.alias
+        known = Columns(self.wanted.target, schema)
+        given = dict(known.assigned(name, value) for name, value in self._given(clause))
         if clause.case is Case.NEW:
-            found = {field.name: default_of(field) for field in fields.values()}
-        else:
-            alias = self.wanted.alias
-            found = {field.name: queries.column(alias, field.name) for field in fields.values()}
-        for name, expression in given:
-            field = fields.get(fold(name))
-            if field is None:
-                raise BadRequest(f"table {self.wanted.target} has no column {name!r}")
-            is_default = expression.upper() == "DEFAULT"
-            found[field.name] = default_of(field) if is_default else expression
-        return found
+            return {**{field.name: default_of(field) or "NULL" for field in schema}, **given}
+        return {**{name: queries.column(alias, name) for name in schema.names}, **given}
 
     def _given(self, clause: Clause) -> Sequence[tuple[str, str]]:
         if clause.action not in ("UPDATE", "INSERT"):

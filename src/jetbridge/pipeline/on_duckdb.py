@@ -12,16 +12,13 @@ from jetbridge.pipeline.plan import TARGET, Plan
 
 
 @contextmanager
-def laid_out(desk: Desk, sources: Mapping[Path, Table], *, copies: bool = False) -> Iterator[None]:
-    """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too.
-
-    `copies`: DuckDB may not read the files of the tables.
-    """
+def laid_out(desk: Desk, sources: Mapping[Path, Table]) -> Iterator[None]:
+    """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too."""
     with ExitStack() as stack:
         for number, (path, table) in enumerate(sources.items()):
             wanted = path == TARGET
             relation = None
-            if supports(table, CanRelate) and not copies:
+            if supports(table, CanRelate) and desk.reads_tables:
                 relation = stack.enter_context(table.relation(row_ids=wanted))
             if relation is not None:
                 desk.define(path, relation)
@@ -40,8 +37,8 @@ def _copy(desk: Desk, path: Path, table: Table, name: str, *, row_ids: bool) -> 
     desk.keep(path, f"FROM {name}")
 
 
-def rows(desk: Desk, plan: Plan, *, copies: bool = False) -> Iterator[pa.RecordBatch]:
+def rows(desk: Desk, plan: Plan) -> Iterator[pa.RecordBatch]:
     """Those of a planned query, with exactly the columns of the plan."""
-    with laid_out(desk, plan.sources, copies=copies):
+    with laid_out(desk, plan.sources):
         for batch in desk.stream(plan.query):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)

@@ -34,7 +34,7 @@ class Places:
             return self._known(name.catalog), name.schema or "", name.name
         if name.schema is None:
             return self.place.catalog, self.place.schema, name.name
-        catalog = self._spelled(name.schema)
+        catalog = self.spelled(name.schema)
         if catalog is None or self._has_schema(self.place.catalog, name.schema):
             return self.place.catalog, name.schema, name.name
         return catalog, DEFAULT_SCHEMA, name.name
@@ -45,11 +45,12 @@ class Places:
             raise BadRequest(f"the schema name {name} has too many parts")
         return (self.place.catalog if name.schema is None else self._known(name.schema)), name.name
 
-    def _spelled(self, catalog: str) -> str | None:
+    def spelled(self, catalog: str) -> str | None:
+        """The name of a catalog as it was given; None where there is none."""
         return next((each for each in self.catalogs if fold(each) == fold(catalog)), None)
 
     def _known(self, catalog: str) -> str:
-        found = self._spelled(catalog)
+        found = self.spelled(catalog)
         if found is None:
             known = ", ".join(sorted(self.catalogs))
             raise NotFound("catalog", catalog, f"there are {known}")
@@ -93,6 +94,14 @@ class Places:
             return self.live(path[0]).load_schema(path[1]).load_table(path[2])
         except NotFound:
             raise NotFound("table", ".".join(path)) from None
+
+    def is_there(self, path: Path) -> bool:
+        """Whether the table is there now."""
+        try:
+            self.live_table(path)
+        except NotFound:
+            return False
+        return True
 
     def past(self, name: ObjectName, point: AsOf) -> Table:
         """A table as it was; raises NotFound with what is kept."""

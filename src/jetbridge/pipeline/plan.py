@@ -35,7 +35,6 @@ class Plan:
     schema: pa.Schema
     types: tuple[str, ...]
     sources: Mapping[Path, Table]
-    reads_files: bool = False
 
 
 def plan(
@@ -73,7 +72,7 @@ def plan(
         for name, field, never in zip(spelled, schema, required, strict=True)
     ]
     types = tuple(kind for _, kind in found)
-    return Plan(past.query, pa.schema(fields), types, sources, rules.reads_files(names))
+    return Plan(past.query, pa.schema(fields), types, sources)
 
 
 def _refuse_unspeakable(columns: Sequence[tuple[str, str]]) -> None:

@@ -73,26 +73,22 @@ def produced(
             try:
                 spool = stack.enter_context(_spooled(session, choice, clock))
             except BadRequest as error:
-                other = second_choice(session, choice, error)
-                if other is None:
-                    raise
-                made.choice = other
+                made.choice = second_choice(session, choice, error)
         if spool is not None:
             batches, total = spool_rows(desk, plan, spool), spool.rows
         else:
-            copies = session.copies(plan.query)
-            batches, total = on_duckdb.rows(desk, plan, copies=copies), None
+            batches, total = on_duckdb.rows(desk, plan), None
         made.batches = _counted(batches, made, clock, total)
         yield made
 
 
-def second_choice(session: Session, choice: Choice, error: BadRequest) -> Choice | None:
+def second_choice(session: Session, choice: Choice, error: BadRequest) -> Choice:
     """What `auto` does with a query that fails on Spark: DuckDB may read a text that Spark cannot.
 
-    If it fails there too, that is what the user is told.
+    If it fails there too, that is what the user is told. Raises the error where there is no other.
     """
-    if choice.engine != SPARK or session.settings.engine != AUTO or choice.dialect == SPARK:
-        return None
+    if session.settings.engine != AUTO or choice.dialect == SPARK:
+        raise error
     return Choice(DUCKDB, f"it failed on Spark: {str(error)[:200]}")
 
 

@@ -4,8 +4,10 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,17 @@ class Report:
         return {**found, **({"seconds": seconds} if seconds else {})}
 
     def as_row(self) -> dict[str, Any]:
-        """One row of columns that are always the same."""
+        """One row of `REPORT`."""
         seconds = json.dumps({phase: round(took, 4) for phase, took in self.seconds.items()})
         return {**vars(self), "seconds": seconds}
+
+
+def _column(kind: object) -> pa.DataType:
+    return pa.int64() if kind is int else pa.string()
+
+
+# As rows: all columns are always there, the seconds as JSON.
+REPORT = pa.schema([(each.name, _column(each.type)) for each in fields(Report)])
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ _TELLING = frozenset(
 )
 
 
+def reads_files(names: Names) -> bool:
+    return bool(names.functions & _FILES)
+
+
 class Files(Enum):
     """All: the person at the command; FOLDERS: those of the configuration; NONE: no files."""
 
@@ -40,9 +44,6 @@ class Rules:
     def without_files(self) -> "Rules":
         """For expressions whose place is where the files of a catalog can be read."""
         return self if self.trusted else replace(self, files=Files.NONE)
-
-    def reads_files(self, names: Names) -> bool:
-        return bool(names.functions & _FILES)
 
     def check(self, desk: Desk, query: str) -> Names:
         """What the query names; raises PermissionDenied for what it may not use."""

@@ -57,11 +57,11 @@ def run_statement(session: Session, statement: Statement) -> Outcome:
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
     try:
         return HANDLERS[type(statement)](session, statement)
-    except RecursionError:
-        raise BadRequest("the statement is nested too deeply; write it in parts") from None
-    except BaseException:
+    except BaseException as error:
         if session.transaction is not None and not isinstance(statement, Transaction):
             session.transaction.failed = True
+        if isinstance(error, RecursionError):
+            raise BadRequest("the statement is nested too deeply; write it in parts") from None
         raise
 
 
@@ -98,9 +98,9 @@ def _set(session: Session, statement: SetValue) -> Outcome:
 def _use(session: Session, statement: Use) -> Outcome:
     """`catalog`, `schema` or `catalog.schema`."""
     name, places = statement.name, session.places()
-    if name.schema is None and name.name.lower() in map(str.lower, session.catalogs):
-        found = next(each for each in session.catalogs if each.lower() == name.name.lower())
-        session.place = Place(found, DEFAULT_SCHEMA)
+    catalog = places.spelled(name.name) if name.schema is None else None
+    if catalog is not None:
+        session.place = Place(catalog, DEFAULT_SCHEMA)
     else:
         catalog, space = places.schema_path(name)
         places.schema(catalog, space)

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from jetbridge.catalog import CanBeReached, Catalog, supports
+from jetbridge.catalog import CanBeReached, Catalog, Write, supports
 from jetbridge.embedded.workbench import Access, Desk, Workbench
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
-from jetbridge.pipeline.places import Place, Places
-from jetbridge.pipeline.report import Clock, Report, Watch, nobody
-from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.pipeline.places import Path, Place, Places
+from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
+from jetbridge.pipeline.rules import Files, Rules, reads_files
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
-from jetbridge.pipeline.transactions import Transaction
+from jetbridge.pipeline.transactions import Beginning, Transaction
 
 
 @dataclass
@@ -31,7 +31,8 @@ class Outcome:
         """All rows; a report is one row."""
         if self.schema is not None:
             return pa.Table.from_batches(self.batches, self.schema)
-        return pa.Table.from_pylist([{} if self.report is None else self.report.as_row()])
+        rows = [] if self.report is None else [self.report.as_row()]
+        return pa.Table.from_pylist(rows, REPORT)
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,18 @@ class Session:
         return Clock(self.watch)
 
     @contextmanager
+    def writing(self, path: Path, how: str, begin: Beginning) -> Iterator[Write]:
+        """Takes rows for a table: of the transaction, or published at the end of the block."""
+        if self.transaction is not None:
+            yield self.transaction.writing(path, how, begin)
+            return
+        with begin() as write:
+            yield write
+
+    @contextmanager
     def desk(self, query: str = "") -> Iterator[Desk]:
         """A DuckDB for one statement, in which this query may be planned and run."""
-        apart = self.copies(query)
-        with self._bench(apart).desk() as desk:
+        with self._bench(self._apart(query)).desk() as desk:
             self._desks.append(desk)
             try:
                 yield desk
@@ -98,15 +107,15 @@ class Session:
         if self.means.spark is not None:
             self.means.spark.interrupt()
 
-    def copies(self, query: str) -> bool:
-        """Whether tables must be copied into DuckDB, because it may read other files, not theirs.
+    def _apart(self, query: str) -> bool:
+        """Whether DuckDB may read other files, and therefore not those of the tables.
 
         A caller who may read some folders must not read the files of a warehouse by their names.
         """
         if self.means.rules.files is not Files.FOLDERS or not query:
             return False
         with self._bench(apart=False).desk() as desk:
-            return self.means.rules.reads_files(desk.names(query))
+            return reads_files(desk.names(query))
 
     def _bench(self, apart: bool) -> Workbench:
         if apart not in self._benches:
@@ -127,7 +136,7 @@ class Session:
         elif folders is not None:
             folders += list(means.folders) if apart else []
             folders += [means.spark.folder] if means.spark and not apart else []
-        return Access(folders, secrets, means.memory_limit, means.temporary)
+        return Access(folders, secrets, means.memory_limit, means.temporary, reads_tables=not apart)
 
     def attach(self, statement: Attach) -> None:
         if self.means.open_catalog is None:

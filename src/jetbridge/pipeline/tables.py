@@ -1,7 +1,5 @@
 """CREATE, DROP of schemas and tables; such a statement takes effect at once."""
 
-from contextlib import suppress
-
 from jetbridge.catalog import (
     CanCreateSchemas,
     CanCreateTables,
@@ -52,7 +50,7 @@ def create_table(session: Session, statement: CreateTable) -> Outcome:
     schema = _creating(places.schema(path[0], path[1]), path[0])
     with session.desk() as desk:
         found = declared(desk, statement.columns)
-    there = _has(schema, path[2])
+    there = places.is_there(path)
     keys = tuple(UniqueKey(columns, primary) for columns, primary in found.keys)
     request = Request(path[2], found.schema, statement.on_conflict, found.checks, keys)
     if there and statement.on_conflict is OnConflict.ERROR:
@@ -67,13 +65,6 @@ def _creating(schema: Schema, catalog: str) -> CanCreateTables:
     if not supports(schema, CanCreateTables):
         raise NotSupported(f"schema {catalog}.{schema.info().name} takes no CREATE or DROP TABLE")
     return schema
-
-
-def _has(schema: object, name: str) -> bool:
-    with suppress(NotFound):
-        schema.load_table(name)  # type: ignore[attr-defined]
-        return True
-    return False
 
 
 def drop(session: Session, statement: Drop) -> Outcome:

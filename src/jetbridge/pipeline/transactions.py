@@ -14,6 +14,8 @@ from jetbridge.errors import FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.pipeline.places import Path, Place, Places
 
+# Begins a write; what is staged is published when it ends well.
+Beginning = Callable[[], AbstractContextManager[Write]]
 # What INSERT may follow.
 _APPENDS = ("INSERT", "CREATE TABLE AS")
 
@@ -40,9 +42,7 @@ class Transaction:
                 f"table {'.'.join(path)!r} was written in this transaction; COMMIT, then read it"
             )
 
-    def writing(
-        self, path: Path, how: str, begin: Callable[[], AbstractContextManager[Write]]
-    ) -> Write:
+    def writing(self, path: Path, how: str, begin: Beginning) -> Write:
         """The function that stages rows; several INSERTs into one table share it."""
         if self._target is not None and not _same(path, self._target):
             raise FailedPrecondition(

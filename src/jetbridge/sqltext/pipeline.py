@@ -10,7 +10,6 @@ ROWID = "rowid"
 TARGET = "jetbridge_target"
 CHANGED = "jetbridge_changed"
 ANSWERS = "jetbridge_answers"
-ACTION = "jetbridge_action"
 
 
 def spooled(files: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:
@@ -42,7 +41,7 @@ def expression(text: str) -> str:
 
 def typed(columns: Sequence[tuple[str, str]]) -> str:
     """A row of nothing, to learn what DuckDB makes of types."""
-    listed = ", ".join(f"CAST(NULL AS {kind}) AS {identifier(name)}" for name, kind in columns)
+    listed = ", ".join(f"{none(kind)} AS {identifier(name)}" for name, kind in columns)
     return f"SELECT {listed}"
 
 
@@ -142,12 +141,8 @@ def all_of(parts: Sequence[str]) -> str:
     return " UNION ALL ".join(f"({part})" for part in parts)
 
 
-def text(value: str) -> str:
-    return literal(value)
-
-
 def none(kind: str) -> str:
-    return f"CAST(NULL AS {kind})"
+    return as_type("NULL", kind)
 
 
 def failing(message: str, more: str) -> str:

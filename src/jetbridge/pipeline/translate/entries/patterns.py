@@ -9,7 +9,6 @@ from jetbridge.pipeline.translate.entries.kinds import TEXT
 from jetbridge.pipeline.translate.entries.letters import LOWER
 from jetbridge.sqltext.spark import literal
 
-_LIKES = ("%", "a%", "%c", "_b%", "\\%", "%ß%", "a_c", "", "%\\", "%\U0001f986%")
 _SPECIAL = "\\%_"
 _ESCAPES = "!#$^|~"
 

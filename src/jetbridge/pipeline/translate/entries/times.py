@@ -85,7 +85,6 @@ def _parts(parts: dict[tuple[str, ...], str], kinds: Kinds) -> Iterator[Entry]:
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _FRACTIONS = ("millisecond", "microsecond")
-_LONG = {"decade": 10, "century": 100, "millennium": 1000}
 
 
 def _truncations() -> Iterator[Entry]:
