@@ -9,6 +9,7 @@ statement saw is a conflict. Tables that are partitioned or sorted, or have dele
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,10 @@ from jetbridge.errors import BadRequest, Conflict, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.sqltext import lake as queries
 from jetbridge.tables.constraints import check_rows
-from jetbridge.tables.mapping import Mapping, refuse_null, update_mapping
-from jetbridge.tables.row_ids import SeenRowIds, last_of_each, row_id_values
+from jetbridge.tables.mapping import refuse_null
+from jetbridge.tables.row_ids import SeenRowIds, row_id_values
 from jetbridge.tables.staging import Staging
+from jetbridge.tables.updates import NewValues, StagedUpdate
 
 Integers = npt.NDArray[np.int64]
 
@@ -42,12 +44,16 @@ _MOST_SOUGHT = 100_000
 def updating(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Write]:
     lake.current(seen)
     refuse_without_row_ids(seen)
-    statement = _Update(lake, seen, options)
+    staging = Staging(lake.options.spill_bytes, lake.options.staged_bytes)
+    check = partial(check_row_ids, state=seen)
+    staged = StagedUpdate(seen.title(), seen.definition.schema, options, staging, check)
     try:
-        yield statement.write
-        statement.commit()
+        yield staged.write
+        new = staged.new_values()
+        if new is not None:
+            _publish(lake, seen, new)
     finally:
-        statement.staging.close()
+        staged.close()
 
 
 @contextmanager
@@ -74,72 +80,20 @@ def check_row_ids(row_ids: Integers, state: TableState) -> None:
         raise BadRequest(f"table {state.title()!r} never had a row with rowid {wrong[0]}")
 
 
-class _Update:
-    def __init__(self, lake: Lake, seen: TableState, options: DMLOptions) -> None:
-        self.lake, self.seen, self.options = lake, seen, options
-        self.staging = Staging(lake.options.spill_bytes, lake.options.staged_bytes)
-        self._mapping: Mapping | None = None
-        self._seen_ids = SeenRowIds()
-        self._rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> DMLResult:
-        mapping = self._mapping
-        if mapping is None or not batch.schema.equals(mapping.sent):
-            mapping = self._mapped(batch.schema)
-        row_ids = row_id_values(batch.column(mapping.rowid), self.seen.title())
-        check_row_ids(row_ids, self.seen)
-        columns = mapping.columns(batch, self._rows, self.staging.room())
-        self._rows += batch.num_rows
-        names = [field.name for field in mapping.targets]
-        stored = pa.RecordBatch.from_arrays([*columns, pa.array(row_ids)], names=[*names, ROWID])
-        if batch.num_rows:
-            self.staging.add(stored)
-        count = self._seen_ids.new(row_ids)
-        return DMLResult(count, self._answer(stored, mapping) if self.options.returning else None)
-
-    def _mapped(self, sent: pa.Schema) -> Mapping:
-        mapping = update_mapping(sent, self.seen.definition.schema, self.seen.title())
-        before = self._mapping
-        if before is not None and before.targets != mapping.targets:
-            raise BadRequest("all batches of one UPDATE must set the same columns")
-        self._mapping = mapping
-        return mapping
-
-    def _answer(self, stored: pa.RecordBatch, mapping: Mapping) -> pa.RecordBatch:
-        """What was sent, in the order it was sent, with the types of the table."""
-        fields, columns = list(mapping.targets), stored.columns
-        values = columns[:-1]
-        values.insert(mapping.rowid, columns[-1])
-        fields.insert(mapping.rowid, pa.field(ROWID, pa.int64(), nullable=False))
-        return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
-
-    def commit(self) -> None:
-        mapping = self._mapping
-        if not self.staging.rows or mapping is None or not mapping.targets:
-            return
-        staged = pa.Table.from_batches(self.staging.batches()).combine_chunks()
-        row_ids, values = last_of_each(staged)
-        work = _Updating(self.lake, self.seen, mapping.targets, row_ids, values)
-        if spark_jobs.is_needed(self.lake, self.seen):
-            names = [field.name for field in mapping.targets]
-            spark_jobs.update(self.lake, self.seen, names, work.checked_rows)
-            return
-        work.files.publish(work.change)
+def _publish(lake: Lake, seen: TableState, new: NewValues) -> None:
+    work = _Updating(lake, seen, new)
+    if spark_jobs.is_needed(lake, seen):
+        names = [field.name for field in new.fields]
+        spark_jobs.update(lake, seen, names, work.checked_rows)
+        return
+    work.files.publish(work.change)
 
 
 class _Updating:
     """One UPDATE against the table as it is now; made anew if the table changes meanwhile."""
 
-    def __init__(
-        self,
-        lake: Lake,
-        seen: TableState,
-        fields: tuple[pa.Field, ...],
-        row_ids: Integers,
-        values: list[pa.Array],
-    ) -> None:
-        self.lake, self.seen, self.fields = lake, seen, fields
-        self.row_ids, self.values = row_ids, values
+    def __init__(self, lake: Lake, seen: TableState, new: NewValues) -> None:
+        self.lake, self.seen, self.new = lake, seen, new
         self.files = _Files(lake, seen)
 
     def change(self, now: TableState) -> Change:
@@ -156,11 +110,11 @@ class _Updating:
         try:
             for batch in self.new_rows(now, listed, places):
                 writer.add(batch)
-            places.refuse_missing(self.row_ids)
+            places.refuse_missing(self.new.row_ids)
             files = writer.close()
         finally:
             self.files.add(writer.locations)
-        names = [field.name for field in self.fields]
+        names = [field.name for field in self.new.fields]
         keys.refuse_duplicates(self.lake, now, files, changed=names)
         added, removed = write_vectors(self.lake, now, listed, places.by_file())
         self.files.add([vector.location for vector in added])
@@ -169,7 +123,7 @@ class _Updating:
     def checked_rows(self, now: TableState, listed: Inventory) -> Iterator[pa.RecordBatch]:
         places = Places(self.seen, now)
         yield from self.new_rows(now, listed, places)
-        places.refuse_missing(self.row_ids)
+        places.refuse_missing(self.new.row_ids)
 
     def new_rows(
         self, now: TableState, listed: Inventory, places: "Places"
@@ -181,7 +135,7 @@ class _Updating:
         names = schema.names
         made = [(n, queries.of_new(n) if n in new else expression(now, n)) for n in names]
         full = projected(now, [*names, ROWID])
-        for batch in located(self.lake, now, listed, self.row_ids, made, table):
+        for batch in located(self.lake, now, listed, self.new.row_ids, made, table):
             places.note(batch)
             rows = now.codec.from_result(batch.select([*names, ROWID]), full)
             logical = pa.RecordBatch.from_arrays(rows.columns[:-1], schema=schema)
@@ -195,7 +149,7 @@ class _Updating:
     def _values_for(self, now: TableState) -> pa.Table:
         """The new values with the types of the table as it is now, and the row ids."""
         columns, fields = [], []
-        for field, array in zip(self.fields, self.values, strict=True):
+        for field, array in zip(self.new.fields, self.new.values, strict=True):
             position = now.definition.position(field.name)
             if position is None:
                 raise Conflict(f"column {field.name!r} of {now.title()!r} was removed meanwhile")
@@ -207,7 +161,9 @@ class _Updating:
             refuse_null(columns[-1], target, now.title(), 0)
             fields.append(target)
         fields.append(pa.field(ROWID, pa.int64(), nullable=False))
-        return pa.Table.from_arrays([*columns, pa.array(self.row_ids)], schema=pa.schema(fields))
+        return pa.Table.from_arrays(
+            [*columns, pa.array(self.new.row_ids)], schema=pa.schema(fields)
+        )
 
 
 class _Files:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +27,10 @@ from jetbridge.embedded import cast
 from jetbridge.errors import BadRequest, Conflict, NotFound
 from jetbridge.names import fold
 from jetbridge.tables.constraints import check_rows
-from jetbridge.tables.mapping import Mapping, refuse_null, update_mapping
-from jetbridge.tables.row_ids import SeenRowIds, last_of_each, row_id_values
+from jetbridge.tables.mapping import refuse_null
+from jetbridge.tables.row_ids import SeenRowIds, row_id_values
 from jetbridge.tables.staging import Staging
+from jetbridge.tables.updates import NewValues, StagedUpdate
 
 
 @contextmanager
@@ -37,12 +39,16 @@ def updating(
 ) -> Iterator[Write]:
     if cell.dropped:
         raise NotFound("table", cell.name())
-    statement = _Update(store, cell, state, options)
+    staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
+    check = partial(check_row_ids, cell=cell)
+    staged = StagedUpdate(cell.name(), state.schema, options, staging, check)
     try:
-        yield statement.write
-        statement.commit()
+        yield staged.write
+        new = staged.new_values()
+        if new is not None:
+            _Update(store, cell, state, new).commit()
     finally:
-        statement.staging.close()
+        staged.close()
 
 
 @contextmanager
@@ -57,70 +63,18 @@ def deleting(
 
 
 class _Update:
-    def __init__(
-        self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
-    ) -> None:
-        self.store, self.cell, self.state, self.options = store, cell, state, options
-        self.staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
-        self._mapping: Mapping | None = None
-        self._seen = SeenRowIds()
-        self._rows = 0
+    """One UPDATE against the table as it is now."""
 
-    def write(self, batch: pa.RecordBatch) -> DMLResult:
-        mapping = self._mapping
-        if mapping is None or not batch.schema.equals(mapping.sent):
-            mapping = self._mapped(batch.schema)
-        rowids = row_id_values(batch.column(mapping.rowid), self.cell.name())
-        check_row_ids(rowids, self.cell)
-        columns = mapping.columns(batch, self._rows, self.staging.room())
-        self._rows += batch.num_rows
-        names = [field.name for field in mapping.targets]
-        stored = pa.RecordBatch.from_arrays([*columns, pa.array(rowids)], names=[*names, ROWID])
-        if batch.num_rows:
-            self.staging.add(stored)
-        count = self._seen.new(rowids)
-        return DMLResult(count, self._answer(stored, mapping) if self.options.returning else None)
-
-    def _mapped(self, sent: pa.Schema) -> Mapping:
-        mapping = update_mapping(sent, self.state.schema, self.cell.name())
-        before = self._mapping
-        if before is not None and [f.name for f in before.targets] != [
-            f.name for f in mapping.targets
-        ]:
-            raise BadRequest("all batches of one UPDATE must set the same columns")
-        self._mapping = mapping
-        return mapping
-
-    def _answer(self, stored: pa.RecordBatch, mapping: Mapping) -> pa.RecordBatch:
-        """What was sent, in the order it was sent, with the types of the table."""
-        fields, columns = list(mapping.targets), stored.columns
-        values = columns[:-1]
-        values.insert(mapping.rowid, columns[-1])
-        fields.insert(mapping.rowid, pa.field(ROWID, pa.int64(), nullable=False))
-        return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
+    def __init__(self, store: Store, cell: TableCell, state: TableState, new: NewValues) -> None:
+        self.store, self.cell, self.state, self.new = store, cell, state, new
 
     def commit(self) -> None:
-        if not self.staging.rows:
-            return
-        mapping = self._mapping
-        assert mapping is not None  # noqa: S101 - rows were written
-        rows = pa.Table.from_batches(self.staging.batches()).combine_chunks()
-        rowids, values = last_of_each(rows)
-        fields = mapping.targets
-        if fields:
-            self.store.publish(self.cell, lambda now: self._published(now, rowids, values, fields))
+        self.store.publish(self.cell, self._published)
 
-    def _published(
-        self,
-        now: TableState,
-        rowids: Integers,
-        values: list[pa.Array],
-        fields: tuple[pa.Field, ...],
-    ) -> TableState:
-        table = self.cell.name()
-        columns = self._columns(now, values, fields)
-        hits = locate(now, rowids)
-        refuse_conflicts(hits, rowids, self.state.version, table)
+    def _published(self, now: TableState) -> TableState:
+        columns = self._columns(now)
+        hits = locate(now, self.new.row_ids)
+        refuse_conflicts(hits, self.new.row_ids, self.state.version, self.cell.name())
         version = now.version + 1
         chunks: dict[tuple[int, int], Chunk | None] = {}
         for hit in hits:
@@ -137,12 +91,10 @@ class _Update:
         self._judge(after, hits, chunks, set(columns))
         return after
 
-    def _columns(
-        self, now: TableState, values: list[pa.Array], fields: tuple[pa.Field, ...]
-    ) -> dict[int, pa.Array]:
+    def _columns(self, now: TableState) -> dict[int, pa.Array]:
         """The new values by position in the table as it is now."""
         columns: dict[int, pa.Array] = {}
-        for field, array in zip(fields, values, strict=True):
+        for field, array in zip(self.new.fields, self.new.values, strict=True):
             position = now.definition.position(field.name)
             if position is None:
                 raise Conflict(
