@@ -26,6 +26,7 @@ _ORDER = "the order of the additions is not fixed in either engine, and so is th
 _MEAN = "last digit: DuckDB divides in 80 bits where the machine has them"
 _TIES = "where several rows tie, either engine may choose another one"
 _MOMENTS = "last digits: both add in an order of their own"
+_HELD = "all values of a group are in memory at once"
 _LIMIT = "a sum beyond 38 digits is an error, of some rows even if others would bring it back"
 _WIDE_SUM = "sum(CAST({0} AS DECIMAL(20,0)))"
 
@@ -105,19 +106,40 @@ def _moments() -> tuple[Entry, ...]:
 
 
 def _quantiles() -> tuple[Entry, ...]:
+    """Spark's own `percentile` interpolates by another formula.
+
+    Of doubles not DISTINCT: of 0.0 and -0.0 either engine keeps one of its choice.
+    """
     constants = {"constants": {1: portion}, "examples": {1: (0.5, 0.25, 0.9, 0, 1)}}
-    remark = {"remark": "last digit: DuckDB and Spark interpolate by another formula"}
-    return (
-        _aggregate("median({0})", "percentile({0}, 0.5)", _NARROW, **remark),
-        _aggregate(
-            "quantile_cont({0}, {1})",
-            "percentile({0}, {1})",
-            _NARROW,
-            DOUBLE,
-            **constants,
-            **remark,
-        ),
+    any_portion = _quantile("CAST({1} AS DOUBLE)")
+    return tuple(
+        entry
+        for values, alone in ((INTEGERS, False), (DOUBLE, True))
+        for entry in (
+            _aggregate("median({0})", _quantile("0.5D"), values, remark=_HELD, plain_only=alone),
+            _aggregate(
+                "quantile_cont({0}, {1})",
+                any_portion,
+                *(values, DOUBLE),
+                **constants,
+                remark=_HELD,
+                plain_only=alone,
+            ),
+        )
     )
+
+
+def _quantile(portion: str) -> str:
+    """Between the two values around the place, as DuckDB weighs them."""
+    ordered = "sort_array(collect_list(CAST({0} AS DOUBLE)))"
+    place = f"struct(a AS a, (size(a) - 1) * {portion} AS r)"
+    low, high = "s.a[CAST(floor(s.r) AS INT)]", "s.a[CAST(ceil(s.r) AS INT)]"
+    between = f"{low} * (1D - (s.r - floor(s.r))) + {high} * (s.r - floor(s.r))"
+    value = (
+        "CASE WHEN size(s.a) = 0 THEN CAST(NULL AS DOUBLE) "
+        f"WHEN floor(s.r) = ceil(s.r) THEN {low} ELSE {between} END"
+    )
+    return f"element_at(transform(transform(array({ordered}), a -> {place}), s -> {value}), 1)"
 
 
 def portion(value: Any) -> str | None:
