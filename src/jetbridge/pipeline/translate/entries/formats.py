@@ -1,6 +1,7 @@
 """strftime and strptime with a constant format."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from jetbridge.pipeline.translate.entries.entry import Entry
@@ -71,6 +72,57 @@ _FORMATS = (
     "100%% %Y",
 )
 
+# What strptime reads for a code, without going back, and the argument of make_timestamp_ntz.
+_READ = {"Y": "([0-9]{1,4}+)", "S": "([0-5]?[0-9])", "f": "([0-9]{1,6}+)"}
+_TWO_DIGITS = "([0-9]{1,2}+)"
+_BLANK = r"[ \\t\\n\\x0B\\f\\r]"
+_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
+_READINGS = (
+    *(day + clock for day in (*_DAYS, "%m-%d-%Y") for clock in _CLOCKS),
+    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M"),
+    *("%Y%m%d", "%Y%m%d%H%M%S", "%Y%m%d %H:%M:%S"),
+)
+_UNREADABLE = "raise_error('the text does not have the form of the format')"
+
+
+def _readings() -> Iterator[Entry]:
+    """Read by a regular expression: Java's formats take other texts than DuckDB's."""
+    for given in _READINGS:
+        form, made = _form(given), f"make_timestamp_ntz({_arguments(given)})"
+        for name, made_of, otherwise in (
+            ("strptime", made, _UNREADABLE),
+            ("try_strptime", f"try_{made}", "NULL"),
+        ):
+            yield Entry(
+                f"{name}({{0}}, '{given}')",
+                f"CASE WHEN {{0}} IS NULL THEN NULL WHEN {{0}} RLIKE '{form}' THEN {made_of} "
+                f"ELSE {otherwise} END",
+                (TEXT,),
+                remark="infinity and epoch, which DuckDB takes for any format, are no texts of it",
+            )
+
+
+def _form(given: str) -> str:
+    text = ""
+    for found in _PIECE.finditer(given):
+        plain = "".join(f"{_BLANK}+" if each == " " else f"[{each}]" for each in found[3] or "")
+        text += _READ.get(found[1], _TWO_DIGITS) if found[1] else plain
+    return f"^{_BLANK}*{text}{_BLANK}*$"
+
+
+def _arguments(given: str) -> str:
+    codes = [found[1] for found in _PIECE.finditer(given) if found[1]]
+    form = _form(given)
+    parts = {
+        code: f"regexp_extract({{0}}, '{form}', {at})" for at, code in enumerate(codes, start=1)
+    }
+    whole = [f"CAST({parts[code]} AS INT)" if code in parts else "0" for code in "YmdHM"]
+    fraction = f"rpad({parts['f']}, 6, '0')" if "f" in parts else "'0'"
+    seconds = f"concat({parts.get('S', repr('0'))}, '.', {fraction})"
+    return f"{', '.join(whole)}, CAST({seconds} AS DECIMAL(16,6))"
+
+
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         "strftime({0}, {1})",
@@ -79,4 +131,5 @@ ENTRIES: tuple[Entry, ...] = (
         {1: java_format},
         {1: _FORMATS},
     ),
+    *_readings(),
 )
