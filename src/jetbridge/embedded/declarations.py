@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from jetbridge.catalog.fields import DEFAULT
 from jetbridge.embedded.workbench import SCRATCH, Desk
 from jetbridge.errors import NotSupported
 
@@ -33,7 +34,7 @@ def declared(desk: Desk, columns: str) -> Declared:
     for field in schema:
         metadata = dict(field.metadata or {})
         if field.name in defaults:
-            metadata[b"default"] = defaults[field.name].encode()
+            metadata[DEFAULT] = defaults[field.name].encode()
         fields.append(
             pa.field(field.name, field.type, field.name not in required, metadata or None)
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from jetbridge.catalog.fields import default_of
 from jetbridge.errors import BadRequest
 from jetbridge.names import fold
 from jetbridge.pipeline.statements import ObjectName
@@ -31,9 +32,3 @@ class Columns:
         found = self.find(name)
         is_default = expression.upper() == "DEFAULT"
         return found.name, (default_of(found) or "NULL") if is_default else expression
-
-
-def default_of(column: pa.Field) -> str | None:
-    """The expression of its default."""
-    given = (column.metadata or {}).get(b"default")
-    return given.decode() if given else None

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from jetbridge.catalog.fields import default_of
 from jetbridge.embedded import duckdb_type
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
-from jetbridge.pipeline.columns import default_of
 from jetbridge.pipeline.create_as import ddl
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned

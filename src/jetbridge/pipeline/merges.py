@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, supports
+from jetbridge.catalog.fields import default_of
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.columns import Columns, default_of
+from jetbridge.pipeline.columns import Columns
 from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places

@@ -24,6 +24,7 @@ from jetbridge.catalog import (
     SetNotNull,
     UniqueKey,
 )
+from jetbridge.catalog.fields import default_of
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,
@@ -35,7 +36,7 @@ from jetbridge.errors import (
 )
 from jetbridge.names import fold
 from jetbridge.tables import struct_fields
-from jetbridge.tables.columns import check_column_name, default_of, stored_field, with_default
+from jetbridge.tables.columns import check_column_name, stored_field, with_default
 from jetbridge.tables.constraints import (
     as_table,
     groups,

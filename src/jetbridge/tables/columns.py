@@ -7,10 +7,9 @@ import pyarrow as pa
 
 from jetbridge import embedded
 from jetbridge.catalog import ROWID
+from jetbridge.catalog.fields import DEFAULT, default_of
 from jetbridge.errors import BadRequest
 from jetbridge.names import fold
-
-DEFAULT = b"default"
 
 
 def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
@@ -91,14 +90,6 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 
 def _stored_inner(field: pa.Field) -> pa.Field:
     return field.with_type(_stored_type(field.type))
-
-
-def default_of(field: pa.Field) -> str | None:
-    text = (field.metadata or {}).get(DEFAULT)
-    try:
-        return text.decode() if text else None
-    except UnicodeDecodeError:
-        raise BadRequest(f"the default of column {field.name!r} is no UTF-8") from None
 
 
 def with_default(field: pa.Field, text: str) -> pa.Field:

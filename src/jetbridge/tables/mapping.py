@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID
+from jetbridge.catalog.fields import default_of
 from jetbridge.embedded import cast, default_values, expands, null_bytes, plain_bytes
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
 from jetbridge.names import fold
@@ -53,10 +54,10 @@ class Mapping:
             return cast(column, field, first_row)
         if null_bytes(field.type) * batch.num_rows > room:
             raise self._too_large(field, room)
-        default = (field.metadata or {}).get(b"default")
+        default = default_of(field)
         if default is None:
             return pa.nulls(batch.num_rows, field.type)
-        return default_values(default.decode(), field, batch.num_rows, room)
+        return default_values(default, field, batch.num_rows, room)
 
     def _too_large(self, field: pa.Field, room: int) -> LimitExceeded:
         return LimitExceeded(

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import embedded
+from jetbridge.catalog.fields import default_of
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
-from jetbridge.tables.columns import default_of
 
 # Changes the fields of one STRUCT; `children` is None while only the type is asked for.
 Fields = list[pa.Field]

@@ -19,9 +19,9 @@ import pyarrow as pa
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.pointers import Pointer
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
+from jetbridge.catalog.fields import DEFAULT
 from jetbridge.errors import NotFound, Unavailable
 from jetbridge.names import fold
-from jetbridge.tables.columns import DEFAULT
 from jetbridge.tables.definition import Definition
 from jetbridge.tables.travel import moment, not_kept, version_number
 

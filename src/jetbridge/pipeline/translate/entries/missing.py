@@ -40,7 +40,6 @@ MISSING: dict[str, str] = {
     ),
     "regexp_replace with references to groups": "RE2 writes \\1 and Java $1.",
     "SIMILAR TO, GLOB": "Spark has none.",
-    "date_diff of weeks": "Not verified.",
     "date_diff of microseconds, date_sub, time_bucket, age": "Not verified, or an interval.",
     "TIMESTAMP - TIMESTAMP, to_days, to_hours, INTERVAL columns": _INTERVAL,
     "INTERVAL of several units or of a column": "Only one unit and a constant are verified.",
