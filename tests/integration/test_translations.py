@@ -13,6 +13,8 @@ import pytest
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
 from jetbridge.spark.engine import Session
+from jetbridge.sqltext.spark import literal
+from tests.edge_values import VALUES
 from tests.integration.translation_cases import connected
 from tests.integration.translation_checks import Problems, check_scalars, differences
 from tests.integration.translation_groups import check_groups
@@ -55,6 +57,25 @@ def test_scalar_is_the_same(entry: Entry, scalars: Problems) -> None:
 @pytest.mark.parametrize("entry", named(OTHERS))
 def test_aggregate_or_window_function_is_the_same(entry: Entry, others: Problems) -> None:
     assert others.get(entry, []) == []
+
+
+def test_every_format_reads_what_it_writes(session: Session) -> None:
+    """The edge values have texts of a few formats only."""
+    readings = [entry for entry in SCALARS if entry.duckdb.startswith(("strptime", "try_strptime"))]
+    formats = sorted({entry.duckdb.split("'")[1] for entry in readings})
+    times = [each for each in VALUES["TIMESTAMP"] if each != "NULL"]
+    with connected().cursor() as own:
+        for each in formats:
+            texts = ", ".join(f"strftime(TIMESTAMP {time}, '{each}')" for time in times)
+            rows = f"(SELECT unnest([{texts}]) AS t)"
+            entries = [entry for entry in readings if f"'{each}'" in entry.duckdb]
+            listed = ", ".join(entry.duckdb.replace("{0}", "t") for entry in entries)
+            expected = own.execute(f"SELECT t, {listed} FROM {rows} ORDER BY t").fetchall()
+            given = ", ".join(f"({literal(text)})" for text, *_ in expected)
+            spark = ", ".join(entry.spark.replace("{0}", "t") for entry in entries)
+            found = session.sql(f"SELECT t, {spark} FROM VALUES {given} AS v(t)").collect()
+            assert sorted(map(tuple, found)) == sorted(expected), each
+            assert len({row[1] for row in expected}) > 1
 
 
 @pytest.mark.parametrize(("function", "template"), [("upper", UPPER), ("lower", LOWER)])

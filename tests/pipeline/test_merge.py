@@ -173,3 +173,11 @@ def test_rows_that_a_merge_has_added_can_be_changed(tables):
         batches = list(handle.scan(Scan(("id",), wanted)))
         assert number in [v for batch in batches for v in batch.column("id").to_pylist()]
     assert tables.report("DELETE FROM t WHERE id = 6")["rows_written"] == 1
+
+
+@pytest.mark.lake
+def test_a_column_is_set_once(tables):
+    with pytest.raises(BadRequest, match="set twice"):
+        tables.sql(
+            "MERGE INTO t USING s USING (id) WHEN MATCHED THEN UPDATE SET name = 'a', NAME = 'b'"
+        )

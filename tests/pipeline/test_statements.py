@@ -244,3 +244,22 @@ def test_nothing_runs_if_a_later_statement_is_no_sql(target):
     with pytest.raises(BadRequest):
         target.sql("CREATE TABLE t.dbo.never AS SELECT 1 AS a; SELEC 1")
     assert "never" not in target.tables()
+
+
+def test_default_in_values_is_the_default_of_the_column(target):
+    target.sql(
+        "CREATE OR REPLACE TABLE t.dbo.d (a INTEGER, b VARCHAR DEFAULT 'q' || 'r', c DOUBLE)"
+    )
+    target.sql("INSERT INTO t.dbo.d VALUES (1, DEFAULT, 4), (2, 'DEFAULT', DEFAULT)")
+    target.sql("INSERT INTO t.dbo.d (c, a) VALUES (DEFAULT, (1 + 2))")
+    found = target.rows("FROM t.dbo.d ORDER BY a")
+    assert found == [(1, "qr", 4.0), (2, "DEFAULT", None), (3, "qr", None)]
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t.dbo.d (a, A) VALUES (1, 2)", "UPDATE t.dbo.d SET a = 1, A = 2"]
+)
+def test_a_column_is_set_once(target, statement):
+    target.sql("CREATE OR REPLACE TABLE t.dbo.d (a INTEGER)")
+    with pytest.raises(BadRequest, match="set twice"):
+        target.sql(statement)

@@ -115,3 +115,12 @@ def test_a_statement_that_is_nested_too_deeply_fails_its_transaction(two):
     with pytest.raises(FailedPrecondition, match="rolled back"):
         two.sql("COMMIT")
     assert two.rows("FROM t.dbo.a") == [(1, "x")]
+
+
+def test_a_query_that_fails_while_it_is_read_fails_its_transaction(two):
+    two.sql("BEGIN; INSERT INTO t.dbo.a VALUES (2, 'y')")
+    with pytest.raises(BadRequest, match="late"):
+        two.rows("SELECT CASE WHEN i > 1 THEN error('late') END FROM range(3) r(i)")
+    with pytest.raises(FailedPrecondition, match="rolled back"):
+        two.sql("COMMIT")
+    assert two.rows("FROM t.dbo.a") == [(1, "x")]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.errors import NotSupported
 from jetbridge.pipeline.columns import Columns
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import Path
@@ -124,14 +124,7 @@ def _query(wanted: Wanted, table: Table) -> str:
 
 
 def _new_values(wanted: Wanted, table: Table) -> dict[str, str]:
-    known = Columns(wanted.target, table.info().schema)
-    found: dict[str, str] = {}
-    for name, given in wanted.assigned:
-        column, expression = known.assigned(name, given)
-        if column in found:
-            raise BadRequest(f"column {name!r} is set twice")
-        found[column] = expression
-    return found
+    return Columns(wanted.target, table.info().schema).assigned(wanted.assigned)
 
 
 def _sent(source: str, wanted: Wanted) -> str:

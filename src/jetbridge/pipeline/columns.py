@@ -1,5 +1,6 @@
 """The columns of a table as a statement names them, and their defaults."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,8 +28,24 @@ class Columns:
             raise BadRequest(f"table {self.table} has no column {name!r}")
         return found
 
-    def assigned(self, name: str, expression: str) -> tuple[str, str]:
-        """The column, and what it becomes: the expression of its default for DEFAULT."""
-        found = self.find(name)
-        is_default = expression.upper() == "DEFAULT"
-        return found.name, (default_of(found) or "NULL") if is_default else expression
+    def find_all(self, names: Sequence[str]) -> list[pa.Field]:
+        """Raises BadRequest for one that is named twice."""
+        found = [self.find(name) for name in names]
+        once = {each.name for each in found}
+        if len(once) != len(found):
+            twice = next(each.name for each in found if [*found].count(each) > 1)
+            raise BadRequest(f"column {twice!r} of {self.table} is set twice")
+        return found
+
+    def assigned(self, given: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """What each column becomes: the expression of its default for DEFAULT."""
+        columns = self.find_all([name for name, _ in given])
+        return {
+            column.name: value(column, expression)
+            for column, (_, expression) in zip(columns, given, strict=True)
+        }
+
+
+def value(column: pa.Field, expression: str) -> str:
+    """What is written for a column, or the expression of its default for DEFAULT."""
+    return (default_of(column) or "NULL") if expression.upper() == "DEFAULT" else expression

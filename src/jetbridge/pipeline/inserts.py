@@ -1,11 +1,13 @@
 """INSERT INTO: the rows of a query or of VALUES, all of them or none."""
 
+from dataclasses import replace
+
 from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.choose import SPARK
-from jetbridge.pipeline.columns import Columns
+from jetbridge.pipeline.columns import Columns, value
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import Produced, chosen, planned, produced
@@ -13,6 +15,7 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import Returned, check, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
+from jetbridge.pipeline.tokens import Words
 from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 
@@ -23,6 +26,7 @@ def insert(session: Session, statement: Insert) -> Outcome:
     places = session.places()
     path = places.path(statement.target)
     table = places.live_table(path)
+    statement = _without_default(statement, table)
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
@@ -62,12 +66,30 @@ def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> P
             f"{statement.target} wants {len(names)} columns, and the query has {len(found.schema)}"
         )
     known = Columns(statement.target, table.info().schema)
-    fields = [known.find(name) for name in names]
+    fields = known.find_all(names)
     columns = [(field.name, duckdb_type(field)) for field in fields]
     given = [name for name, _ in columns]
     if session.settings.dialect == SPARK:  # the table casts what it is given
         return planned(session, desk, statement.query, tuple(given))
     return planned(session, desk, queries.assigned(statement.query, given, columns))
+
+
+def _without_default(statement: Insert, table: Table) -> Insert:
+    """`VALUES (1, DEFAULT)` with the defaults written out; DuckDB knows them for its own tables."""
+    words = Words(statement.query)
+    if not words.take("VALUES") or not words.finds("DEFAULT"):
+        return statement
+    known = Columns(statement.target, table.info().schema)
+    fields = known.find_all(_targets(statement, table))
+    rows: list[list[str]] = []
+    while not rows or words.take(","):
+        given = words.texts_in_brackets()
+        if len(given) != len(fields):
+            raise BadRequest(
+                f"{statement.target} wants {len(fields)} columns, and VALUES has {len(given)}"
+            )
+        rows.append([value(field, each) for field, each in zip(fields, given, strict=True)])
+    return replace(statement, query=f"{queries.values(rows)} {words.rest()}".strip())
 
 
 def _targets(statement: Insert, table: Table) -> list[str]:

@@ -129,12 +129,7 @@ def _insert(words: Words, case: Case, condition: str) -> Clause:
     if words.take("DEFAULT", "VALUES"):
         return Clause(case, condition, "INSERT", ())
     if words.take("VALUES"):
-        words.expect("(")
-        inner = Words(words.inside())
-        values = []
-        while inner:
-            values.append(inner.until(","))
-            inner.take(",")
-        return Clause(case, condition, "INSERT", [("", each) for each in values], columns)
+        values = [("", each) for each in words.texts_in_brackets()]
+        return Clause(case, condition, "INSERT", values, columns)
     words.take("*")
     return Clause(case, condition, "INSERT", None, columns, by_name)

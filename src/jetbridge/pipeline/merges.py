@@ -142,7 +142,7 @@ class _Parts:
         """What each column of the table will be."""
         schema, alias = self.table.info().schema, self.wanted.alias
         known = Columns(self.wanted.target, schema)
-        given = dict(known.assigned(name, value) for name, value in self._given(clause))
+        given = known.assigned(self._given(clause))
         if clause.case is Case.NEW:
             return {**{field.name: default_of(field) or "NULL" for field in schema}, **given}
         return {**{name: queries.column(alias, name) for name in schema.names}, **given}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Report:
-    """`seconds` are by phase: plan, spool, create, load."""
+    """`seconds` are by phase: plan, spool, load."""
 
     statement: str
     target: str = ""

@@ -1,7 +1,10 @@
 """Statements, one after the other: each by its own function."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import pyarrow as pa
 
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline import (
@@ -55,14 +58,30 @@ def run_statement(session: Session, statement: Statement) -> Outcome:
     there = session.transaction
     if there is not None and there.failed and not isinstance(statement, Transaction):
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
+    with _spoiling(None if isinstance(statement, Transaction) else there):
+        outcome = HANDLERS[type(statement)](session, statement)
+    if there is not None and outcome.schema is not None:
+        outcome.batches = _read(outcome.batches, there)
+    return outcome
+
+
+@contextmanager
+def _spoiling(transaction: Open | None) -> Iterator[None]:
+    """What fails takes its transaction with it."""
     try:
-        return HANDLERS[type(statement)](session, statement)
+        yield
     except BaseException as error:
-        if session.transaction is not None and not isinstance(statement, Transaction):
-            session.transaction.failed = True
+        if transaction is not None and not isinstance(error, GeneratorExit):
+            transaction.failed = True
         if isinstance(error, RecursionError):
             raise BadRequest("the statement is nested too deeply; write it in parts") from None
         raise
+
+
+def _read(batches: Iterator[pa.RecordBatch], transaction: Open) -> Iterator[pa.RecordBatch]:
+    """Rows that cannot be computed fail their statement, too."""
+    with _spoiling(transaction):
+        yield from batches
 
 
 def _change(session: Session, statement: Change) -> Outcome:

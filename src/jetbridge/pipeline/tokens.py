@@ -155,6 +155,16 @@ class Words:
         self.expect(")")
         return tuple(found)
 
+    def texts_in_brackets(self) -> list[str]:
+        """Expressions, as they were written."""
+        self.expect("(")
+        inner = Words(self.inside())
+        found = []
+        while inner:
+            found.append(inner.until(","))
+            inner.take(",")
+        return found
+
     def rest(self) -> str:
         """The text from here on, as it was written, without comments around it."""
         return self._text(self._at, len(self._tokens))

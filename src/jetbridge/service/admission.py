@@ -54,8 +54,8 @@ class Door:
                 self._inside -= 1
                 self._changed.notify_all()
 
-    def close(self, seconds: float | None) -> None:
-        """Returns when all have left, or after this time; None waits as long as it takes."""
+    def close(self, seconds: float) -> None:
+        """Returns when all have left, or after this time."""
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: not self._inside, seconds)

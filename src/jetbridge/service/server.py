@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -102,12 +103,13 @@ class Server:
         self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         self._health.set(FLIGHT_SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
-    def stop(self, grace: float | None = 30) -> None:
+    def stop(self, grace: float = 30) -> None:
         """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
+        end = time.monotonic() + grace
         self._health.enter_graceful_shutdown()
         self._door.close(grace)
-        last_answers = _SENDING_SECONDS if grace is None else min(grace, _SENDING_SECONDS)
-        stopped: threading.Event = self._server.stop(last_answers)
+        left = max(0.0, end - time.monotonic())
+        stopped: threading.Event = self._server.stop(min(left, _SENDING_SECONDS))
         stopped.wait()
 
     def wait(self) -> None:

@@ -39,6 +39,11 @@ def expression(text: str) -> str:
     return f"SELECT ({text})"
 
 
+def values(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of expressions."""
+    return "VALUES " + ", ".join(f"({', '.join(row)})" for row in rows)
+
+
 def typed(columns: Sequence[tuple[str, str]]) -> str:
     """A row of nothing, to learn what DuckDB makes of types."""
     listed = ", ".join(f"{none(kind)} AS {identifier(name)}" for name, kind in columns)

@@ -57,7 +57,7 @@ class StagedUpdate:
         mapping = update_mapping(sent, self._schema, self._table)
         before = self._mapping
         if before is not None and before.targets != mapping.targets:
-            raise BadRequest("all batches of one UPDATE must set the same columns")
+            raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
         self._mapping = mapping
         return mapping
 

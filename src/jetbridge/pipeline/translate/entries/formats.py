@@ -72,7 +72,7 @@ _FORMATS = (
     "100%% %Y",
 )
 
-# What strptime reads for a code, without going back, and the argument of make_timestamp_ntz.
+# What strptime reads for a code, without going back.
 _READ = {"Y": "([0-9]{1,4}+)", "S": "([0-5]?[0-9])", "f": "([0-9]{1,6}+)"}
 _TWO_DIGITS = "([0-9]{1,2}+)"
 _BLANK = r"[ \\t\\n\\x0B\\f\\r]"
@@ -83,6 +83,7 @@ _READINGS = (
     *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M"),
     *("%Y%m%d", "%Y%m%d%H%M%S", "%Y%m%d %H:%M:%S"),
 )
+_WORDS = "(?i:-?infinity|epoch)"
 _UNREADABLE = "raise_error('the text does not have the form of the format')"
 
 
@@ -97,9 +98,9 @@ def _readings() -> Iterator[Entry]:
             yield Entry(
                 f"{name}({{0}}, '{given}')",
                 f"CASE WHEN {{0}} IS NULL THEN NULL WHEN {{0}} RLIKE '{form}' THEN {made_of} "
-                f"ELSE {otherwise} END",
+                f"WHEN {{0}} RLIKE '{_whole(_WORDS)}' THEN {_UNREADABLE} ELSE {otherwise} END",
                 (TEXT,),
-                remark="infinity and epoch, which DuckDB takes for any format, are no texts of it",
+                remark="infinity and epoch, which DuckDB takes for any format, are an error",
             )
 
 
@@ -108,7 +109,12 @@ def _form(given: str) -> str:
     for found in _PIECE.finditer(given):
         plain = "".join(f"{_BLANK}+" if each == " " else f"[{each}]" for each in found[3] or "")
         text += _READ.get(found[1], _TWO_DIGITS) if found[1] else plain
-    return f"^{_BLANK}*{text}{_BLANK}*$"
+    return _whole(text)
+
+
+def _whole(text: str) -> str:
+    """Java's $ is also before some characters at the end."""
+    return rf"^{_BLANK}*{text}{_BLANK}*\\z"
 
 
 def _arguments(given: str) -> str:

@@ -20,7 +20,7 @@ _WRONG = "raise_error('the text is not a value of the type')"
 
 
 def _like(form: str) -> str:
-    return f"{{0}} RLIKE '^{_BLANKS}{form}{_BLANKS}$' AND NOT {{0}} RLIKE '\\\\n$'"
+    return f"{{0}} RLIKE '^{_BLANKS}{form}{_BLANKS}\\\\z' AND NOT {{0}} RLIKE '\\\\n$'"
 
 
 _INTEGER = _like("[+-]?[0-9]{1,30}")

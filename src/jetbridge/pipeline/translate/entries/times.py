@@ -105,7 +105,7 @@ def _differences() -> Iterator[Entry]:
         "year": "year({1}) - year({0})",
         "quarter": "(year({1}) * 4 + quarter({1})) - (year({0}) * 4 + quarter({0}))",
         "month": f"{_months('{1}')} - {_months('{0}')}",
-        "week": f"{_weeks('{1}')} - {_weeks('{0}')}",
+        "week": "datediff(CAST({1} AS DATE), CAST({0} AS DATE)) DIV 7",
         "day": "datediff(CAST({1} AS DATE), CAST({0} AS DATE))",
         "decade": "year({1}) DIV 10 - year({0}) DIV 10",
     }
@@ -125,12 +125,6 @@ def _differences() -> Iterator[Entry]:
             spark = " - ".join(_steps(mark, size) for mark in ("{1}", "{0}"))
             for pair in (*pairs, *mixed):
                 yield Entry(f"{name}('{unit}', {{0}}, {{1}})", f"CAST({spark} AS BIGINT)", pair)
-
-
-def _weeks(mark: str) -> str:
-    """DuckDB takes the Monday, and cuts its weeks since 1970 towards zero."""
-    days = f"unix_date(CAST({mark} AS DATE))"
-    return f"(({days} - pmod({days} + 3, 7)) DIV 7)"
 
 
 def _steps(mark: str, size: int) -> str:

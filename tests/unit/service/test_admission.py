@@ -1,0 +1,62 @@
+"""Who may begin a call, and when."""
+
+import threading
+import time
+
+import pytest
+
+from jetbridge.errors import LimitExceeded, Unavailable
+from jetbridge.service.admission import Door, Gate
+
+
+def test_a_closed_door_lets_nobody_in_and_waits_for_those_inside():
+    door, inside, done = Door(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        with door.entered():
+            inside.set()
+            done.wait(10)
+
+    running = threading.Thread(target=call)
+    running.start()
+    assert inside.wait(10)
+    closing = threading.Thread(target=door.close, args=(10,))
+    closing.start()
+    _refused(door)
+    assert closing.is_alive()
+    done.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    running.join(10)
+
+
+def _refused(door: Door) -> None:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            with door.entered():
+                pass
+        except Unavailable as error:
+            assert str(error) == "the server is stopping; try again when it is back"
+            return
+    raise AssertionError("it is still open")
+
+
+def test_a_closed_door_waits_no_longer_than_it_is_told():
+    door = Door()
+    with door.entered():
+        door.close(0.01)
+    with pytest.raises(Unavailable), door.entered():
+        pass
+
+
+def test_a_call_that_fails_has_left():
+    door = Door()
+    with pytest.raises(ValueError, match="failed"), door.entered():
+        raise ValueError("failed")
+    door.close(0)
+    gate = Gate("scans", 1)
+    with pytest.raises(ValueError, match="failed"), gate.entered():
+        raise ValueError("failed")
+    with gate.entered(), pytest.raises(LimitExceeded), gate.entered():
+        pass
