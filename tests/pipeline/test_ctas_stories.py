@@ -22,7 +22,7 @@ def test_us1_3_a_missing_schema_is_named_with_the_remedy(target):
         target.sql("CREATE TABLE t.nope.x AS SELECT 1 AS id")
 
 
-def test_us2_1_a_million_rows(target):
+def test_us2_1_sc_002_a_million_rows(target):
     query = "SELECT i AS id, i * 3 AS v FROM range(1000000) r(i)"
     report = target.report(f"CREATE TABLE t.dbo.us2_1 AS {query}")
     assert (report["rows_produced"], report["rows_written"]) == (1_000_000, 1_000_000)
@@ -49,21 +49,21 @@ TYPES = {
 }
 
 
-def test_us3_1_every_type_of_the_table(target):
+def test_us3_1_sc_003_every_type_of_the_table(target):
     columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(TYPES))
     target.sql(f"CREATE TABLE t.dbo.us3_1 AS SELECT {columns}")
     assert [kind for _, kind, _ in target.columns("us3_1")] == list(TYPES.values())
     assert same(target, "t.dbo.us3_1", f"SELECT {columns}")
 
 
-def test_us3_3_decimals_of_any_size(target):
+def test_us3_3_fr_017_decimals_of_any_size(target):
     target.sql("CREATE TABLE t.dbo.us3_3 AS SELECT 1::DECIMAL(38,10) AS a, 2::DECIMAL(1,0) AS b")
     kinds = [kind for _, kind, _ in target.columns("us3_3")]
     assert kinds == ["DECIMAL(38,10)", "DECIMAL(1,0)"]
 
 
 @pytest.mark.parametrize("target", ["lake"], indirect=True)
-def test_us3_2_a_type_that_cannot_be_kept_is_named_before_anything_is_made(target):
+def test_us3_2_fr_012_sc_004_a_type_that_cannot_be_kept_is_named_before_anything_is_made(target):
     with pytest.raises((BadRequest, NotSupported), match="'v'"):
         target.sql("CREATE TABLE t.dbo.us3_2 AS SELECT 1 AS id, 1::VARIANT AS v")
     assert "us3_2" not in target.tables()
@@ -116,7 +116,7 @@ def test_edge_no_rows(target):
     assert target.rows("FROM t.dbo.edge_2") == []
 
 
-def test_edge_names_of_any_kind(target):
+def test_edge_fr_010_names_of_any_kind(target):
     names = ["select", "a b", 'a"b', "a]b", "größe", "日本", "x" * 128, "Select2"]
     listed = ", ".join(
         f'{i} AS "{name.replace(chr(34), chr(34) * 2)}"' for i, name in enumerate(names)
@@ -136,7 +136,7 @@ def test_edge_names_of_any_kind(target):
         "SELECT * FROM t.dbo.not_there",
     ],
 )
-def test_edge_a_query_that_fails_makes_nothing(target, query):
+def test_edge_fr_002_a_query_that_fails_makes_nothing(target, query):
     with pytest.raises((BadRequest, NotFound)) as caught:
         target.sql(f"CREATE TABLE t.dbo.edge_3 AS {query}")
     assert "\n" not in str(caught.value)
