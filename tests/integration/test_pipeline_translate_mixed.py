@@ -19,6 +19,7 @@ MIXED = [
     ("SELECT l = [1], st = {'x': 1, 'y': 'p'}, {'a': i, 'b c': s} AS z, [i, 2, NULL], [s] FROM t"),
     "SELECT s NOT LIKE 'a%', s LIKE '%ß', NOT s LIKE 'b' FROM t",
     "SELECT i, list(dt ORDER BY s), list(b ORDER BY s DESC) FROM t GROUP BY i",
+    "SELECT i, list(s ORDER BY s), list(d ORDER BY d DESC NULLS LAST) FROM t GROUP BY i",
     (
         "SELECT i, list(dt ORDER BY s) FILTER (WHERE f), string_agg(s, ',' ORDER BY s) "
         "FROM t GROUP BY i"

@@ -196,3 +196,8 @@ def test_long_chains_and_lists_are_translated(desk: Desk) -> None:
     tests = " OR ".join(f"i = {number}" for number in range(150))
     text = translated(desk, f"SELECT i FROM t WHERE i IN ({numbers}) AND ({tests})")
     assert "1999" in text
+
+
+@pytest.mark.parametrize("call", ["list(s ORDER BY s)", "list(s ORDER BY s DESC)"])
+def test_a_list_in_its_own_order_is_translated(desk: Desk, call: str) -> None:
+    assert "sort_array" in translated(desk, f"SELECT {call} FROM t")

@@ -35,6 +35,7 @@ _DIRECTIONS = {
     ("type", "ORDER_DEFAULT"): "ASCENDING",
     ("null_order", "ORDER_DEFAULT"): "NULLS LAST",
 }
+_ORDERS = frozenset(["ORDER_DEFAULT", "ASCENDING", "DESCENDING", "NULLS FIRST", "NULLS LAST"])
 _TRUE = ("CAST", ("CONSTANT", "t"))
 
 
@@ -69,8 +70,20 @@ def with_brackets(tree: exp.Expr) -> exp.Expr:
 def _parsed(desk: Desk, query: str) -> Any:
     """The tree of DuckDB's own parser."""
     ((text,),) = desk.fetch(f"SELECT json_serialize_sql({literal(query)})")
-    found = json.loads(text)
+    found = json.loads(text, object_hook=_as_written)
     return None if found["error"] else found["statements"]
+
+
+def _as_written(node: dict[str, Any]) -> dict[str, Any]:
+    """DuckDB's parser makes list_sort(list(x), ...) of list(x ORDER BY x)."""
+    if node.get("function_name") != "list_sort":
+        return node
+    inner, *order = node["children"]
+    words = [each.get("value", {}).get("value") for each in order]
+    if inner.get("function_name") != "list" or not _ORDERS.issuperset(words) or not words[1:]:
+        return node
+    key = {"type": words[0], "null_order": words[1], "expression": inner["children"][0]}
+    return {**inner, "order_bys": {**inner["order_bys"], "orders": [key]}}
 
 
 def _shape(node: Any) -> Any:

@@ -73,5 +73,4 @@ MISSING: dict[str, str] = {
     "LIMIT without ORDER BY": _RANDOM,
     "WITH RECURSIVE, ASOF and POSITIONAL joins": "Spark has none, or none that was verified.",
     "GROUPS frames, RANGE with an offset, FILTER with OVER": "Not verified, or Spark has none.",
-    "list(x ORDER BY x)": "Our parser reads it otherwise than DuckDB; array_agg is the same.",
 }
