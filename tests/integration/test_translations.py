@@ -78,6 +78,17 @@ def test_every_format_reads_what_it_writes(session: Session) -> None:
             assert len({row[1] for row in expected}) > 1
 
 
+@pytest.mark.parametrize("text", ["epoch", " -Infinity\n"])
+@pytest.mark.parametrize("name", ["strptime", "try_strptime"])
+def test_words_that_duckdb_takes_for_any_format_are_an_error(session, name, text) -> None:
+    (entry,) = (each for each in SCALARS if each.duckdb == f"{name}({{0}}, '%Y-%m-%d')")
+    answer = session.sql(
+        f"SELECT {entry.spark} FROM VALUES ({literal(text)})".replace("{0}", "col1")
+    )
+    with pytest.raises(Exception, match="does not have the form"):
+        answer.collect()
+
+
 @pytest.mark.parametrize(("function", "template"), [("upper", UPPER), ("lower", LOWER)])
 def test_case_of_every_code_point_is_the_same(
     session: Session, function: str, template: str
