@@ -20,7 +20,7 @@ LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 HEADER = "# Made by `make lock` from pyproject.toml; dependencies sha256:"
 # What `make setup` installs besides the core: everything the tests and the defaults use.
-EXTRAS = ("lake",)
+EXTRAS = ("lake", "mssql")
 ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|\b[\w-]+\.(?:org|com|net|io)\b")
 
 

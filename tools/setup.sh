@@ -82,6 +82,14 @@ has_postgres() {
     return 1
 }
 
+has_library() {
+    ldconfig -p 2>/dev/null | grep -q "$1" || ls /usr/lib/*/"$1" >/dev/null 2>&1
+}
+
+has_ltdl() { has_library libltdl.so.7; }
+
+has_gssapi() { has_library libgssapi_krb5.so.2; }
+
 # need_package CHECK PACKAGE WHY
 need_package() {
     "$1" && return
@@ -95,6 +103,8 @@ need_package() {
 
 need_package has_java openjdk-17-jre-headless "Spark needs (or any Java 17 or 21, in JAVA_HOME)"
 need_package has_postgres postgresql "the tests of PostgreSQL catalogs need"
+need_package has_ltdl libltdl7 "Microsoft's driver for SQL Server needs"
+need_package has_gssapi libgssapi-krb5-2 "Microsoft's driver for SQL Server needs"
 
 if ! new_enough .venv/bin/python; then
     python="$(find_python)"
