@@ -1,5 +1,6 @@
 """The command as users run it: a process, its output, its signals and its end."""
 
+import ctypes
 import json
 import re
 import signal
@@ -107,6 +108,19 @@ def test_running_inserts_are_finished_and_acknowledged_while_new_calls_are_refus
         for number, statement in enumerate(running):
             assert answered(statement, number, -1) == [number, -1]
             assert statement.finish() == 3
+        assert process.wait(SECONDS) == 0
+
+
+def test_a_signal_that_another_thread_gets_stops_it_too():
+    """The system chooses, and Python's handlers run in the first thread only."""
+    with (
+        serving(*MEMORY, "--port", "0") as (process, location),
+        connect(location, "memory") as client,
+    ):
+        fill(client)
+        threads = sorted(int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir())
+        assert threads[0] == process.pid
+        assert ctypes.CDLL(None).tgkill(process.pid, threads[-1], signal.SIGTERM) == 0
         assert process.wait(SECONDS) == 0
 
 

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 
 FLAGS = ("host", "port")
+# The system may give a signal to another thread; Python sees it when this one wakes.
+WAKE_SECONDS = 0.2
 
 
 def run(options: Namespace) -> int:
@@ -46,7 +48,8 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
         return 1
     if not stop.is_set():
         app.start_background()
-    stop.wait()
+    while not stop.wait(WAKE_SECONDS):
+        pass
     log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
     app.stop(config.server.drain_seconds)
     logging.shutdown()
