@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections.abc import Sequence
 
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -27,3 +28,13 @@ def dotted(text: str) -> list[str]:
             break
         at += 1
     return []
+
+
+def twin(names: Sequence[str]) -> str | None:
+    """A name that comes twice, in any case."""
+    seen: set[str] = set()
+    for name in names:
+        if fold(name) in seen:
+            return name
+        seen.add(fold(name))
+    return None

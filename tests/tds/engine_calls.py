@@ -20,6 +20,15 @@ from tests.tds_server.values import (
     SqlError,
 )
 
+# With something of everything that a table may have; the schema must be there.
+TABLE = """CREATE TABLE app.t (
+    id int NOT NULL IDENTITY(1, 1) CONSTRAINT pk_t PRIMARY KEY,
+    a nvarchar(50) NULL,
+    b decimal(18, 4) NOT NULL CONSTRAINT df_b DEFAULT 0,
+    c datetime2(7) NULL,
+    d varchar(max) COLLATE Latin1_General_BIN2,
+    CONSTRAINT ck_b CHECK (b >= 0),
+    CONSTRAINT uq_a UNIQUE NONCLUSTERED (a, b DESC))"""
 NUMBERS = itertools.count()
 PATIENCE = 10
 

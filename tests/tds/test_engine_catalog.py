@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.tds.engine_calls import (
+    TABLE,
     answers,
     connected,
     engine_of_a_module,
@@ -21,14 +22,6 @@ from tests.tds_server.engine.session import DuckSession
 from tests.tds_server.values import Batches, Rows, SqlError
 
 engine = pytest.fixture(scope="module")(engine_of_a_module)
-TABLE = """CREATE TABLE app.t (
-    id int NOT NULL IDENTITY(1, 1) CONSTRAINT pk_t PRIMARY KEY,
-    a nvarchar(50) NULL,
-    b decimal(18, 4) NOT NULL CONSTRAINT df_b DEFAULT 0,
-    c datetime2(7) NULL,
-    d varchar(max) COLLATE Latin1_General_BIN2,
-    CONSTRAINT ck_b CHECK (b >= 0),
-    CONSTRAINT uq_a UNIQUE NONCLUSTERED (a, b DESC))"""
 # What Microsoft's driver sends before a bulk load (recording 06b).
 BULK_METADATA = """SELECT @@TRANCOUNT;
 

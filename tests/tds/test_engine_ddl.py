@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.tds.engine_calls import (
+    TABLE,
     answers,
     columns,
     connected,
@@ -21,14 +22,6 @@ from tests.tds_server.engine import DuckEngine
 from tests.tds_server.engine.session import DuckSession
 
 engine = pytest.fixture(scope="module")(engine_of_a_module)
-TABLE = """CREATE TABLE app.t (
-    id int NOT NULL IDENTITY(1, 1) CONSTRAINT pk_t PRIMARY KEY,
-    a nvarchar(50) NULL,
-    b decimal(18, 4) NOT NULL CONSTRAINT df_b DEFAULT 0,
-    c datetime2(7) NULL,
-    d varchar(max) COLLATE Latin1_General_BIN2,
-    CONSTRAINT ck_b CHECK (b >= 0),
-    CONSTRAINT uq_a UNIQUE NONCLUSTERED (a, b DESC))"""
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from tests.tds.scripted import INT, ScriptedEngine, Table
+from tests.tds.scripted import ScriptedEngine, Table
 from tests.tds.wire_clients import core, odbc
 from tests.tds_server.prelogin import Encryption
 from tests.tds_server.server import Server
@@ -77,18 +77,6 @@ def pairs(rows: int) -> tuple[pa.Table, list[tuple[int, str | None]]]:
     values = [f"value {i}" if i % 7 else None for i in range(rows)]
     table = pa.table({"id": pa.array(range(rows), pa.int32()), "v": pa.array(values, pa.string())})
     return table, list(enumerate(values))
-
-
-@pytest.fixture
-def engine() -> ScriptedEngine:
-    two = (Column("id", INT, nullable=False), Column("v", SqlType("nvarchar", 30)))
-    return ScriptedEngine(t=Table(*two))
-
-
-@pytest.fixture
-def server(engine: ScriptedEngine) -> Iterator[Server]:
-    with Server(engine, encryption=Encryption.NONE) as running:
-        yield running
 
 
 @pytest.fixture

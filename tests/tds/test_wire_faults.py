@@ -4,7 +4,6 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import mssql_python
@@ -14,30 +13,17 @@ import pytest
 from tests.tds import recordings
 from tests.tds.recordings import Player
 from tests.tds.replayed import ReplayEngine
-from tests.tds.scripted import INT, ScriptedEngine, Table
 from tests.tds.wire_clients import core, odbc
 from tests.tds_server.faults import Drop, Dropped, Fault, Faults, When
 from tests.tds_server.packets import Kind
 from tests.tds_server.prelogin import Encryption
 from tests.tds_server.server import Server
-from tests.tds_server.values import Column, Count, SqlError, SqlType
+from tests.tds_server.values import Count, SqlError
 
 SOURCE = pa.table(
     {"id": pa.array(range(50_000), pa.int32()), "v": [f"value {i}" for i in range(50_000)]}
 )
 LOST = "Communication link failure|TCP Provider|08S01|onnection|closed|reset|I/O|os error"
-
-
-@pytest.fixture
-def engine() -> ScriptedEngine:
-    two = (Column("id", INT, nullable=False), Column("v", SqlType("nvarchar", 30)))
-    return ScriptedEngine(t=Table(*two))
-
-
-@pytest.fixture
-def server(engine: ScriptedEngine) -> Iterator[Server]:
-    with Server(engine, encryption=Encryption.NONE) as running:
-        yield running
 
 
 def gone(server: Server) -> bool:

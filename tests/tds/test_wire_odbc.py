@@ -66,12 +66,6 @@ def engine() -> ScriptedEngine:
 
 
 @pytest.fixture
-def server(engine: ScriptedEngine) -> Iterator[Server]:
-    with Server(engine, encryption=Encryption.NONE) as running:
-        yield running
-
-
-@pytest.fixture
 def connection(server: Server) -> Iterator[Any]:
     opened = odbc(server)
     yield opened

@@ -111,7 +111,7 @@ def change(session: Session, statement: Change) -> Outcome:
 
 def _query(wanted: Wanted, table: Table) -> str:
     """The ids of the rows and their new values; with RETURNING, all columns as they will be."""
-    new = _new_values(wanted, table)
+    new = Columns(wanted.target, table.info().schema).assigned(wanted.assigned)
     columns = []
     for field in table.info().schema:
         expression = new.get(field.name)
@@ -121,10 +121,6 @@ def _query(wanted: Wanted, table: Table) -> str:
         columns.append((field.name, expression or old, duckdb_type(field)))
     text = queries.changed_rows(TARGET, wanted.alias, columns, wanted.sources, wanted.condition)
     return f"{wanted.before} {text}" if wanted.before else text
-
-
-def _new_values(wanted: Wanted, table: Table) -> dict[str, str]:
-    return Columns(wanted.target, table.info().schema).assigned(wanted.assigned)
 
 
 def _sent(source: str, wanted: Wanted) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from jetbridge.catalog import CanRelateOnSpark, SparkRelation, Table, supports
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import FailedPrecondition
+from jetbridge.names import twin
 from jetbridge.pipeline.places import Path, Place
-from jetbridge.pipeline.plan import Plan, twin
+from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 

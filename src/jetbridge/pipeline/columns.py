@@ -1,13 +1,14 @@
 """The columns of a table as a statement names them, and their defaults."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from jetbridge.catalog.fields import default_of
 from jetbridge.errors import BadRequest
-from jetbridge.names import fold
+from jetbridge.names import fold, twin
 from jetbridge.pipeline.statements import ObjectName
 
 
@@ -17,10 +18,10 @@ class Columns:
 
     table: ObjectName
     schema: pa.Schema
-    _known: dict[str, pa.Field] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_known", {fold(each.name): each for each in self.schema})
+    @cached_property
+    def _known(self) -> dict[str, pa.Field]:
+        return {fold(each.name): each for each in self.schema}
 
     def find(self, name: str) -> pa.Field:
         found = self._known.get(fold(name))
@@ -31,9 +32,8 @@ class Columns:
     def find_all(self, names: Sequence[str]) -> list[pa.Field]:
         """Raises BadRequest for one that is named twice."""
         found = [self.find(name) for name in names]
-        once = {each.name for each in found}
-        if len(once) != len(found):
-            twice = next(each.name for each in found if [*found].count(each) > 1)
+        twice = twin([each.name for each in found])
+        if twice is not None:
             raise BadRequest(f"column {twice!r} of {self.table} is set twice")
         return found
 

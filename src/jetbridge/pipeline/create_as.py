@@ -19,9 +19,10 @@ from jetbridge.catalog import (
 )
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import AlreadyExists, BadRequest, NotSupported
+from jetbridge.names import twin
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.places import Path
-from jetbridge.pipeline.plan import Plan, twin
+from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned, produced, second_choice
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.session import Outcome, Session

@@ -149,13 +149,3 @@ def _names(found: list[str], given: tuple[str, ...]) -> list[str]:
     if len(given) > len(found):
         raise BadRequest(f"{len(given)} names for the {len(found)} columns of the query")
     return [*given, *found[len(given) :]]
-
-
-def twin(names: Sequence[str]) -> str | None:
-    """A name that comes twice, in any case."""
-    seen: set[str] = set()
-    for name in names:
-        if fold(name) in seen:
-            return name
-        seen.add(fold(name))
-    return None

@@ -20,15 +20,7 @@ LEVELS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "DEFAULT")
 
 class Alterations(Definitions):
     def alter_table(self, tokens: Tokens) -> None:
-        parts = tokens.dotted()
-        try:
-            found: Table = self.session.find(parts)
-        except Exception as failure:
-            if getattr(failure, "number", 0) == 208:
-                raise error(4902, ".".join(parts)) from None
-            raise
-        self.may_alter(found, 1088, ".".join(parts))
-        table = self.locked(found)
+        table = self.locked(self.for_altering(tokens.dotted(), error_of_unknown=4902))
         if tokens.take("WITH", "CHECK") or tokens.take("WITH", "NOCHECK"):
             pass
         if tokens.take("ADD"):

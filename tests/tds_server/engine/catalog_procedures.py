@@ -42,7 +42,11 @@ def _heads(*heads: tuple[str, SqlType]) -> tuple[Column, ...]:
     return tuple(Column(name, sql_type) for name, sql_type in heads)
 
 
-def _chosen(session: Any, name: Any, schema: Any) -> list[Table]:
+def _chosen(session: Any, arguments: Any) -> list[Table]:
+    """Those whose names fit the first two arguments, which may be patterns."""
+    name = arguments.value(0, "@table_name")
+    schema = arguments.value(1, "@table_owner")
+
     def fits(pattern: Any, text: str) -> bool:
         if pattern is None:
             return True
@@ -58,11 +62,9 @@ def _chosen(session: Any, name: Any, schema: Any) -> list[Table]:
 
 def _tables(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
     session = interpreter.session
-    name = arguments.value(0, "@table_name")
-    owner = arguments.value(1, "@table_owner")
     rows = [
         (t.database, t.schema, t.name, "VIEW" if t.is_view else "TABLE", None)
-        for t in _chosen(session, name, owner)
+        for t in _chosen(session, arguments)
     ]
     yield Rows(
         _heads(("TABLE_QUALIFIER", SYSNAME), ("TABLE_OWNER", SYSNAME), ("TABLE_NAME", SYSNAME),
@@ -85,10 +87,8 @@ COLUMN_HEADS = _heads(
 
 def _columns(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
     session = interpreter.session
-    name = arguments.value(0, "@table_name")
-    owner = arguments.value(1, "@table_owner")
     rows = []
-    for table in _chosen(session, name, owner):
+    for table in _chosen(session, arguments):
         with session.statement():
             columns = session.columns_of(table)
         rows += [_column_row(table, place, each) for place, each in enumerate(columns, 1)]
@@ -117,10 +117,8 @@ def _column_row(table: Table, place: int, column: ColumnDef) -> tuple[Any, ...]:
 
 def _pkeys(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
     session = interpreter.session
-    name = arguments.value(0, "@table_name")
-    owner = arguments.value(1, "@table_owner")
     rows = []
-    for table in _chosen(session, name, owner):
+    for table in _chosen(session, arguments):
         if table.primary is not None:
             rows += [
                 (table.database, table.schema, table.name, table.by_id(each).name, place,
@@ -137,10 +135,8 @@ def _pkeys(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
 
 def _statistics(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
     session = interpreter.session
-    name = arguments.value(0, "@table_name")
-    owner = arguments.value(1, "@table_owner")
     rows: list[tuple[Any, ...]] = []
-    for table in _chosen(session, name, owner):
+    for table in _chosen(session, arguments):
         rows.append((table.database, table.schema, table.name, None, None, None, 0, None, None,
                      None, None, None, None))  # fmt: skip
         for key in table.keys:
@@ -163,10 +159,8 @@ def _statistics(interpreter: Any, arguments: Any) -> Generator[Answer, None, int
 
 def _special_columns(interpreter: Any, arguments: Any) -> Generator[Answer, None, int]:
     session = interpreter.session
-    name = arguments.value(0, "@table_name")
-    owner = arguments.value(1, "@table_owner")
     rows = []
-    for table in _chosen(session, name, owner):
+    for table in _chosen(session, arguments):
         key = table.primary or next(iter(table.uniques), None)
         for each in key.columns if key else ():
             column = table.by_id(each)

@@ -357,7 +357,7 @@ class Definitions:
         tokens.need("INDEX")
         name = tokens.name()
         tokens.need("ON")
-        table = self.locked(self._for_altering(tokens.dotted()))
+        table = self.locked(self.for_altering(tokens.dotted()))
         if any(each.name.lower() == name.lower() for each in table.keys):
             raise error(1913, name, table.full_name)
         included: list[str] = []
@@ -374,12 +374,12 @@ class Definitions:
             self.check_unique(table, key)
         self.put(replace(table, keys=(*table.keys, key)))
 
-    def _for_altering(self, parts: tuple[str, ...]) -> Table:
+    def for_altering(self, parts: tuple[str, ...], error_of_unknown: int = 1088) -> Table:
         try:
             table: Table = self.session.find(parts)
         except Exception as failure:
             if getattr(failure, "number", 0) == 208:
-                raise error(1088, ".".join(parts)) from None
+                raise error(error_of_unknown, ".".join(parts)) from None
             raise
         self.may_alter(table, 1088, ".".join(parts))
         return table
@@ -387,7 +387,7 @@ class Definitions:
     def drop_index(self, tokens: Tokens, quiet: bool) -> None:
         name = tokens.name()
         tokens.need("ON")
-        table = self.locked(self._for_altering(tokens.dotted()))
+        table = self.locked(self.for_altering(tokens.dotted()))
         storage_options(tokens)
         kept = tuple(each for each in table.keys if each.name.lower() != name.lower())
         if len(kept) == len(table.keys):

@@ -156,16 +156,14 @@ def _output_into(session: Any, change: Change, rows: pa.Table, output: Output) -
 
 
 def update(session: Any, leaf: Leaf, ctes: str) -> Done:
-    parsed = parse_update(leaf.tokens())
-    with session.statement() as transaction:
-        compiler = prepared(session, ctes)
-        change = Targeted(compiler, parsed).change()
-        result = Writer(session, transaction, compiler).apply(change)
-        return _answered(session, change, result, parsed.output)
+    return _targeted(session, parse_update(leaf.tokens()), ctes)
 
 
 def delete(session: Any, leaf: Leaf, ctes: str) -> Done:
-    parsed = parse_delete(leaf.tokens())
+    return _targeted(session, parse_delete(leaf.tokens()), ctes)
+
+
+def _targeted(session: Any, parsed: Any, ctes: str) -> Done:
     with session.statement() as transaction:
         compiler = prepared(session, ctes)
         change = Targeted(compiler, parsed).change()

@@ -129,10 +129,10 @@ def _quantiles() -> tuple[Entry, ...]:
     )
 
 
-def _quantile(portion: str) -> str:
+def _quantile(share: str) -> str:
     """Between the two values around the place, as DuckDB weighs them."""
     ordered = "sort_array(collect_list(CAST({0} AS DOUBLE)))"
-    place = f"struct(a AS a, (size(a) - 1) * {portion} AS r)"
+    place = f"struct(a AS a, (size(a) - 1) * {share} AS r)"
     low, high = "s.a[CAST(floor(s.r) AS INT)]", "s.a[CAST(ceil(s.r) AS INT)]"
     between = f"{low} * (1D - (s.r - floor(s.r))) + {high} * (s.r - floor(s.r))"
     value = (

@@ -6,6 +6,7 @@ from typing import Any
 
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT, TIMES
+from jetbridge.pipeline.translate.entries.readings import BLANK, with_blanks
 from jetbridge.sqltext.spark import literal
 
 # The codes that both write alike, in Java's letters.
@@ -75,7 +76,6 @@ _FORMATS = (
 # What strptime reads for a code, without going back.
 _READ = {"Y": "([0-9]{1,4}+)", "S": "([0-5]?[0-9])", "f": "([0-9]{1,6}+)"}
 _TWO_DIGITS = "([0-9]{1,2}+)"
-_BLANK = r"[ \\t\\n\\x0B\\f\\r]"
 _DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 _READINGS = (
@@ -98,7 +98,7 @@ def _readings() -> Iterator[Entry]:
             yield Entry(
                 f"{name}({{0}}, '{given}')",
                 f"CASE WHEN {{0}} IS NULL THEN NULL WHEN {{0}} RLIKE '{form}' THEN {made_of} "
-                f"WHEN {{0}} RLIKE '{_whole(_WORDS)}' THEN {_UNREADABLE} ELSE {otherwise} END",
+                f"WHEN {{0}} RLIKE '{with_blanks(_WORDS)}' THEN {_UNREADABLE} ELSE {otherwise} END",
                 (TEXT,),
                 remark="infinity and epoch, which DuckDB takes for any format, are an error",
             )
@@ -107,14 +107,9 @@ def _readings() -> Iterator[Entry]:
 def _form(given: str) -> str:
     text = ""
     for found in _PIECE.finditer(given):
-        plain = "".join(f"{_BLANK}+" if each == " " else f"[{each}]" for each in found[3] or "")
+        plain = "".join(f"{BLANK}+" if each == " " else f"[{each}]" for each in found[3] or "")
         text += _READ.get(found[1], _TWO_DIGITS) if found[1] else plain
-    return _whole(text)
-
-
-def _whole(text: str) -> str:
-    """Java's $ is also before some characters at the end."""
-    return rf"^{_BLANK}*{text}{_BLANK}*\\z"
+    return with_blanks(text)
 
 
 def _arguments(given: str) -> str:
@@ -123,10 +118,10 @@ def _arguments(given: str) -> str:
     parts = {
         code: f"regexp_extract({{0}}, '{form}', {at})" for at, code in enumerate(codes, start=1)
     }
-    whole = [f"CAST({parts[code]} AS INT)" if code in parts else "0" for code in "YmdHM"]
+    numbers = [f"CAST({parts[code]} AS INT)" if code in parts else "0" for code in "YmdHM"]
     fraction = f"rpad({parts['f']}, 6, '0')" if "f" in parts else "'0'"
     seconds = f"concat({parts.get('S', repr('0'))}, '.', {fraction})"
-    return f"{', '.join(whole)}, CAST({seconds} AS DECIMAL(16,6))"
+    return f"{', '.join(numbers)}, CAST({seconds} AS DECIMAL(16,6))"
 
 
 ENTRIES: tuple[Entry, ...] = (

@@ -13,14 +13,19 @@ from jetbridge.pipeline.translate.entries.kinds import TEXT
 # Conditions, and what they give.
 Forms = tuple[tuple[str, str], ...]
 
-_BLANKS = r"[ \\t\\n\\x0B\\f\\r]*"
+BLANK = r"[ \\t\\n\\x0B\\f\\r]"
 _REMARK = "a form that only DuckDB reads is an error"
 _UNREAD = "raise_error('the text has a form that is not read on Spark')"
 _WRONG = "raise_error('the text is not a value of the type')"
 
 
+def with_blanks(form: str) -> str:
+    """A text that is this and blanks around it; Java's $ is also before some characters."""
+    return rf"^{BLANK}*{form}{BLANK}*\\z"
+
+
 def _like(form: str) -> str:
-    return f"{{0}} RLIKE '^{_BLANKS}{form}{_BLANKS}\\\\z' AND NOT {{0}} RLIKE '\\\\n$'"
+    return f"{{0}} RLIKE '{with_blanks(form)}' AND NOT {{0}} RLIKE '\\\\n$'"
 
 
 _INTEGER = _like("[+-]?[0-9]{1,30}")
@@ -36,7 +41,7 @@ _DATE = _like(_DAY + "([ T][0-9:.]*)?")
 _TIMESTAMP = _like(rf"{_DAY}([ T]{_CLOCK})?")
 # Nothing that may be a date begins otherwise.
 _STARTS = "[+-]?[0-9]+[^0-9]+[0-9]+[^0-9]+[0-9]|(?i:epoch|[+-]?inf)"
-_MAYBE_DATE = f"{{0}} RLIKE '^{_BLANKS}({_STARTS})'"
+_MAYBE_DATE = f"{{0}} RLIKE '^{BLANK}*({_STARTS})'"
 
 
 def _cases(forms: Forms, otherwise: str) -> str:
