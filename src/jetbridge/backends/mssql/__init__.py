@@ -1,0 +1,1 @@
+"""SQL Server: its tables behind the interfaces of a catalog, through Microsoft's own driver."""

@@ -1,0 +1,183 @@
+"""Connections to one database: those that ask, and those that load rows.
+
+The driver has two halves. Its ODBC one runs queries with parameters and streams results as Arrow;
+its other one, the core, runs texts and bulk loads on one connection, and its errors have numbers.
+Both kinds are kept and used again, for a new one may take a second.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import mssql_py_core
+import mssql_python
+import pyarrow as pa
+
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.errors import number_of, translated
+from jetbridge.errors import ServerError
+
+_MOST_KEPT = 8
+_BATCH_ROWS = 65_536
+_ASK_NUMBER = "SELECT @@ERROR"
+_Kept = TypeVar("_Kept", "Asking", "Loading")
+
+
+class Server:
+    """Safe to use from several threads; what is borrowed is not."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        # It keeps connections by itself, but resets them with a batch of its own each time.
+        mssql_python.pooling(enabled=False)
+        self._asking: list[Asking] = []
+        self._loading: list[Loading] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def asking(self) -> Iterator["Asking"]:
+        with self._borrowed(self._asking, Asking) as found:
+            yield found
+
+    @contextmanager
+    def loading(self) -> Iterator["Loading"]:
+        with self._borrowed(self._loading, Loading) as found:
+            yield found
+
+    @contextmanager
+    def _borrowed(self, kept: list[_Kept], make: Callable[[Address], _Kept]) -> Iterator[_Kept]:
+        """Given back unless something went wrong: then nobody knows what state it is in."""
+        with self._lock:
+            found = kept.pop() if kept else None
+        found = make(self.address) if found is None else found
+        try:
+            yield found
+        except BaseException:
+            found.close()
+            raise
+        with self._lock:
+            if len(kept) < _MOST_KEPT:
+                kept.append(found)
+                return
+        found.close()
+
+    def close(self) -> None:
+        with self._lock:
+            rest: list[Asking | Loading] = [*self._asking, *self._loading]
+            self._asking.clear()
+            self._loading.clear()
+        for each in rest:
+            each.close()
+
+
+class Asking:
+    """One connection of the ODBC half; every statement commits by itself."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        try:
+            self._connection = mssql_python.connect(address.for_odbc(), autocommit=True)
+        except (mssql_python.Error, RuntimeError) as error:
+            raise _not_connected(address, error) from error
+
+    def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """All of them: for the catalog views, not for tables."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, *parameters)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        except mssql_python.Error as error:
+            raise self._said(error) from error
+        finally:
+            cursor.close()
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """Batches as they arrive; closing the iterator cancels the query on the server."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, *parameters)
+            yield from cursor.arrow_reader(_BATCH_ROWS)
+        except mssql_python.Error as error:
+            raise self._said(error) from error
+        finally:
+            cursor.close()
+
+    def _said(self, error: BaseException) -> ServerError:
+        """The driver drops the number; the session still has it."""
+        number = None
+        with suppress(mssql_python.Error), self._connection.cursor() as cursor:
+            (number,) = cursor.execute(_ASK_NUMBER).fetchone() or (None,)
+        return translated(error, number or None)
+
+    def close(self) -> None:
+        with suppress(mssql_python.Error):
+            self._connection.close()
+
+
+class Loading:
+    """One connection of the core, for statements that change something and for bulk loads."""
+
+    def __init__(self, address: Address) -> None:
+        try:
+            self._connection = mssql_py_core.PyCoreConnection(address.for_core())
+        except RuntimeError as error:
+            raise _not_connected(address, error) from error
+        self._cursor = self._connection.cursor()
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of the last result; texts only, so all constants stand in it quoted."""
+        try:
+            self._cursor.execute(sql)
+            return [tuple(row) for row in self._cursor.fetchall() or ()]
+        except RuntimeError as error:
+            raise translated(error, number_of(error)) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block or nothing; the core's own commit() and rollback() send nothing."""
+        self.run("SET XACT_ABORT ON; BEGIN TRANSACTION")
+        try:
+            yield
+        except BaseException:
+            with suppress(ServerError):
+                self.run("IF @@TRANCOUNT > 0 ROLLBACK")
+            raise
+        self.run("COMMIT")
+
+    def load(
+        self, table: str, batches: pa.RecordBatchReader, columns: Sequence[str], *, lock: bool
+    ) -> int:
+        """By bulk copy, with NOT NULL and CHECK as for INSERT; only inside of a transaction.
+
+        A source that fails half-way leaves what was sent before, and the driver says nothing.
+        """
+        try:
+            done = self._cursor.bulkcopy_arrow(
+                table,
+                batches,
+                timeout=0,
+                column_mappings=list(columns),
+                check_constraints=True,
+                keep_nulls=True,
+                table_lock=lock,
+            )
+        except RuntimeError as error:
+            raise translated(error, number_of(error)) from error
+        return int(done["rows_copied"])
+
+    def close(self) -> None:
+        with suppress(RuntimeError):
+            self._connection.close()
+
+
+def _not_connected(address: Address, error: BaseException) -> ServerError:
+    return translated(error, number_of(error) or _login_number(error), f"{address.title()}")
+
+
+def _login_number(error: BaseException) -> int | None:
+    """The ODBC half tells the number of a refused login by its words only."""
+    text = str(error)
+    if "Login failed" in text or "Invalid authorization" in text:
+        return 18456
+    return 4060 if "Cannot open database" in text or "rejected the connection" in text else None

@@ -1,0 +1,121 @@
+"""Tables and views as the catalog views of SQL Server describe them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from jetbridge.backends.mssql.connect import Asking
+from jetbridge.backends.mssql.types import ServerColumn, arrow_type
+from jetbridge.catalog import TableInfo, UniqueKey
+from jetbridge.sqltext import tsql
+
+_VIEW = "V"
+_PRIMARY = "PK"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table as it was when it was looked at. `checks` are in T-SQL."""
+
+    schema: str
+    name: str
+    object_id: int
+    made: str
+    is_view: bool
+    columns: tuple[ServerColumn, ...]
+    keys: tuple[UniqueKey, ...] = ()
+    checks: tuple[str, ...] = ()
+
+    def primary_key(self) -> tuple[ServerColumn, ...]:
+        names = next((key.columns for key in self.keys if key.primary), ())
+        return tuple(each for name in names for each in self.columns if each.name == name)
+
+    def info(self, row_id: pa.DataType | None) -> TableInfo:
+        checks = (_in_duckdb(each) for each in self.checks)
+        return TableInfo(
+            self.name,
+            pa.schema([_field(each) for each in self.columns]),
+            row_id=row_id,
+            identity=f"{self.object_id}-{self.made}",
+            checks=tuple(each for each in checks if each),
+            keys=self.keys,
+        )
+
+
+def _field(column: ServerColumn) -> pa.Field:
+    default = _in_duckdb(column.default)
+    metadata = {"default": default} if default else None
+    return pa.field(column.name, arrow_type(column), column.nullable, metadata)
+
+
+def _in_duckdb(expression: str) -> str:
+    """For clients to read; empty where DuckDB has no such expression. The server judges."""
+    if not expression:
+        return ""
+    try:
+        return sqlglot.transpile(expression, read="tsql", write="duckdb")[0]
+    except SqlglotError:
+        return ""
+
+
+def describe(asking: Asking, schema: str, name: str | None = None) -> list[Described]:
+    """All tables and views of a schema, or the one of this name."""
+    given = (schema,) if name is None else (schema, name)
+    one = name is not None
+    columns = asking.rows(tsql.COLUMNS_OF_ONE if one else tsql.COLUMNS, *given)
+    keys = _keys(asking.rows(tsql.KEYS_OF_ONE if one else tsql.KEYS, *given))
+    checks = _grouped(asking.rows(tsql.CHECKS_OF_ONE if one else tsql.CHECKS, *given))
+    found = []
+    for number, rows in _grouped(columns, whole=True).items():
+        _, title, kind, made, *_ = rows[0]
+        found.append(
+            Described(
+                schema,
+                title,
+                number,
+                made,
+                kind.strip() == _VIEW,
+                tuple(_column(row) for row in rows),
+                keys.get(number, ()),
+                tuple(text for (text,) in checks.get(number, [])),
+            )
+        )
+    return found
+
+
+def _column(row: Sequence[Any]) -> ServerColumn:
+    name, kind, length, precision, scale, nullable, identity, computed, default, collation = row[4:]
+    return ServerColumn(
+        name,
+        kind,
+        length,
+        precision,
+        scale,
+        bool(nullable),
+        bool(identity),
+        bool(computed),
+        default or "",
+        collation or "",
+    )
+
+
+def _grouped(rows: Iterable[Sequence[Any]], *, whole: bool = False) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row if whole else row[1:])
+    return found
+
+
+def _keys(rows: Iterable[Sequence[Any]]) -> dict[int, tuple[UniqueKey, ...]]:
+    columns: dict[tuple[int, str, str], list[str]] = defaultdict(list)
+    for number, name, kind, column in rows:
+        columns[number, name, kind.strip()].append(column)
+    found: dict[int, tuple[UniqueKey, ...]] = {}
+    for (number, _, kind), names in columns.items():
+        found[number] = (*found.get(number, ()), UniqueKey(tuple(names), kind == _PRIMARY))
+    return found

@@ -1,0 +1,81 @@
+"""What SQL Server and its driver say, as the errors of this project: one sentence, its number.
+
+The driver's exceptions for queries carry no number, so the connection is asked for it afterwards
+(`connect`); those of its other half, which loads rows, have it in their text.
+"""
+
+import re
+from collections.abc import Callable
+
+from jetbridge.errors import (
+    BadRequest,
+    Conflict,
+    ConstraintViolation,
+    DuplicateKey,
+    FailedPrecondition,
+    LimitExceeded,
+    PermissionDenied,
+    ServerError,
+    Unavailable,
+)
+
+_NUMBERED = re.compile(r"Sql Error: (\d+): Class \d+: State \d+: (.*)", re.DOTALL)
+_WHERE = re.compile(r" on \S* in .* at line \d+\s*$")
+_DRIVER = re.compile(r"^Driver Error: .*?; DDBC Error: (?:\[[^\]]*\])*", re.DOTALL)
+_LONGEST = 600
+DUPLICATE_KEY = (2627, 2601)
+DEADLOCK = 1205
+TABLE_EXISTS = 2714
+UNKNOWN_TABLE = (208, 4902, 3701)
+UNKNOWN_SCHEMA = (2759, 2760)
+LOGIN_FAILED = 18456
+UNKNOWN_DATABASE = (4060, 911)
+
+Made = Callable[[str], ServerError]
+_CLASSES: dict[Made, tuple[int, ...]] = {
+    DuplicateKey: DUPLICATE_KEY,
+    ConstraintViolation: (515, 547),
+    BadRequest: (102, 156, 207, 220, 241, 242, 245, 248, 2628, 8114, 8115, 8152, 8134, 4815, 7339),
+    Conflict: (DEADLOCK, 3960, 3961, 1222),
+    PermissionDenied: (229, 230, 262, 300, 1088, 15247),
+    LimitExceeded: (701, 1101, 1105, 9002),
+    FailedPrecondition: (LOGIN_FAILED, *UNKNOWN_DATABASE, 3726, 3729, 3732, 4922, 5074, 3952),
+}
+_BY_NUMBER: dict[int, Made] = {
+    number: made for made, numbers in _CLASSES.items() for number in numbers
+}
+_REMEDIES = {
+    LOGIN_FAILED: "check user and password",
+    4060: "check the name of the database, and that the login may use it",
+    911: "check the name of the database",
+    DEADLOCK: "another statement held the same rows; run it again",
+    1222: "another statement holds the rows; run it again",
+    262: "grant the login CREATE TABLE, and ALTER on the schema",
+    229: "grant the login the right",
+    9002: "the log of the database is full",
+    1105: "a file of the database is full",
+}
+
+
+def number_of(error: BaseException) -> int | None:
+    found = _NUMBERED.search(str(error))
+    return int(found[1]) if found else None
+
+
+def said(error: BaseException) -> str:
+    """The words of the server, without those of the driver around them."""
+    text = str(error)
+    found = _NUMBERED.search(text)
+    if found:
+        return _WHERE.sub("", found[2]).strip()[:_LONGEST]
+    return _DRIVER.sub("", text).strip()[:_LONGEST]
+
+
+def translated(error: BaseException, number: int | None, doing: str = "") -> ServerError:
+    """`number` None: it came from the driver itself, most often because the connection is gone."""
+    begins = f"{doing}: " if doing else ""
+    if number is None:
+        return Unavailable(f"{begins}the connection to SQL Server failed: {said(error)}")
+    remedy = _REMEDIES.get(number, "")
+    text = f"{begins}SQL Server says {number}: {said(error)}{remedy and '; ' + remedy}"
+    return _BY_NUMBER.get(number, ServerError)(text)

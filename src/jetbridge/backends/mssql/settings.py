@@ -1,0 +1,119 @@
+"""What SET, `--set` and the configuration decide about SQL Server: one row for each name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from jetbridge.catalog.settings import Setting, one_of, truth, whole
+from jetbridge.errors import BadRequest
+
+LONGEST_TEXT = 4000
+MOST_ROWS = 1000
+MOST_WRITERS = 8
+
+
+@dataclass(frozen=True)
+class MssqlSettings:
+    """By their names without `mssql_`."""
+
+    ctas_drop_on_failure: bool = False
+    ctas_text_type: str = "NVARCHAR"
+    ctas_text_length: str = "max"
+    default_string_length: int = 0
+    ctas_tinyint: str = "TINYINT"
+    ctas_extended_types: bool = False
+    ctas_use_bcp: bool = True
+    ctas_atomic_replace: bool = True
+    ctas_table_kind: str = "heap"
+    copy_flush_rows: int = 102_400
+    copy_tablock: str = "auto"
+    copy_parallel_writers: int = 0
+    insert_batch_size: int = 1000
+    insert_max_rows_per_statement: int = 1000
+    insert_max_sql_bytes: int = 8_388_608
+    direct_load_rows: int = 200_000
+
+    def changed(self, given: Mapping[str, str]) -> "MssqlSettings":
+        """With other values, by their full names; raises BadRequest with what is allowed."""
+        values = {}
+        for name, value in given.items():
+            rule = SETTINGS.get(name.lower())
+            if rule is None:
+                raise BadRequest(
+                    f"SQL Server has no setting {name!r}; known: {', '.join(SETTINGS)}"
+                )
+            values[name.lower().removeprefix(_PREFIX)] = rule.read(value)
+        return replace(self, **values)
+
+
+def _length(value: str) -> str:
+    text = value.strip().lower()
+    if text in ("max", "auto") or (text.isdecimal() and 1 <= int(text) <= LONGEST_TEXT):
+        return text
+    raise BadRequest(
+        f"Invalid mssql_ctas_text_length: {value!r}. Must be 'max', 'auto' or a number from 1 to "
+        f"{LONGEST_TEXT}"
+    )
+
+
+_PREFIX = "mssql_"
+# What is allowed: a range, some words, or a rule.
+_ABOUT: Mapping[str, tuple[Any, str]] = {
+    "ctas_drop_on_failure": (
+        truth,
+        "drop the table when the rows of CREATE TABLE AS cannot be loaded",
+    ),
+    "ctas_text_type": (("NVARCHAR", "VARCHAR"), "the type of text columns"),
+    "ctas_text_length": (
+        _length,
+        "their length: `max`, a number, or `auto` for what the rows need, rounded up",
+    ),
+    "default_string_length": (
+        (0, LONGEST_TEXT),
+        "the same as a number, 0 for `max`; where the other is not set",
+    ),
+    "ctas_tinyint": (
+        ("TINYINT", "SMALLINT"),
+        "the type of TINYINT columns; `tinyint` of SQL Server is 0 to 255",
+    ),
+    "ctas_extended_types": (
+        truth,
+        "take unsigned integers, HUGEINT, JSON and short timestamps, too",
+    ),
+    "ctas_use_bcp": (truth, "load by bulk copy; off: by INSERT statements"),
+    "ctas_atomic_replace": (truth, "OR REPLACE keeps the old table until the new one is complete"),
+    "ctas_table_kind": (("heap", "columnstore"), "how new tables are stored"),
+    "copy_flush_rows": ((1000, 10**9), "rows that go to the driver at once"),
+    "copy_tablock": (
+        ("auto", "on", "off"),
+        "lock the table for a bulk load; `auto`: heaps that are new",
+    ),
+    "copy_parallel_writers": (
+        (0, MOST_WRITERS),
+        "connections that load at once, 0 for one for each core",
+    ),
+    "insert_batch_size": ((1, 10**6), "rows of one round trip of INSERT statements"),
+    "insert_max_rows_per_statement": ((1, MOST_ROWS), "rows of one INSERT statement"),
+    "insert_max_sql_bytes": ((1024, 2**30), "bytes of one INSERT statement"),
+    "direct_load_rows": (
+        (0, 10**12),
+        "up to so many rows are loaded in one transaction, without Spark",
+    ),
+}
+
+
+def _setting(name: str, default: object) -> Setting:
+    allowed, about = _ABOUT[name]
+    full = _PREFIX + name
+    if allowed is truth:
+        return Setting(default, truth(full), about)
+    if not isinstance(allowed, tuple):
+        return Setting(default, _length, about)
+    if isinstance(allowed[0], int):
+        return Setting(default, whole(full, *allowed), about)
+    return Setting(default, one_of(full, *allowed), about)
+
+
+SETTINGS: Mapping[str, Setting] = {
+    _PREFIX + each.name: _setting(each.name, each.default) for each in fields(MssqlSettings)
+}

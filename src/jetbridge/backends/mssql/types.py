@@ -1,0 +1,126 @@
+"""Which type of SQL Server a column of DuckDB gets, and which one of Arrow a column there has."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.embedded import duckdb_type
+from jetbridge.errors import BadRequest
+
+_PLAIN = {
+    "BOOLEAN": "bit",
+    "SMALLINT": "smallint",
+    "INTEGER": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "real",
+    "DOUBLE": "float",
+    "UUID": "uniqueidentifier",
+    "BLOB": "varbinary(max)",
+    "DATE": "date",
+    "TIME": "time(7)",
+    "TIMESTAMP": "datetime2(7)",
+    "TIMESTAMP WITH TIME ZONE": "datetimeoffset(7)",
+}
+_EXTENDED = {
+    "UTINYINT": "tinyint",
+    "USMALLINT": "int",
+    "UINTEGER": "bigint",
+    "UBIGINT": "decimal(20,0)",
+    "HUGEINT": "decimal(38,0)",
+    "TIMESTAMP_S": "datetime2(0)",
+    "TIMESTAMP_MS": "datetime2(3)",
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_MOST_DIGITS = 38
+
+
+def column_types(schema: pa.Schema, settings: MssqlSettings) -> list[str]:
+    """One for each column; raises BadRequest that lists every column without one."""
+    found = [_column_type(duckdb_type(field), settings) for field in schema]
+    refused = [
+        f"{field.name!r} ({duckdb_type(field)})"
+        for field, kind in zip(schema, found, strict=True)
+        if kind is None
+    ]
+    if refused:
+        more = "" if settings.ctas_extended_types else ", or SET mssql_ctas_extended_types = true"
+        raise BadRequest(
+            f"SQL Server has no type for column {', '.join(refused)}: cast it to another type{more}"
+        )
+    return [kind for kind in found if kind is not None]
+
+
+def _column_type(kind: str, settings: MssqlSettings) -> str | None:
+    if kind == "TINYINT":
+        return settings.ctas_tinyint.lower()
+    if kind == "VARCHAR" or (kind == "JSON" and settings.ctas_extended_types):
+        return f"{settings.ctas_text_type.lower()}({_length(settings)})"
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal:
+        digits, scale = (min(int(number), _MOST_DIGITS) for number in decimal.groups())
+        return f"decimal({digits},{scale})"
+    extended = _EXTENDED.get(kind) if settings.ctas_extended_types else None
+    return _PLAIN.get(kind, extended)
+
+
+def _length(settings: MssqlSettings) -> str:
+    if settings.ctas_text_length == "max" and settings.default_string_length:
+        return str(settings.default_string_length)
+    # `auto` is decided when the rows are known; see `sized`.
+    return "max" if settings.ctas_text_length == "auto" else settings.ctas_text_length
+
+
+@dataclass(frozen=True)
+class ServerColumn:
+    """A column as `sys.columns` has it; lengths in bytes, -1 for max."""
+
+    name: str
+    type: str
+    length: int
+    precision: int
+    scale: int
+    nullable: bool
+    identity: bool = False
+    computed: bool = False
+    default: str = ""
+    collation: str = ""
+
+
+_UTC = pa.timestamp("us", tz="UTC")
+_ARROW: dict[str, Callable[[ServerColumn], pa.DataType]] = {
+    "bit": lambda _: pa.bool_(),
+    "tinyint": lambda _: pa.uint8(),
+    "smallint": lambda _: pa.int16(),
+    "int": lambda _: pa.int32(),
+    "bigint": lambda _: pa.int64(),
+    "real": lambda _: pa.float32(),
+    "float": lambda _: pa.float64(),
+    "decimal": lambda c: pa.decimal128(c.precision, c.scale),
+    "numeric": lambda c: pa.decimal128(c.precision, c.scale),
+    "money": lambda _: pa.decimal128(19, 4),
+    "smallmoney": lambda _: pa.decimal128(10, 4),
+    "binary": lambda _: pa.binary(),
+    "varbinary": lambda _: pa.binary(),
+    "image": lambda _: pa.binary(),
+    "timestamp": lambda _: pa.binary(),
+    "uniqueidentifier": lambda _: pa.uuid(),
+    "date": lambda _: pa.date32(),
+    "time": lambda _: pa.time64("us"),
+    "datetime": lambda _: pa.timestamp("us"),
+    "datetime2": lambda _: pa.timestamp("us"),
+    "smalldatetime": lambda _: pa.timestamp("us"),
+    "datetimeoffset": lambda _: _UTC,
+}
+
+
+def arrow_schema(columns: Sequence[ServerColumn]) -> pa.Schema:
+    """As clients see the table; a type that Arrow has nothing for is read as text."""
+    return pa.schema([pa.field(c.name, arrow_type(c), nullable=c.nullable) for c in columns])
+
+
+def arrow_type(column: ServerColumn) -> pa.DataType:
+    made = _ARROW.get(column.type)
+    return pa.string() if made is None else made(column)

@@ -1,0 +1,115 @@
+"""T-SQL: names, constants, and the statements that SQL Server is sent."""
+
+from collections.abc import Sequence
+
+from jetbridge.errors import BadRequest
+
+LONGEST_NAME = 128
+
+
+def bracketed(name: str) -> str:
+    """A name in brackets; raises BadRequest for one that SQL Server cannot take."""
+    if not name or "\0" in name:
+        raise BadRequest(f"the name {name!r} is empty or contains a NUL character")
+    # SQL Server counts UTF-16 code units.
+    try:
+        units = len(name.encode("utf-16-le")) // 2
+    except UnicodeEncodeError:
+        raise BadRequest(f"{ascii(name)} is not valid Unicode text") from None
+    if units > LONGEST_NAME:
+        raise BadRequest(
+            f"the name {name[:40]}… is longer than the {LONGEST_NAME} characters of SQL Server"
+        )
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def text(value: str) -> str:
+    """A Unicode constant. NUL ends a text for some tools, not for the server."""
+    return "N'" + value.replace("'", "''") + "'"
+
+
+def path(schema: str, name: str) -> str:
+    return f"{bracketed(schema)}.{bracketed(name)}"
+
+
+def columns(definitions: Sequence[tuple[str, str, bool]]) -> str:
+    """Name, type and whether it is NOT NULL, as CREATE TABLE takes them."""
+    return ", ".join(
+        f"{bracketed(name)} {kind} {'NOT NULL' if required else 'NULL'}"
+        for name, kind, required in definitions
+    )
+
+
+def create_table(
+    schema: str, name: str, definitions: Sequence[tuple[str, str, bool]], *more: str
+) -> str:
+    """`more` are constraints and indexes, each written out."""
+    inner = ", ".join([columns(definitions), *more])
+    return f"CREATE TABLE {path(schema, name)} ({inner})"
+
+
+def drop_table(schema: str, name: str) -> str:
+    return f"DROP TABLE {path(schema, name)}"
+
+
+def rename_table(schema: str, name: str, new: str) -> str:
+    bracketed(new)
+    return f"EXEC sp_rename {text(path(schema, name))}, {text(new)}, N'OBJECT'"
+
+
+def create_schema(name: str) -> str:
+    return f"CREATE SCHEMA {bracketed(name)}"
+
+
+def drop_schema(name: str) -> str:
+    return f"DROP SCHEMA {bracketed(name)}"
+
+
+# Those of the server itself and of its fixed roles are above.
+SCHEMAS = """
+SELECT name FROM sys.schemas
+WHERE schema_id < 16384 AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
+ORDER BY name
+"""
+# Rises with most changes of tables; with the number of objects also when the last one is dropped.
+VERSION = """
+SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*)
+FROM sys.objects WHERE is_ms_shipped = 0
+"""
+_COLUMNS = """
+SELECT o.object_id, o.name, o.type, CONVERT(nvarchar(33), o.create_date, 126), c.name,
+    COALESCE(b.name, u.name), c.max_length, c.precision, c.scale, c.is_nullable, c.is_identity,
+    c.is_computed, d.definition, c.collation_name
+FROM sys.objects o
+JOIN sys.schemas s ON s.schema_id = o.schema_id
+JOIN sys.columns c ON c.object_id = o.object_id
+LEFT JOIN sys.types b ON b.user_type_id = c.system_type_id
+LEFT JOIN sys.types u ON u.user_type_id = c.user_type_id
+LEFT JOIN sys.default_constraints d ON d.object_id = c.default_object_id
+WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND s.name = ?{one}
+ORDER BY o.name, o.object_id, c.column_id
+"""
+COLUMNS = _COLUMNS.format(one="")
+COLUMNS_OF_ONE = _COLUMNS.format(one=" AND o.name = ?")
+_KEYS = """
+SELECT o.object_id, k.name, k.type, c.name
+FROM sys.key_constraints k
+JOIN sys.objects o ON o.object_id = k.parent_object_id
+JOIN sys.schemas s ON s.schema_id = o.schema_id
+JOIN sys.index_columns i ON i.object_id = o.object_id AND i.index_id = k.unique_index_id
+JOIN sys.columns c ON c.object_id = o.object_id AND c.column_id = i.column_id
+WHERE s.name = ?{one}
+ORDER BY o.object_id, k.name, i.key_ordinal
+"""
+KEYS = _KEYS.format(one="")
+KEYS_OF_ONE = _KEYS.format(one=" AND o.name = ?")
+_CHECKS = """
+SELECT o.object_id, k.definition
+FROM sys.check_constraints k
+JOIN sys.objects o ON o.object_id = k.parent_object_id
+JOIN sys.schemas s ON s.schema_id = o.schema_id
+WHERE k.is_disabled = 0 AND s.name = ?{one}
+ORDER BY o.object_id, k.name
+"""
+CHECKS = _CHECKS.format(one="")
+CHECKS_OF_ONE = _CHECKS.format(one=" AND o.name = ?")
