@@ -2,8 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Catalog
-from jetbridge.config import CatalogConfig, Config, LakeConfig
+from jetbridge.config import CatalogConfig, Config, LakeConfig, MssqlConfig
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
 from jetbridge.remote import Execute, offering
@@ -21,6 +21,7 @@ from jetbridge.spark import SparkEngine
 
 if TYPE_CHECKING:
     from jetbridge.backends.lake import LakeCatalog
+    from jetbridge.backends.mssql.catalog import MssqlCatalog
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8815
@@ -31,7 +32,7 @@ SPARK_END_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Shared:
-    """What the catalogs of one server share; there is an engine where there is a lake."""
+    """What the catalogs of one server share; where one of them needs Spark there is an engine."""
 
     limits: Limits
     engine: SparkEngine | None
@@ -46,18 +47,10 @@ def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
     lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
     folder = local_folder(lake.warehouse)
     reader = _early_reader(folder) if folder and not lake.properties else None
-    try:
+    with _needing(name, "lake"):
         # Here, because it takes a second to load, and the extra `lake` brings what it needs.
         from jetbridge.backends.lake import LakeCatalog  # noqa: PLC0415
         from jetbridge.backends.lake.store import Options  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package == "jetbridge":
-            raise
-        raise FailedPrecondition(
-            f"catalog {name!r} needs {package}, which is not installed: run "
-            "pip install 'jetbridge[lake]', or name other catalogs in a file for --config"
-        ) from error
     options = Options(
         str(folder) if folder else lake.warehouse.rstrip("/"),
         enforce_keys_rows=lake.enforce_keys_rows,
@@ -74,6 +67,41 @@ def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
         reason = error.strerror or str(error)
         problem = f"the warehouse {options.warehouse} cannot be used: {reason}"
         raise Unavailable(f"catalog {name!r}: {problem}") from error
+
+
+def _mssql(name: str, config: CatalogConfig, shared: Shared) -> "MssqlCatalog":
+    given = cast(MssqlConfig, config)
+    with _needing(name, "mssql"):
+        # Here, because the extra `mssql` brings the driver.
+        from jetbridge.backends.mssql.catalog import MssqlCatalog, Options  # noqa: PLC0415
+    options = Options(
+        spool=given.spool,
+        spill_bytes=shared.limits.spill_bytes,
+        staged_bytes=shared.limits.staged_bytes,
+    )
+    return MssqlCatalog(
+        name, given.address, settings=given.settings, engine=shared.engine, options=options
+    )
+
+
+@contextmanager
+def _needing(name: str, extra: str) -> Iterator[None]:
+    """Imports of what comes with an extra; raises FailedPrecondition with how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package == "jetbridge":
+            raise
+        raise FailedPrecondition(
+            f"catalog {name!r} needs {package}, which is not installed: run "
+            f"pip install 'jetbridge[{extra}]', or name other catalogs in a file for --config"
+        ) from error
+    except ImportError as error:
+        raise FailedPrecondition(
+            f"catalog {name!r}: a package of 'jetbridge[{extra}]' cannot be loaded: {error}; "
+            "run jetbridge doctor, which says what is missing"
+        ) from error
 
 
 def _early_reader(folder: Path) -> LakeReader:
@@ -93,6 +121,7 @@ def _early_reader(folder: Path) -> LakeReader:
 BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
     "memory": _memory,
     "lake": _lake,
+    "mssql": _mssql,
 }
 
 
@@ -102,15 +131,19 @@ OpenStatements = Callable[[Config, Shared, Mapping[str, Catalog]], Execute]
 
 @dataclass(frozen=True)
 class App:
-    """A server, its lakes, and the Spark that they share, if it has any. Nothing is started yet."""
+    """A server, its catalogs, and the Spark that they share, if any. Nothing is started yet."""
 
     server: Server
     engine: SparkEngine | None
     lakes: Sequence["LakeCatalog"] = ()
+    catalogs: Sequence[Catalog] = ()
 
     def start_background(self) -> None:
-        """Spark, and what clears up after crashes; for after the server listens."""
-        if self.engine:
+        """Spark, and what clears up after crashes; for after the server listens.
+
+        Without a lake Spark waits: other catalogs need it for large loads only.
+        """
+        if self.engine and self.lakes:
             self.engine.start()
         for lake in self.lakes:
             lake.start_sweeper()
@@ -120,8 +153,15 @@ class App:
         self.server.stop(grace)
         if self.engine:
             self.engine.stop(SPARK_END_SECONDS)
-        for lake in self.lakes:
-            lake.close()
+        for catalog in self.catalogs:
+            close_catalog(catalog)
+
+
+def close_catalog(catalog: Catalog) -> None:
+    """If it is one that has something to close."""
+    close = getattr(catalog, "close", None)
+    if callable(close):
+        close()
 
 
 def open_catalogs(config: Config, shared: Shared) -> dict[str, Catalog]:
@@ -135,7 +175,7 @@ def build_app(
     """Everything of a checked configuration; `verbose` also makes Spark's own log so.
 
     `statements` gives what runs SQL for clients; without it they are not offered `run`.
-    Raises BadRequest, FailedPrecondition or Unavailable if a lake cannot be opened.
+    Raises BadRequest, FailedPrecondition or Unavailable if a catalog cannot be opened.
     """
     engine = new_engine(config, verbose)
     shared = Shared(config.limits, engine)
@@ -158,7 +198,7 @@ def build_app(
         for name, each in config.catalogs.items()
         if isinstance(each, LakeConfig)
     ]
-    return App(server, engine, lakes)
+    return App(server, engine, lakes, list(catalogs.values()))
 
 
 def open_lake(
@@ -170,11 +210,13 @@ def open_lake(
 
 
 def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
-    """For the lakes of a configuration; not started yet."""
-    lakes = [each for each in config.catalogs.values() if isinstance(each, LakeConfig)]
-    if not lakes:
+    """For the lakes of a configuration, and for large loads elsewhere; not started yet."""
+    catalogs = config.catalogs.values()
+    lakes = [each for each in catalogs if isinstance(each, LakeConfig)]
+    if not lakes and not any(isinstance(each, MssqlConfig) for each in catalogs):
         return None
-    return SparkEngine(config.spark, log_file=_spark_log(lakes[0]), verbose=verbose)
+    log_file = _spark_log(lakes[0] if lakes else None)
+    return SparkEngine(config.spark, log_file=log_file, verbose=verbose)
 
 
 def spare_engine(config: Config, verbose: bool) -> SparkEngine:

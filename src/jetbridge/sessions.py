@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -16,14 +16,17 @@ from jetbridge.app import (
     BACKENDS,
     SPARK_END_SECONDS,
     Shared,
+    close_catalog,
     local_folder,
     new_engine,
     open_catalogs,
     spare_engine,
 )
+from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.catalog import Catalog
-from jetbridge.config import CatalogConfig, Config, LakeConfig, load_config
-from jetbridge.errors import BadRequest
+from jetbridge.catalog.settings import Setting
+from jetbridge.config import Config, MssqlConfig, load_config
+from jetbridge.config.attached import attached, made_secret
 from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Place
@@ -65,7 +68,7 @@ def open_session(
         _sweep(engine, catalogs.values())
         engine.stop(SPARK_END_SECONDS)
         for catalog in catalogs.values():
-            _close(catalog)
+            close_catalog(catalog)
 
 
 def _sweep(engine: SparkEngine, catalogs: Iterable[Catalog]) -> None:
@@ -87,26 +90,35 @@ def _settings(config: Config) -> Settings:
 
 
 def _means(config: Config, shared: Shared, catalogs: Mapping[str, Catalog]) -> Means:
-    def attached(statement: Attach) -> Catalog:
-        kind = statement.options.get("type", "lake")
-        if kind not in BACKENDS:
-            raise BadRequest(f"TYPE {kind} is not one of {', '.join(BACKENDS)}")
-        given = LakeConfig(warehouse=statement.place) if kind == "lake" else CatalogConfig("memory")
-        return BACKENDS[kind](statement.alias, given, shared)
+    def opened(statement: Attach) -> Catalog:
+        given = attached(statement)
+        return BACKENDS[given.type](statement.alias, given, shared)
 
     files = Files.ALL if config.sql.files else Files.NONE
     return Means(
         Rules(files, trusted=True),
-        spark=_runner(shared.engine, catalogs.values()),
+        spark=_runner(config, shared.engine, catalogs.values()),
         memory_limit=config.sql.memory_limit,
         temporary=_spill_folder(),
-        open_catalog=attached,
-        close_catalog=_close,
+        open_catalog=opened,
+        close_catalog=close_catalog,
+        make_secret=made_secret,
+        settings=_catalog_settings(config),
     )
 
 
-def _runner(engine: SparkEngine | None, catalogs: Iterable[Catalog]) -> SparkRunner | None:
-    """Its spools lie in the first warehouse that is a folder, which all workers see."""
+def _catalog_settings(config: Config) -> dict[str, Setting]:
+    """Those of SQL Server; at first they are what the configuration says, if it says one thing."""
+    given = [each.settings for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
+    same = given[0] if given and all(each == given[0] for each in given) else MssqlSettings()
+    first = {f"mssql_{name}": value for name, value in vars(same).items()}
+    return {name: replace(each, default=first[name]) for name, each in SETTINGS.items()}
+
+
+def _runner(
+    config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
+) -> SparkRunner | None:
+    """Its spools lie in the first warehouse that is a folder, or `spool`: all workers see it."""
     if engine is None:
         return None
     lakes = [lake for lake in map(_as_lake, catalogs) if lake is not None]
@@ -114,17 +126,13 @@ def _runner(engine: SparkEngine | None, catalogs: Iterable[Catalog]) -> SparkRun
     for lake, folder in folders:
         if folder is not None:
             return SparkRunner(engine, str(folder), lake.lake.prefix)
-    return SparkRunner(engine, tempfile.gettempdir(), lambda: "jetbridge-spool")
+    given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
+    spool = next(filter(None, given), tempfile.gettempdir())
+    return SparkRunner(engine, spool, lambda: "jetbridge-spool")
 
 
 def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
     return cast("LakeCatalog", catalog) if hasattr(catalog, "start_sweeper") else None
-
-
-def _close(catalog: Catalog) -> None:
-    lake = _as_lake(catalog)
-    if lake is not None:
-        lake.close()
 
 
 def _spill_folder() -> str:
@@ -149,9 +157,10 @@ def client_reports(
     means = Means(
         Rules(Files.FOLDERS if folders else Files.NONE),
         folders=folders,
-        spark=_runner(shared.engine, seen.values()),
+        spark=_runner(config, shared.engine, seen.values()),
         memory_limit=config.sql.memory_limit,
         temporary=_spill_folder(),
+        settings=_catalog_settings(config),
     )
     opened = Session(seen, means, settings=_settings(config), place=Place(catalog))
     try:
@@ -191,7 +200,7 @@ def session(
     given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
     with open_session(given) as opened:
         for name, value in (settings or {}).items():
-            opened.settings = opened.settings.changed(name, value)
+            opened.change(name, value)
         yield Statements(opened)
 
 

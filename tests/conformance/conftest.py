@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jetbridge.catalog import CreateTable, SchemaInfo
+from jetbridge.catalog import CreateTable, SchemaInfo, UniqueKey
 from tests.conformance.harness import HARNESSES, Harness, insert
 
 
@@ -38,11 +38,13 @@ def schema(catalog: Any) -> Any:
 
 
 @pytest.fixture
-def create(schema: Any) -> Callable[..., Any]:
+def create(schema: Any, harness: Harness) -> Callable[..., Any]:
     """Makes a table of `name=type` columns, or of a whole schema."""
 
     def make(name: str = "orders", columns: Any = None, **options: Any) -> Any:
         fields = columns if columns is not None else [("id", pa.int64()), ("name", pa.string())]
+        if harness.keyed and "keys" not in options and "id" in pa.schema(fields).names:
+            options["keys"] = (UniqueKey(("id",), primary=True),)
         return schema.create_table(CreateTable(name, pa.schema(fields), **options))
 
     return make

@@ -29,6 +29,7 @@ from jetbridge.catalog import (
     Scan,
 )
 from tests.lakes import new_lake
+from tests.mssql_server import new_catalog
 
 CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas, CanBeReached})
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables, CanFill, CanFillOnSpark})
@@ -43,12 +44,14 @@ class Harness:
 
     `returns_row_ids`: INSERT RETURNING knows the row ids before the rows are published.
     `refuses`: types, and how clients send them, with a value in the tests that cannot be kept.
+    `keyed`: rows have ids by their primary key only, so tables with a column `id` get one.
     """
 
     make: Callable[[], Any]
     claims: frozenset[type]
     returns_row_ids: bool = True
     refuses: frozenset[tuple[str, str]] = frozenset()
+    keyed: bool = False
 
 
 # What lets DuckDB and Spark read and write by themselves.
@@ -60,6 +63,11 @@ HARNESSES = {
     # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
     "lake": Harness(
         new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})
+    ),
+    "mssql": Harness(
+        new_catalog,
+        ALL - {CanBeReached, CanRelate, CanRelateOnSpark, CanLayOut, CanTravel},
+        keyed=True,
     ),
 }
 

@@ -158,3 +158,51 @@ def test_dropping_what_is_not_there_quietly(session):
         "DROP TABLE IF EXISTS nosuch, app.t; DROP VIEW IF EXISTS nosuch; DROP SCHEMA IF EXISTS app",
     )
     assert rows(session, "SELECT name FROM sys.tables") == []
+
+
+def test_a_name_may_change_its_case_only(session):
+    run(session, "EXEC sp_rename 'app.t', 'T'; EXEC sp_rename 'app.T.a', 'A', 'COLUMN'")
+    assert value(session, "SELECT name FROM sys.tables") == "T"
+    assert columns(session, "SELECT * FROM app.t")[1].name == "A"
+
+
+def test_a_column_of_a_check_keeps_its_name(session):
+    assert refused(session, "EXEC sp_rename 'app.t.b', 'z', 'COLUMN'").number == 15336
+    run(session, "ALTER TABLE app.t DROP CONSTRAINT ck_b; EXEC sp_rename 'app.t.b', 'z', 'COLUMN'")
+
+
+def test_a_default_forbids_another_type_but_not_another_length(session):
+    run(
+        session,
+        "CREATE TABLE d (v nvarchar(5) DEFAULT N'x'); ALTER TABLE d ALTER COLUMN v nvarchar(9)",
+    )
+    assert numbers(answers(session, "ALTER TABLE d ALTER COLUMN v int")) == [5074, 4922]
+
+
+@pytest.mark.parametrize("kind", ["nvarchar(max)", "varchar(max)", "varbinary(max)"])
+def test_no_key_has_a_column_without_a_limit(session, kind):
+    assert refused(session, f"CREATE TABLE k (v {kind} NOT NULL PRIMARY KEY)").number == 1919
+    run(session, f"CREATE TABLE k (v {kind})")
+    assert refused(session, "ALTER TABLE k ADD UNIQUE (v)").number == 1919
+    assert refused(session, "CREATE INDEX i ON k (v)").number == 1919
+
+
+def test_a_check_that_is_given_as_it_was_shown_is_shown_so_again(session):
+    shown = "SELECT definition FROM sys.check_constraints WHERE name = 'again'"
+    run(session, "CREATE TABLE c (v int, CONSTRAINT again CHECK (v > 0 AND v <> -1))")
+    (found,) = rows(session, shown)
+    run(session, "ALTER TABLE c DROP CONSTRAINT again")
+    run(session, f"ALTER TABLE c WITH CHECK ADD CONSTRAINT again CHECK ({found[0]})")
+    assert rows(session, shown) == [found] == [("([v]>(0) AND [v]<>(-1))",)]
+
+
+def test_nulls_stay_where_a_text_gets_shorter(session):
+    run(session, "CREATE TABLE n (v nvarchar(max)); INSERT INTO n VALUES (NULL), (N'abc')")
+    run(session, "ALTER TABLE n ALTER COLUMN v nvarchar(3)")
+    assert refused(session, "ALTER TABLE n ALTER COLUMN v nvarchar(2)").number == 2628
+
+
+def test_checks_are_trusted(session):
+    assert rows(session, "SELECT name, is_not_trusted FROM sys.check_constraints") == [
+        ("ck_b", False)
+    ]

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.config import LAKE_RULES, RULES, TABLES, LakeConfig, ServerConfig, SqlConfig
+from jetbridge.backends.mssql.settings import SETTINGS
+from jetbridge.config import (
+    LAKE_RULES,
+    MSSQL_DEFAULTS,
+    RULES,
+    TABLES,
+    LakeConfig,
+    ServerConfig,
+    SqlConfig,
+)
+from jetbridge.pipeline import settings
 from jetbridge.service.settings import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +49,24 @@ def test_reference_lists_every_key_with_its_default(name):
     if name == "catalogs.NAME":
         # A type must be given, and properties are Iceberg's own keys.
         expected = {"type": "none", **{key: expected[key] for key in LAKE_RULES}}
+        # Settings are on the page of statements, which the test below reads.
+        own = {key: value for key, value in MSSQL_DEFAULTS.items() if key not in SETTINGS}
+        expected |= {key: default_text(value) for key, value in own.items()}
     assert ROW.findall(section(name)) == list(expected.items())
+
+
+def shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_reference_lists_every_setting_with_its_default_and_meaning():
+    text = (ROOT / "docs/reference/sql.md").read_text()
+    page = text.split("\n## Settings\n")[1].split("\n## ")[0]
+    first = settings.Settings()
+    expected = [(name, f"`{first.shown(name)}`") for name in settings.RULES]
+    expected += [(name, f"`{shown(each.default)}`") for name, each in SETTINGS.items()]
+    assert ROW.findall(page) == expected
+    assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -37,6 +37,7 @@ from jetbridge.catalog.functions import (
 )
 from jetbridge.catalog.protocols import (
     CanAlter,
+    CanConfigure,
     CanCount,
     CanCreateSchemas,
     CanCreateTables,
@@ -85,6 +86,7 @@ __all__ = [
     "AtUnit",
     "CanAlter",
     "CanBeReached",
+    "CanConfigure",
     "CanCount",
     "CanCreateSchemas",
     "CanCreateTables",

@@ -6,7 +6,7 @@ client as INTERNAL with a trace id. A `Table` is a handle on the table as it was
 loaded: its `info` and `scan` never change, however often the table is written afterwards.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -93,6 +93,19 @@ class CanCreateSchemas(Protocol):
 
     def drop_schema(self, name: str) -> None:
         """Raises NotFound, and FailedPrecondition while the schema has tables."""
+
+
+@runtime_checkable
+class CanConfigure(Protocol):
+    """A catalog whose kind has settings, which a session may set for its own statements."""
+
+    def configured(self, given: Mapping[str, str]) -> Catalog:
+        """The same catalog with other values of settings, by their full names.
+
+        Cheap, and both may be used at once: connections and whatever else is open belong to the
+        first one, which is also the one to be closed. Raises BadRequest for a name or a value
+        that it does not know.
+        """
 
 
 @runtime_checkable

@@ -44,9 +44,9 @@ examples:
 """
 SQL_ABOUT = """\
 Runs statements of DuckDB's SQL over all catalogs of the configuration: queries, CREATE TABLE AS,
-INSERT, UPDATE, DELETE, MERGE INTO, CREATE, DROP, ALTER, BEGIN ... COMMIT, ATTACH, SET, SHOW,
-DESCRIBE, EXPLAIN. Tables are named CATALOG.SCHEMA.TABLE; files are read with read_parquet(...),
-read_csv(...) and read_json(...).
+INSERT, UPDATE, DELETE, MERGE INTO, CREATE, DROP, ALTER, BEGIN ... COMMIT, ATTACH, CREATE SECRET,
+SET, SHOW, DESCRIBE, EXPLAIN. Tables are named CATALOG.SCHEMA.TABLE; files are read with
+read_parquet(...), read_csv(...) and read_json(...).
 """
 SQL_EXAMPLES = """\
 Rows go to standard output, reports and progress to standard error; with --format json both go to
@@ -124,6 +124,8 @@ def parser() -> argparse.ArgumentParser:
     add = commands.add_parser("doctor", help="what is installed, what is missing, how to get it")
     _common(add)
     add.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    sweep = "instead, drop what crashed loads have left in the SQL Servers of the configuration"
+    add.add_argument("--sweep", action="store_true", help=sweep)
     return root
 
 

@@ -1,6 +1,9 @@
 """`jetbridge doctor`: what is installed, what is missing, how to get it."""
 
+import ctypes
+import importlib
 import importlib.metadata
+import importlib.util
 import operator
 import re
 import socket
@@ -12,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from jetbridge.cli.output import say, say_json
+from jetbridge.cli.exits import USAGE_ERROR
+from jetbridge.cli.output import complain, say, say_json
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
@@ -28,6 +32,14 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "<": operator.lt,
 }
+# The driver of SQL Server brings what it needs but for these, and finds that out when it connects.
+# https://github.com/microsoft/mssql-python#installation
+DRIVER = ("mssql_python", "mssql_py_core")
+LIBRARIES = {
+    "libltdl.so.7": "libltdl7",
+    "libkrb5.so.3": "libkrb5-3",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
+}
 SET_UP = "run `make setup`, or `pip install jetbridge`"
 
 
@@ -42,6 +54,8 @@ class Finding:
 
 
 def run(options: Namespace) -> int:
+    if options.sweep:
+        return _sweep(options.config)
     findings = list(examine(options.config))
     if options.format == "json":
         say_json([asdict(finding) for finding in findings])
@@ -49,6 +63,41 @@ def run(options: Namespace) -> int:
         for finding in findings:
             say(_line(finding))
     return 1 if any(finding.state == "missing" for finding in findings) else 0
+
+
+def _sweep(config_file: Path | None) -> int:
+    """What crashed loads have left in the SQL Servers; a lake is swept by its server."""
+    # Here for the same reason as in `_configuration`.
+    from jetbridge.app import BACKENDS, Shared, close_catalog  # noqa: PLC0415
+    from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
+    from jetbridge.errors import ServerError  # noqa: PLC0415
+
+    try:
+        config = load_config(config_file)
+    except ConfigError as error:
+        complain(str(error))
+        return USAGE_ERROR
+    failed = False
+    for name, each in config.catalogs.items():
+        if each.type != "mssql":
+            continue
+        try:
+            catalog = cast(Any, BACKENDS["mssql"](name, each, Shared(config.limits, None)))
+            try:
+                _say_swept(name, catalog.sweep())
+            finally:
+                close_catalog(catalog)
+        except ServerError as error:
+            complain(f"catalog {name!r} was not swept: {error}")
+            failed = True
+    return int(failed)
+
+
+def _say_swept(name: str, tables: Sequence[str]) -> None:
+    for table in tables:
+        say(f"{name}: dropped {table}")
+    if not tables:
+        say(f"{name}: there was nothing to drop")
 
 
 def _line(finding: Finding) -> str:
@@ -65,6 +114,7 @@ def examine(config_file: Path | None) -> Iterator[Finding]:
         yield _package(requirement, used)
     catalogs = config.catalogs.values() if config else ()
     lakes = [cast("LakeConfig", each) for each in catalogs if each.type == "lake"]
+    yield from _driver("mssql" in used)
     yield from _spark(config.spark if config else {}, lakes)
     yield _temporary_directory()
     yield configuration
@@ -114,6 +164,35 @@ def _package(requirement: str, used: Collection[str] = ()) -> Finding:
     if not all(_satisfies(version, each) for each in wanted.split(",") if each):
         return Finding(name, state, f"{version}, not {wanted}", remedy)
     return Finding(name, "ok", version)
+
+
+def _driver(used: bool) -> Iterator[Finding]:
+    """Whether that of SQL Server can be loaded; where it is not installed, `_package` says so."""
+    name = "driver of SQL Server"
+    state: State = "missing" if used else "optional"
+    if not all(importlib.util.find_spec(each) for each in DRIVER):
+        return
+    lacking = {each: package for each, package in LIBRARIES.items() if not _loads(each)}
+    if lacking and sys.platform == "linux":
+        remedy = f"apt-get install {' '.join(lacking.values())} (Debian, Ubuntu)"
+        yield Finding(name, state, f"no {', '.join(lacking)}", remedy)
+        return
+    try:
+        for each in DRIVER:
+            importlib.import_module(each)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it cannot be used
+        found = f"cannot be loaded: {' '.join(str(error).split())[:300]}"
+        yield Finding(name, state, found, "pip install --force-reinstall mssql-python")
+        return
+    yield Finding(name, "ok", "can be loaded")
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _satisfies(version: str, condition: str) -> bool:

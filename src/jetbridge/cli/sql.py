@@ -22,7 +22,7 @@ from jetbridge.errors import ServerError
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.tokens import split_text
+from jetbridge.pipeline.tokens import split_text, without_secrets
 from jetbridge.sessions import open_session
 
 # A table for people; whoever wants all rows takes another format.
@@ -123,7 +123,7 @@ def _set(session: Session, options: Namespace) -> None:
         if value is None:
             continue
         try:
-            session.settings = session.settings.changed(name, value)
+            session.change(name, value)
         except ServerError as error:
             raise UsageError(f"--set: {error}") from None
 
@@ -133,7 +133,7 @@ def _run(session: Session, text: str, options: Namespace, progress: Progress) ->
         _told(run_statements(session, text), options.format, progress)
         return
     for each in split_text(text):
-        note(f"\n> {each}")
+        note(f"\n> {without_secrets(each)}")
         _told(run_statements(session, each), options.format, progress)
 
 

@@ -8,6 +8,7 @@ docs/reference/configuration.md lists them, and a test compares the two.
 from jetbridge.config.catalogs import LAKE_RULES
 from jetbridge.config.credentials import load_tokens
 from jetbridge.config.load import TABLES, load_config, refuse_open_door
+from jetbridge.config.mssql import MSSQL_DEFAULTS
 from jetbridge.config.rules import RULES
 from jetbridge.config.values import (
     CatalogConfig,
@@ -15,12 +16,14 @@ from jetbridge.config.values import (
     ConfigError,
     Credentials,
     LakeConfig,
+    MssqlConfig,
     ServerConfig,
     SqlConfig,
 )
 
 __all__ = [
     "LAKE_RULES",
+    "MSSQL_DEFAULTS",
     "RULES",
     "TABLES",
     "CatalogConfig",
@@ -28,6 +31,7 @@ __all__ = [
     "ConfigError",
     "Credentials",
     "LakeConfig",
+    "MssqlConfig",
     "ServerConfig",
     "SqlConfig",
     "load_config",

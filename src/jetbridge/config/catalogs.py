@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from jetbridge.config.mssql import load_mssql
 from jetbridge.config.properties import settings
 from jetbridge.config.rules import Refused, Rule, checked, refuse_unknown, table, whole
 from jetbridge.config.values import (
@@ -18,8 +19,6 @@ from jetbridge.config.values import (
 )
 from jetbridge.service.settings import catalog_name_problem
 
-# Catalog types that are not here yet, and the extra each one comes with.
-COMING = {"mssql": "jetbridge[mssql]"}
 # Spark makes a settings name of it, and looks for that with a regular expression.
 LAKE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # Spark's own catalog, which is always there.
@@ -74,9 +73,6 @@ def with_warehouse(catalogs: Mapping[str, CatalogConfig], folder: str) -> dict[s
 def _catalog(source: str, key: str, given: Mapping[str, object], base: Path) -> CatalogConfig:
     kind = given.get("type")
     allowed = " or ".join(map(repr, KINDS))
-    if isinstance(kind, str) and kind in COMING:
-        problem = f"= {kind!r}: this version does not have it yet; it comes with the extra "
-        raise ConfigError(source, f"{key}.type", f"{problem}{COMING[kind]!r}; allowed: {allowed}")
     if not isinstance(kind, str) or kind not in KINDS:
         problem = f"= {kind!r}" if "type" in given else "is missing"
         raise ConfigError(source, f"{key}.type", f"{problem}: must be {allowed}")
@@ -109,6 +105,7 @@ def _lake(source: str, key: str, given: Mapping[str, object], base: Path) -> Lak
 KINDS: Mapping[str, Callable[[str, str, Mapping[str, object], Path], CatalogConfig]] = {
     "lake": _lake,
     "memory": _memory,
+    "mssql": load_mssql,
 }
 
 

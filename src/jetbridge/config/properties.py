@@ -21,7 +21,7 @@ def settings(source: str, prefix: str, given: Mapping[str, object]) -> dict[str,
         meant = name.removesuffix(FROM_ENVIRONMENT)
         if meant in found:
             raise ConfigError(source, key, f"sets {meant!r} a second time")
-        found[meant] = _text(source, key, value) if meant == name else _variable(source, key, value)
+        found[meant] = _text(source, key, value) if meant == name else variable(source, key, value)
     return found
 
 
@@ -39,7 +39,8 @@ def _text(source: str, key: str, value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _variable(source: str, key: str, name: object) -> str:
+def variable(source: str, key: str, name: object) -> str:
+    """The value of an environment variable, which no message shows."""
     if not isinstance(name, str) or not name:
         raise ConfigError(source, key, "must be the name of an environment variable, in quotes")
     if name not in os.environ:

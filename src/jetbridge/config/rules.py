@@ -59,7 +59,7 @@ def _file(value: object, base: Path) -> Path:
     return path
 
 
-def _truth(value: object, _: Path) -> bool:
+def truth(value: object, _: Path) -> bool:
     if not isinstance(value, bool):
         raise Refused("must be true or false")
     return value
@@ -82,7 +82,7 @@ def _size(value: object, _: Path) -> str:
     return value
 
 
-def _one_of(*allowed: str) -> Rule:
+def one_of(*allowed: str) -> Rule:
     def rule(value: object, _: Path) -> str:
         if value not in allowed:
             raise Refused(f"must be one of {', '.join(allowed)}")
@@ -114,10 +114,10 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "batch_rows_out": whole(1),
     },
     "sql": {
-        "files": _truth,
+        "files": truth,
         "folders": _folders,
         "memory_limit": _size,
-        "engine": _one_of("auto", "spark", "duckdb"),
+        "engine": one_of("auto", "spark", "duckdb"),
         "spark_from": _size,
     },
 }

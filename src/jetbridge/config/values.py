@@ -6,6 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.service.settings import Limits, Token
 
 COMMAND_LINE = "command line"
@@ -33,7 +35,7 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    type: Literal["memory", "lake"]
+    type: Literal["memory", "lake", "mssql"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,16 @@ class LakeConfig(CatalogConfig):
     warehouse: str = "./jetbridge-data"
     enforce_keys_rows: int = 10_000_000
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class MssqlConfig(CatalogConfig):
+    """`spool` is "" for the temporary folder; `repr` does not show the password of the address."""
+
+    type: Literal["mssql"] = "mssql"
+    address: Address = Address("", "")
+    spool: str = ""
+    settings: MssqlSettings = MssqlSettings()
 
 
 @dataclass(frozen=True)

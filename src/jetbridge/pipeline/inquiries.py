@@ -32,12 +32,16 @@ def show(session: Session, statement: Show) -> Outcome:
         case "databases":
             return _told(("database_name",), ((name,) for name in sorted(session.catalogs)))
         case "settings" | "all":
-            names = (
-                (name, session.settings.shown(name), rule.about) for name, rule in RULES.items()
-            )
-            return _told(("name", "value", "description"), names)
+            return _told(("name", "value", "description"), _settings(session))
         case name:
-            return _told((name,), [(session.settings.shown(name),)])
+            return _told((name,), [(session.shown(name),)])
+
+
+def _settings(session: Session) -> Iterable[tuple[str, str, str]]:
+    about = {name: rule.about for name, rule in RULES.items()}
+    about |= {name: setting.about for name, setting in session.means.settings.items()}
+    for name, text in about.items():
+        yield name, session.shown(name), text
 
 
 def _schemas(session: Session) -> Iterable[tuple[str, str]]:

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from jetbridge.catalog import OnConflict
 from jetbridge.embedded.statements import kind_of_statement
 from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.pipeline.attach_words import (
+    attach,
+    create_secret,
+    detach,
+    drop_secret,
+    is_create_secret,
+)
+from jetbridge.pipeline.secrets import HIDDEN, may_tell
 from jetbridge.pipeline.statements import (
     Alter,
-    Attach,
     Boundary,
     Change,
     Changing,
@@ -16,7 +23,6 @@ from jetbridge.pipeline.statements import (
     CreateTable,
     CreateTableAs,
     Describe,
-    Detach,
     Drop,
     Explain,
     Insert,
@@ -91,13 +97,22 @@ def _in_spark_sql(text: str) -> Statement:
 
 def _statement(text: str) -> Statement:
     words = Words(text)
-    kind, first = kind_of_statement(text), words.peek()
+    kind, first = _kind(text), words.peek()
     if kind == "TRANSACTION" and first not in _BOUNDARIES:
         kind = first  # DuckDB makes several statements of it, in a transaction
     read = _READERS.get(kind)
     if read is None:
         raise _not_supported(text)
     return read(words)
+
+
+def _kind(text: str) -> str:
+    try:
+        return kind_of_statement(text)
+    except BadRequest:
+        if may_tell(text):  # DuckDB quotes the line
+            raise BadRequest(HIDDEN) from None
+        raise
 
 
 def _not_supported(text: str) -> NotSupported:
@@ -145,6 +160,8 @@ def _create(words: Words) -> Statement:
         raise _not_supported(text)
     words.expect("CREATE")
     conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
+    if is_create_secret(words):
+        return create_secret(words, conflict)
     if words.take("SCHEMA"):
         return CreateSchema(*_named(words, conflict))
     if not words.take("TABLE"):
@@ -229,6 +246,8 @@ def _is_column_list(words: Words) -> bool:
 def _drop(words: Words) -> Statement:
     text = words.text
     words.expect("DROP")
+    if words.take("SECRET"):
+        return drop_secret(words)
     kind = words.peek().lower()
     if kind not in ("schema", "table"):
         raise _not_supported(text)
@@ -283,36 +302,6 @@ def _value(words: Words) -> str:
     return value
 
 
-def _attach(words: Words) -> Statement:
-    words.expect("ATTACH")
-    words.take("DATABASE")
-    if_not_exists = words.take("IF", "NOT", "EXISTS")
-    place = words.string()
-    if not words.take("AS"):
-        raise BadRequest(f"ATTACH {place!r} needs a name: add AS name (TYPE lake)")
-    alias = words.identifier()
-    return Attach(place, alias, _options(words), if_not_exists)
-
-
-def _options(words: Words) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if not words.take("("):
-        return found
-    while not words.take(")"):
-        name = words.identifier().lower()
-        found[name] = words.string() if words.is_string() else words.identifier()
-        words.take(",")
-    words.end()
-    return found
-
-
-def _detach(words: Words) -> Statement:
-    words.expect("DETACH")
-    words.take("DATABASE")
-    if_exists = words.take("IF", "EXISTS")
-    return Detach(words.identifier(), if_exists)
-
-
 def _change(kind: Changing) -> Callable[[Words], Statement]:
     return lambda words: Change(kind, words.text)
 
@@ -329,6 +318,6 @@ _READERS: dict[str, Callable[[Words], Statement]] = {
     "ALTER": _alter,
     "TRANSACTION": _transaction,
     "SET": _set,
-    "ATTACH": _attach,
-    "DETACH": _detach,
+    "ATTACH": attach,
+    "DETACH": detach,
 }

@@ -28,11 +28,13 @@ from jetbridge.pipeline.statements import (
     Change,
     Changing,
     CreateSchema,
+    CreateSecret,
     CreateTable,
     CreateTableAs,
     Describe,
     Detach,
     Drop,
+    DropSecret,
     Explain,
     Insert,
     Query,
@@ -108,8 +110,7 @@ def _transaction(session: Session, statement: Transaction) -> Outcome:
 
 
 def _set(session: Session, statement: SetValue) -> Outcome:
-    settings = session.settings.changed(statement.name, statement.value)
-    session.settings = settings if session.means.rules.trusted else settings.for_clients()
+    session.change(statement.name, statement.value)
     name = "RESET" if statement.value is None else "SET"
     return Outcome(Report(name, statement.name))
 
@@ -138,6 +139,18 @@ def _detach(session: Session, statement: Detach) -> Outcome:
     return Outcome(Report("DETACH", statement.alias))
 
 
+def _create_secret(session: Session, statement: CreateSecret) -> Outcome:
+    made = session.create_secret(statement)
+    note = "" if made else "the secret is there already; nothing was done"
+    return Outcome(Report("CREATE SECRET", statement.name, note=note))
+
+
+def _drop_secret(session: Session, statement: DropSecret) -> Outcome:
+    if not session.secrets.drop(statement.name) and not statement.if_exists:
+        raise NotFound("secret", statement.name)
+    return Outcome(Report("DROP SECRET", statement.name))
+
+
 HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Query: produce.query,
     CreateTableAs: create_as.create_table_as,
@@ -150,6 +163,8 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Transaction: _transaction,
     Attach: _attach,
     Detach: _detach,
+    CreateSecret: _create_secret,
+    DropSecret: _drop_secret,
     Use: _use,
     SetValue: _set,
     Show: inquiries.show,

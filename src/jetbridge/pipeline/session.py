@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from jetbridge.catalog import CanBeReached, Catalog, Write, supports
+from jetbridge.catalog import CanBeReached, CanConfigure, Catalog, Write, supports
+from jetbridge.catalog.settings import Setting
 from jetbridge.embedded.workbench import Access, Desk, Workbench
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
@@ -14,8 +15,9 @@ from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Path, Place, Places
 from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
 from jetbridge.pipeline.rules import Files, Rules, reads_files
-from jetbridge.pipeline.settings import Settings
-from jetbridge.pipeline.statements import Attach
+from jetbridge.pipeline.secrets import Secrets
+from jetbridge.pipeline.settings import Settings, refuse_unknown
+from jetbridge.pipeline.statements import Attach, CreateSecret
 from jetbridge.pipeline.transactions import Beginning, Transaction
 
 
@@ -37,7 +39,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Means:
-    """What a session may use; `open_catalog` makes the catalog of an ATTACH."""
+    """What a session may use; `open_catalog` makes the catalog of an ATTACH.
+
+    `make_secret` checks what CREATE SECRET says. `settings` are those of kinds of catalogs, also
+    of kinds that are not attached yet; their values go to all catalogs that have CanConfigure.
+    """
 
     rules: Rules = Rules(Files.ALL, trusted=True)
     folders: tuple[str, ...] = ()
@@ -46,6 +52,8 @@ class Means:
     temporary: str = ""
     open_catalog: Callable[[Attach], Catalog] | None = None
     close_catalog: Callable[[Catalog], None] = lambda _: None
+    make_secret: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 class Session:
@@ -68,15 +76,51 @@ class Session:
         self.place = place or Place(next(iter(self.catalogs)))
         self.watch = watch
         self.transaction: Transaction | None = None
+        self.secrets = Secrets()
+        # Values of `means.settings` that were set here, as text.
+        self.given: dict[str, str] = {}
         self._attached: dict[str, Catalog] = {}
         self._benches: dict[bool, Workbench] = {}
         self._desks: list[Desk] = []
 
     def places(self) -> Places:
         """For one statement; those of one transaction see the catalogs at one moment."""
+        catalogs = self._configured()
         if self.transaction is not None:
-            return self.transaction.places(self.catalogs, self.place)
-        return Places(self.catalogs, self.place)
+            return self.transaction.places(catalogs, self.place)
+        return Places(catalogs, self.place)
+
+    def _configured(self) -> Mapping[str, Catalog]:
+        """The catalogs, with what SET says about them."""
+        if not self.given:
+            return self.catalogs
+        return {
+            name: each.configured(self.given) if supports(each, CanConfigure) else each
+            for name, each in self.catalogs.items()
+        }
+
+    def change(self, name: str, value: str | None) -> None:
+        """SET, or RESET where the value is None; raises BadRequest with what is allowed."""
+        refuse_unknown(name, self.means.settings)
+        setting = self.means.settings.get(name.lower())
+        if setting is None:
+            settings = self.settings.changed(name, value)
+            self.settings = settings if self.means.rules.trusted else settings.for_clients()
+        elif value is None:
+            self.given.pop(name.lower(), None)
+        else:
+            setting.read(value)
+            self.given[name.lower()] = value
+
+    def shown(self, name: str) -> str:
+        """The value of a setting; one that is not set here has its first value."""
+        refuse_unknown(name, self.means.settings)
+        setting = self.means.settings.get(name.lower())
+        if setting is None:
+            return self.settings.shown(name)
+        given = self.given.get(name.lower())
+        value = setting.default if given is None else setting.read(given)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     def clock(self) -> Clock:
         return Clock(self.watch)
@@ -145,9 +189,17 @@ class Session:
             if statement.if_not_exists:
                 return
             raise BadRequest(f"there is a catalog {statement.alias!r} already")
-        catalog = self.means.open_catalog(statement)
+        secret = self.secrets.wanted(statement.options.get("secret"))
+        catalog = self.means.open_catalog(replace(statement, secret=secret))
         self.catalogs[statement.alias] = self._attached[statement.alias] = catalog
         self._forget_benches()
+
+    def create_secret(self, statement: CreateSecret) -> bool:
+        """Whether it was made: IF NOT EXISTS leaves one that is there."""
+        if self.means.make_secret is None:
+            raise FailedPrecondition("CREATE SECRET is not allowed here; it is for `jetbridge sql`")
+        said = self.means.make_secret(statement.options)
+        return self.secrets.add(statement.name, said, statement.on_conflict)
 
     def detach(self, alias: str) -> bool:
         found = next((name for name in self._attached if fold(name) == fold(alias)), None)

@@ -1,7 +1,7 @@
 """What SET, `--set` and the configuration decide about statements: one row for each name."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,8 @@ from jetbridge.errors import BadRequest
 
 ENGINES = ("auto", "spark", "duckdb")
 DIALECTS = ("duckdb", "spark")
+# Names of one kind of catalog begin alike.
+_NEAR = 0.8
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -85,10 +87,16 @@ RULES: Mapping[str, Rule] = {
 _DEFAULTS = Settings()
 
 
+def refuse_unknown(name: str, others: Iterable[str]) -> None:
+    """Raises BadRequest for a name that is neither one of these rules nor one of the others."""
+    known = [*RULES, *others]
+    if name.lower() in known:
+        return
+    near = difflib.get_close_matches(name.lower(), known, cutoff=_NEAR)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+    raise BadRequest(f"there is no setting {name!r}{meant} Known are {', '.join(known)}")
+
+
 def _rule(name: str) -> Rule:
-    found = RULES.get(name.lower())
-    if found is None:
-        near = difflib.get_close_matches(name.lower(), RULES, 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"there is no setting {name!r}{meant} Known are {', '.join(RULES)}")
-    return found
+    refuse_unknown(name, ())
+    return RULES[name.lower()]

@@ -1,5 +1,6 @@
 """What a statement asks for; each is a frozen value that knows its own text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -103,15 +104,31 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Attach:
-    place: str
+    """`place` may hold a password, and `secret` is what a secret of the session says."""
+
+    place: str = field(repr=False)
     alias: str
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict, repr=False)
     if_not_exists: bool = False
+    secret: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Detach:
     alias: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSecret:
+    name: str
+    options: dict[str, str] = field(repr=False)
+    on_conflict: OnConflict = OnConflict.ERROR
+
+
+@dataclass(frozen=True)
+class DropSecret:
+    name: str
     if_exists: bool = False
 
 
@@ -159,6 +176,8 @@ Statement = (
     | Transaction
     | Attach
     | Detach
+    | CreateSecret
+    | DropSecret
     | Use
     | SetValue
     | Show

@@ -8,6 +8,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from jetbridge.errors import BadRequest
+from jetbridge.pipeline.secrets import HIDDEN, may_tell
 from jetbridge.pipeline.statements import ObjectName
 
 _STRINGS = (
@@ -52,10 +53,24 @@ def split_text(text: str) -> list[str]:
     return found
 
 
+def without_secrets(text: str) -> str:
+    """A statement as it may be shown: where a password may be in it, without its constants."""
+    if not may_tell(text):
+        return text
+    shown, at, before = "", 0, ""
+    for word in _words(text):
+        hidden = word.string or before in ("PASSWORD", "PWD")
+        shown += text[at : word.start] + ("'...'" if hidden else text[word.start : word.end])
+        at, before = word.end, word.text.upper()
+    return shown
+
+
 def _words(text: str) -> list[_Word]:
     try:
         tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
     except TokenError as error:
+        if may_tell(text):
+            raise BadRequest(HIDDEN) from None
         raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
     return [word for token in tokens for word in _parts(token, text)]
 
@@ -117,11 +132,11 @@ class Words:
 
     def expect(self, *words: str) -> None:
         if not self.take(*words):
-            raise BadRequest(f"{' '.join(words)} is missing before {self.rest()[:40]!r}")
+            raise BadRequest(f"{' '.join(words)} is missing before {self._shown()}")
 
     def identifier(self) -> str:
         if not self or self._tokens[self._at].string:
-            raise BadRequest(f"a name is missing before {self.rest()[:40]!r}")
+            raise BadRequest(f"a name is missing before {self._shown()}")
         found = self._tokens[self._at].text
         self._at += 1
         return found
@@ -142,7 +157,7 @@ class Words:
     def string(self) -> str:
         """A text in quotes."""
         if not self.is_string():
-            raise BadRequest(f"a text in quotes is missing before {self.rest()[:40]!r}")
+            raise BadRequest(f"a text in quotes is missing before {self._shown()}")
         found = self._tokens[self._at].text
         self._at += 1
         return found
@@ -168,6 +183,10 @@ class Words:
     def rest(self) -> str:
         """The text from here on, as it was written, without comments around it."""
         return self._text(self._at, len(self._tokens))
+
+    def _shown(self) -> str:
+        """What comes next, for a message."""
+        return "what follows" if may_tell(self.text) else repr(self.rest()[:40])
 
     def _text(self, first: int, last: int) -> str:
         """Of the words from one place to before another."""
@@ -211,4 +230,4 @@ class Words:
 
     def end(self) -> None:
         if self:
-            raise BadRequest(f"{self.rest()[:40]!r} is not understood here")
+            raise BadRequest(f"{self._shown()} is not understood here")

@@ -32,7 +32,8 @@ class Transaction:
     def places(self, catalogs: Mapping[str, Catalog], place: Place) -> Places:
         if self._seen is None:
             self._seen = Places(catalogs, place)
-        self._seen.place = place
+        # Settings of the session may have changed what it writes to.
+        self._seen.catalogs, self._seen.place = catalogs, place
         return self._seen
 
     def refuse_reading(self, path: Path) -> None:

@@ -65,6 +65,34 @@ def drop_schema(name: str) -> str:
     return f"DROP SCHEMA {bracketed(name)}"
 
 
+def select(schema: str, name: str, items: Sequence[str], where: str = "") -> str:
+    """Without items: how many rows there are."""
+    found = ", ".join(items) or "COUNT_BIG(*)"
+    return f"SELECT {found} FROM {path(schema, name)}{where and ' WHERE ' + where}"
+
+
+def as_text(name: str) -> str:
+    """A column of a type that drivers do not know."""
+    return f"CONVERT(nvarchar(max), {bracketed(name)}) AS {bracketed(name)}"
+
+
+def between(name: str, from_one: bool, to_one: bool) -> str:
+    """A range of a column, its upper end not in it; each end is a parameter."""
+    low = f"{bracketed(name)} >= ?" if from_one else ""
+    high = f"{bracketed(name)} < ?" if to_one else ""
+    return " AND ".join(each for each in (low, high) if each)
+
+
+def least_and_most(schema: str, name: str, column: str) -> str:
+    key = bracketed(column)
+    return f"SELECT MIN({key}), MAX({key}) FROM {path(schema, name)}"
+
+
+# For the reads of one transaction; afterwards the connection is as it was.
+BEGIN_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
+END_SNAPSHOT = "IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
+ROW_COUNT = "SELECT SUM(rows) FROM sys.partitions WHERE object_id = ? AND index_id IN (0, 1)"
 # Those of the server itself and of its fixed roles are above.
 SCHEMAS = """
 SELECT name FROM sys.schemas
@@ -90,7 +118,7 @@ WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND s.name = ?{one}
 ORDER BY o.name, o.object_id, c.column_id
 """
 COLUMNS = _COLUMNS.format(one="")
-COLUMNS_OF_ONE = _COLUMNS.format(one=" AND o.name = ?")
+COLUMNS_OF_ONE = _COLUMNS.format(one=" AND LOWER(o.name) = LOWER(?)")
 _KEYS = """
 SELECT o.object_id, k.name, k.type, c.name
 FROM sys.key_constraints k
@@ -99,17 +127,17 @@ JOIN sys.schemas s ON s.schema_id = o.schema_id
 JOIN sys.index_columns i ON i.object_id = o.object_id AND i.index_id = k.unique_index_id
 JOIN sys.columns c ON c.object_id = o.object_id AND c.column_id = i.column_id
 WHERE s.name = ?{one}
-ORDER BY o.object_id, k.name, i.key_ordinal
+ORDER BY o.object_id, k.object_id, i.key_ordinal
 """
 KEYS = _KEYS.format(one="")
-KEYS_OF_ONE = _KEYS.format(one=" AND o.name = ?")
+KEYS_OF_ONE = _KEYS.format(one=" AND LOWER(o.name) = LOWER(?)")
 _CHECKS = """
 SELECT o.object_id, k.definition
 FROM sys.check_constraints k
 JOIN sys.objects o ON o.object_id = k.parent_object_id
 JOIN sys.schemas s ON s.schema_id = o.schema_id
 WHERE k.is_disabled = 0 AND s.name = ?{one}
-ORDER BY o.object_id, k.name
+ORDER BY o.object_id, k.object_id
 """
 CHECKS = _CHECKS.format(one="")
-CHECKS_OF_ONE = _CHECKS.format(one=" AND o.name = ?")
+CHECKS_OF_ONE = _CHECKS.format(one=" AND LOWER(o.name) = LOWER(?)")

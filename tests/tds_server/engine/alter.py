@@ -155,7 +155,9 @@ class Alterations(Definitions):
         if not tokens.done:
             tokens.fail()
         if sql_type != found.type:
-            self._free(table, found, "ALTER TABLE ALTER COLUMN", default=False)
+            # A default forbids another type, not another length.
+            default = sql_type.name != found.type.name
+            self._free(table, found, "ALTER TABLE ALTER COLUMN", default)
         self.put(self._altered(table, found, sql_type, nullable, collation))
 
     def _altered(
@@ -210,7 +212,8 @@ class Alterations(Definitions):
         table = self.locked(found)
         self.names.lock_name(table.database, table.schema, table.name, self.transaction)
         self.names.lock_name(table.database, schema, name, self.transaction)
-        if self.core.catalog.find(table.database, schema, name, self.transaction.changes):
+        other = self.core.catalog.find(table.database, schema, name, self.transaction.changes)
+        if other is not None and other.object_id != table.object_id:
             raise error(taken, name, "object") if taken == 15335 else error(taken, name)
         self.put(replace(table, schema=schema, name=name))
 
@@ -235,6 +238,8 @@ class Alterations(Definitions):
             raise error(15248, kind)
         if table.column(new) is not None and new.lower() != found.name.lower():
             raise error(15335, new, "COLUMN")
+        if any(_names(each.text, found) for each in table.checks):
+            raise error(15336, ".".join(parts))
         self.put(table.with_column(replace(found, name=new)))
 
     def _rename_constraint(self, parts: tuple[str, ...], new: str, kind: str) -> None:

@@ -186,7 +186,8 @@ def _fitted(expr: Expr, goal: Goal, text: str, length: int) -> str:
             2628, quoted(goal.table), quoted(goal.column), f"left({text}, {length})"
         )
         return (
-            f"(CASE WHEN strlen({text}) <= {length} OR {size} <= {length} THEN {text}"
+            f"(CASE WHEN {text} IS NULL THEN NULL"
+            f" WHEN strlen({text}) <= {length} OR {size} <= {length} THEN {text}"
             f" WHEN {trimmed} <= {length} THEN left({text}, {length}) ELSE {failure} END)"
         )
     failure = goal.fails(8115, "'expression'", quoted(goal.type.name))

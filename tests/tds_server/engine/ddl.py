@@ -22,7 +22,7 @@ from tests.tds_server.engine.ddl_parse import (
     parse_elements,
     storage_options,
 )
-from tests.tds_server.engine.definitions import default_shown
+from tests.tds_server.engine.definitions import default_shown, fit_for_key
 from tests.tds_server.engine.dialect import parse, parse_condition, parse_expression
 from tests.tds_server.engine.errors import error, unknown
 from tests.tds_server.engine.names import TEMPORARY
@@ -196,7 +196,7 @@ class Definitions:
                 wants = False
             else:
                 raise error(1902, "table", table.full_name, clustered.name)
-        columns = tuple(self.column(table, each, 1911).column_id for each in spec.columns)
+        columns = tuple(fit_for_key(self.column(table, each, 1911), table) for each in spec.columns)
         if spec.kind == "PK" and any(table.by_id(each).nullable for each in columns):
             raise error(8111, table.name)
         unique = spec.kind in ("PK", "UQ") or spec.text == "UNIQUE"

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from tests.tds_server.engine.catalog import ColumnDef, Table
 from tests.tds_server.engine.dialect import parse_condition, parse_expression
-from tests.tds_server.engine.errors import quoted
+from tests.tds_server.engine.errors import error, quoted
 
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
@@ -27,6 +28,16 @@ def default_shown(text: str) -> str:
 
 def check_shown(text: str) -> str:
     return f"({_or_as_given(text, lambda: _written(_bare(parse_condition(text))))})"
+
+
+def fit_for_key(column: ColumnDef, table: Table) -> int:
+    """Its number; what has no limit cannot be in a key."""
+    endless = ("nvarchar", "varchar", "varbinary")
+    if column.type.name in ("text", "ntext", "image", "xml") or (
+        column.type.name in endless and column.type.length is None
+    ):
+        raise error(1919, column.name, table.full_name)
+    return column.column_id
 
 
 def _or_as_given(text: str, written: Callable[[], str]) -> str:
@@ -92,6 +103,13 @@ def _between(node: Any) -> str:
     return f"{value}>={_written(node.args['low'])} AND {value}<={_written(node.args['high'])}"
 
 
+def _grouped(node: exp.Expr) -> str:
+    """A constant has its own parentheses already."""
+    number = isinstance(node, exp.Literal) and not node.is_string
+    negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
+    return _written(node) if number or negative else f"({_written(node)})"
+
+
 def _function(node: Any) -> str:
     return f"{node.name.lower()}({','.join(_written(each) for each in node.expressions)})"
 
@@ -103,7 +121,7 @@ WRITERS: dict[type[exp.Expr], Callable[[Any], str]] = {
     exp.Null: lambda node: "NULL",
     exp.Neg: _negative,
     exp.Column: _column,
-    exp.Paren: lambda node: f"({_written(_bare(node))})",
+    exp.Paren: lambda node: _grouped(_bare(node)),
     exp.And: lambda node: " AND ".join(_written(each) for each in node.flatten(unnest=False)),
     exp.Or: lambda node: " OR ".join(_written(each) for each in node.flatten(unnest=False)),
     exp.Not: _not,

@@ -97,6 +97,8 @@ TEXTS: dict[int, tuple[int, str]] = {
     1911: (16, "Column name '{}' does not exist in the target table or view."),
     1913: (16, "The operation failed because an index or statistics with name '{}' already "
           "exists on table '{}'."),
+    1919: (16, "Column '{}' in table '{}' is of a type that is invalid for use as a key column in "
+          "an index."),
     1934: (16, "{} failed because the following SET options have incorrect settings: '{}'."),
     2601: (14, "Cannot insert duplicate key row in object '{}' with unique index '{}'. The "
           "duplicate key value is ({})."),
@@ -234,6 +236,8 @@ TEXTS: dict[int, tuple[int, str]] = {
           "wrong."),
     15335: (11, "Error: The new name '{}' is already in use as a {} name and would cause a "
           "duplicate that is not permitted."),
+    15336: (16, "Object '{}' cannot be renamed because the object participates in enforced "
+          "dependencies."),
     15530: (16, "The object with name \"{}\" already exists."),
     18456: (14, "Login failed for user '{}'."),
     40000: (16, "the stand-in does not know: {}"),

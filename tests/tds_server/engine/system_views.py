@@ -162,7 +162,7 @@ def _check_constraints(world: World) -> Iterator[tuple[Any, ...]]:
         for each in table.checks:
             text = check_shown(each.text)
             yield (each.name, each.object_id, _schema_id(world, table), table.object_id, "C ",
-                   "CHECK_CONSTRAINT", False, each.column_id, text, False)  # fmt: skip
+                   "CHECK_CONSTRAINT", False, False, each.column_id, text, False)  # fmt: skip
 
 
 def _default_constraints(world: World) -> Iterator[tuple[Any, ...]]:
@@ -283,7 +283,7 @@ VIEWS: dict[str, View] = {
     ),
     "sys.check_constraints": View(
         "name sysname!; object_id int!; schema_id int!; parent_object_id int!; type char(2);"
-        " type_desc nvarchar(60); is_disabled bit!; parent_column_id int!;"
+        " type_desc nvarchar(60); is_disabled bit!; is_not_trusted bit!; parent_column_id int!;"
         " definition nvarchar(max); is_system_named bit!",
         _check_constraints,
     ),

@@ -2,9 +2,11 @@ import json
 
 import pytest
 
-from jetbridge.cli import main
-from jetbridge.cli.doctor import _package, _satisfies, _spark
+from jetbridge import app
+from jetbridge.cli import doctor, main
+from jetbridge.cli.doctor import _driver, _package, _satisfies, _spark
 from jetbridge.config import LakeConfig
+from jetbridge.errors import Unavailable
 from jetbridge.spark import java
 
 
@@ -113,3 +115,89 @@ def test_jars_are_those_that_the_lakes_need(findings):
 )
 def test_versions_compare_by_number(version, condition, expected):
     assert _satisfies(version, condition) is expected
+
+
+def test_driver_of_sql_server_is_found():
+    (found,) = _driver(used=True)
+    assert (found.state, found.found) == ("ok", "can be loaded")
+
+
+@pytest.mark.parametrize(("used", "state"), [(True, "missing"), (False, "optional")])
+def test_library_that_the_driver_lacks_is_told_with_its_package(monkeypatch, used, state):
+    monkeypatch.setattr(doctor, "DRIVER", ("json",))
+    monkeypatch.setattr(doctor, "LIBRARIES", {"libno-such.so.7": "libno-such7", "libc.so.6": "c"})
+    (found,) = _driver(used)
+    assert (found.state, found.found) == (state, "no libno-such.so.7")
+    assert found.remedy == "apt-get install libno-such7 (Debian, Ubuntu)"
+
+
+def test_driver_that_fails_when_it_is_loaded_is_told_with_its_reason(monkeypatch, tmp_path):
+    (tmp_path / "broken_driver.py").write_text("raise RuntimeError('no\\nsuch chip')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(doctor, "DRIVER", ("broken_driver",))
+    monkeypatch.setattr(doctor, "LIBRARIES", {})
+    (found,) = _driver(used=True)
+    assert (found.state, found.found) == ("missing", "cannot be loaded: no such chip")
+
+
+def test_driver_that_is_not_installed_is_not_told_twice(monkeypatch):
+    monkeypatch.setattr(doctor, "DRIVER", ("no_such_driver_here",))
+    assert list(_driver(used=True)) == []
+
+
+class Sweeping:
+    """What a catalog of SQL Server does about sweeping; its name says how that goes."""
+
+    def __init__(self, name, *_) -> None:
+        self.name, self.closed = name, False
+        SWEPT.append(self)
+
+    def sweep(self):
+        if self.name == "down":
+            raise Unavailable("db does not answer")
+        return ["dbo.left_over", "s.b"] if self.name == "full" else []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+SWEPT: list[Sweeping] = []
+
+
+@pytest.fixture
+def servers(tmp_path, monkeypatch):
+    SWEPT.clear()
+    monkeypatch.setattr(app, "BACKENDS", {**app.BACKENDS, "mssql": Sweeping})
+
+    def write(*names):
+        path = tmp_path / "servers.toml"
+        each = "[catalogs.{}]\ntype = 'mssql'\nserver = 'db'\ndatabase = 's'\n"
+        lake = f"[catalogs.l]\ntype = 'lake'\nwarehouse = '{tmp_path / 'lake'}'\n"
+        path.write_text(lake + "".join(map(each.format, names)))
+        return str(path)
+
+    return write
+
+
+def test_sweep_tells_what_was_dropped_in_every_sql_server(servers, capsys, tmp_path):
+    assert main(["doctor", "--sweep", "--config", servers("full", "clean")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "full: dropped dbo.left_over",
+        "full: dropped s.b",
+        "clean: there was nothing to drop",
+    ]
+    assert [each.closed for each in SWEPT] == [True, True]
+    assert not (tmp_path / "lake").exists()
+
+
+def test_server_that_cannot_be_swept_fails_and_the_others_are_swept(servers, capsys):
+    assert main(["doctor", "--sweep", "--config", servers("down", "full")]) == 1
+    said = capsys.readouterr()
+    assert "full: dropped s.b" in said.out
+    assert "catalog 'down' was not swept: db does not answer" in said.err
+    assert [each.closed for each in SWEPT] == [True, True]
+
+
+def test_sweep_refuses_a_wrong_configuration(tmp_path, capsys):
+    assert main(["doctor", "--sweep", "--config", str(tmp_path / "none.toml")]) == 2
+    assert "none.toml: cannot be read" in capsys.readouterr().err

@@ -12,11 +12,13 @@ from jetbridge.pipeline.statements import (
     Change,
     Changing,
     CreateSchema,
+    CreateSecret,
     CreateTable,
     CreateTableAs,
     Describe,
     Detach,
     Drop,
+    DropSecret,
     Explain,
     Insert,
     ObjectName,
@@ -77,7 +79,28 @@ CASES = [
     ("ABORT", Transaction(Boundary.ROLLBACK)),
     ("ATTACH './o' AS o (TYPE lake)", Attach("./o", "o", {"type": "lake"})),
     ("ATTACH IF NOT EXISTS 'x' AS o", Attach("x", "o", if_not_exists=True)),
+    (
+        "ATTACH '' AS m (TYPE mssql, SECRET s, READ_ONLY)",
+        Attach("", "m", {"type": "mssql", "secret": "s", "read_only": "true"}),
+    ),
     ("DETACH o", Detach("o")),
+    (
+        "CREATE SECRET s (TYPE mssql, HOST 'db', PORT 1433, ENCRYPT no, PASSWORD 'a, b)')",
+        CreateSecret(
+            "s",
+            {"type": "mssql", "host": "db", "port": "1433", "encrypt": "no", "password": "a, b)"},
+        ),
+    ),
+    (
+        "create or replace secret (type mssql)",
+        CreateSecret("__default_mssql", {"type": "mssql"}, REPLACE),
+    ),
+    (
+        "CREATE TEMPORARY SECRET IF NOT EXISTS s (TYPE mssql)",
+        CreateSecret("s", {"type": "mssql"}, IGNORE),
+    ),
+    ("DROP SECRET s", DropSecret("s")),
+    ("DROP SECRET IF EXISTS s", DropSecret("s", if_exists=True)),
     ("USE lake.s", Use(ObjectName("s", "lake"))),
     ("SET mssql_ctas_text_type = 'VARCHAR'", SetValue("mssql_ctas_text_type", "VARCHAR")),
     ("SET mssql_insert_batch_size TO 10", SetValue("mssql_insert_batch_size", "10")),
@@ -136,6 +159,9 @@ def test_what_is_no_statement_is_refused(text, problem):
         ("LOAD 'x'", "cannot be loaded"),
         ("DROP VIEW v", "CREATE TABLE"),
         ("CHECKPOINT", "CHECKPOINT is not supported"),
+        ("CREATE PERSISTENT SECRET s (TYPE mssql)", "kept until the session ends"),
+        ("CREATE SECRET s IN local_file (TYPE mssql)", "kept until the session ends"),
+        ("DROP SECRET s FROM local_file", "kept until the session ends"),
     ],
 )
 def test_what_is_not_done_is_one_sentence_with_another_way(text, instead):

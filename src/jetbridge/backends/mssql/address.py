@@ -1,5 +1,7 @@
 """Where a SQL Server is and who logs in, from the configuration or the text of an ATTACH."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -8,6 +10,10 @@ from jetbridge.errors import BadRequest
 
 DEFAULT_PORT = 1433
 ENCRYPT = ("yes", "no", "strict")
+_ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "false": "no", "optional": "no"}
+# A password may hold `://`, too, so this stands at the beginning.
+_URL = re.compile(r"\s*([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEMES = ("mssql", "sqlserver")
 _TRUE = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _CALLED = {
     "server": "server",
@@ -71,7 +77,22 @@ def _braced(value: str) -> str:
 
 def parse(text: str) -> Address:
     """`Server=...;Database=...;User Id=...;Password=...` or `mssql://user@host:port/database`."""
-    found = _of_url(text) if "://" in text else _of_pairs(text)
+    return address_of(parts(text))
+
+
+def is_url(text: str) -> bool:
+    """Whether it can only mean a SQL Server."""
+    url = _URL.match(text)
+    return url is not None and url[1].lower() in _SCHEMES
+
+
+def parts(text: str) -> dict[str, str]:
+    """What the text says, by the names of `Address`; no message tells a value of it."""
+    return _of_url(text.strip()) if _URL.match(text) else _of_pairs(text)
+
+
+def address_of(given: Mapping[str, str]) -> Address:
+    found = dict(given)
     if not found.get("server") or not found.get("database"):
         raise BadRequest(
             "a connection to SQL Server needs at least Server and Database: "
@@ -81,9 +102,7 @@ def parse(text: str) -> Address:
     if trust is None:
         raise BadRequest("TrustServerCertificate must be yes or no")
     encrypt = found.pop("encrypt", "yes").lower()
-    encrypt = {"true": "yes", "mandatory": "yes", "false": "no", "optional": "no"}.get(
-        encrypt, encrypt
-    )
+    encrypt = _ENCRYPT_TOO.get(encrypt, encrypt)
     if encrypt not in ENCRYPT:
         raise BadRequest(f"Encrypt must be one of {', '.join(ENCRYPT)}")
     return Address(**found, encrypt=encrypt, trust=trust)
@@ -94,9 +113,19 @@ def _of_pairs(text: str) -> dict[str, str]:
     for name, value in _pairs(text):
         field_name = _CALLED.get(name.lower())
         if field_name is None:
-            raise BadRequest(f"the connection string has {name!r}, which is not known here")
+            raise _unknown(name, after_password="password" in found)
         found.setdefault(field_name, value)
     return found
+
+
+def _unknown(name: str, *, after_password: bool) -> BadRequest:
+    """What comes after a password may be the rest of it."""
+    if after_password:
+        return BadRequest(
+            "the connection string has a name after the password that is not known here; "
+            "a password with ; in it is written in braces: Password={...}"
+        )
+    return BadRequest(f"the connection string has {name!r}, which is not known here")
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -133,13 +162,16 @@ def _value(text: str, at: int) -> tuple[str, int]:
 
 
 def _of_url(text: str) -> dict[str, str]:
-    url = urlsplit(text)
-    if url.scheme not in ("mssql", "sqlserver"):
-        raise BadRequest(f"{url.scheme}:// is not an address of SQL Server; use mssql://")
     try:
+        url = urlsplit(text)
         port = url.port or DEFAULT_PORT
     except ValueError:
-        raise BadRequest("the port in the address must be a number") from None
+        raise BadRequest(
+            "the address cannot be read: after the host comes a port, which must be a number, and "
+            "in names and passwords / ? # @ : [ ] are written as %2F %3F %23 %40 %3A %5B %5D"
+        ) from None
+    if url.scheme not in _SCHEMES:
+        raise BadRequest(f"{url.scheme}:// is not an address of SQL Server; use mssql://")
     found = {
         "server": f"{url.hostname or ''},{port}" if url.hostname else "",
         "database": unquote(url.path.lstrip("/")),
@@ -149,6 +181,9 @@ def _of_url(text: str) -> dict[str, str]:
     for name, value in parse_qsl(url.query):
         known = _CALLED.get(name.lower())
         if known is None:
-            raise BadRequest(f"the address has {name!r}, which is not known here")
+            raise BadRequest(
+                "the address has a name after ? that is not known here; known are "
+                "encrypt and trustservercertificate (a ? in a password is written as %3F)"
+            )
         found[known] = value
     return found

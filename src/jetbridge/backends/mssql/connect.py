@@ -6,6 +6,7 @@ Both kinds are kept and used again, for a new one may take a second.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -16,9 +17,11 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.errors import number_of, translated
-from jetbridge.errors import ServerError
+from jetbridge.errors import ServerError, Unavailable
 
 _MOST_KEPT = 8
+# A connection that was left alone for longer is asked first whether it is still there.
+_FRESH_SECONDS = 5.0
 _BATCH_ROWS = 65_536
 _ASK_NUMBER = "SELECT @@ERROR"
 _Kept = TypeVar("_Kept", "Asking", "Loading")
@@ -48,19 +51,36 @@ class Server:
     @contextmanager
     def _borrowed(self, kept: list[_Kept], make: Callable[[Address], _Kept]) -> Iterator[_Kept]:
         """Given back unless something went wrong: then nobody knows what state it is in."""
-        with self._lock:
-            found = kept.pop() if kept else None
-        found = make(self.address) if found is None else found
+        found = self._kept(kept) or make(self.address)
         try:
             yield found
         except BaseException:
             found.close()
             raise
+        found.used = time.monotonic()
         with self._lock:
             if len(kept) < _MOST_KEPT:
                 kept.append(found)
                 return
         found.close()
+
+    def _kept(self, kept: list[_Kept]) -> _Kept | None:
+        """One that still works."""
+        while True:
+            with self._lock:
+                found = kept.pop() if kept else None
+            if found is None or time.monotonic() - found.used < _FRESH_SECONDS or found.answers():
+                return found
+            found.close()
+
+    def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query that changes nothing; a connection that is gone is replaced once."""
+        try:
+            with self.asking() as connection:
+                return connection.rows(sql, *parameters)
+        except Unavailable:
+            with self.asking() as connection:
+                return connection.rows(sql, *parameters)
 
     def close(self) -> None:
         with self._lock:
@@ -73,6 +93,8 @@ class Server:
 
 class Asking:
     """One connection of the ODBC half; every statement commits by itself."""
+
+    used = 0.0
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -103,6 +125,9 @@ class Asking:
         finally:
             cursor.close()
 
+    def answers(self) -> bool:
+        return _answers(lambda: self.rows("SELECT 1"))
+
     def _said(self, error: BaseException) -> ServerError:
         """The driver drops the number; the session still has it."""
         number = None
@@ -117,6 +142,8 @@ class Asking:
 
 class Loading:
     """One connection of the core, for statements that change something and for bulk loads."""
+
+    used = 0.0
 
     def __init__(self, address: Address) -> None:
         try:
@@ -133,6 +160,9 @@ class Loading:
         except RuntimeError as error:
             raise translated(error, number_of(error)) from error
 
+    def answers(self) -> bool:
+        return _answers(lambda: self.run("SELECT 1"))
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block or nothing; the core's own commit() and rollback() send nothing."""
@@ -146,9 +176,15 @@ class Loading:
         self.run("COMMIT")
 
     def load(
-        self, table: str, batches: pa.RecordBatchReader, columns: Sequence[str], *, lock: bool
+        self,
+        table: str,
+        batches: pa.RecordBatchReader,
+        columns: Sequence[str],
+        *,
+        lock: bool = False,
+        identity: bool = False,
     ) -> int:
-        """By bulk copy, with NOT NULL and CHECK as for INSERT; only inside of a transaction.
+        """By bulk copy, with triggers, NOT NULL and CHECK as for INSERT; only in a transaction.
 
         A source that fails half-way leaves what was sent before, and the driver says nothing.
         """
@@ -160,6 +196,8 @@ class Loading:
                 column_mappings=list(columns),
                 check_constraints=True,
                 keep_nulls=True,
+                keep_identity=identity,
+                fire_triggers=True,
                 table_lock=lock,
             )
         except RuntimeError as error:
@@ -169,6 +207,14 @@ class Loading:
     def close(self) -> None:
         with suppress(RuntimeError):
             self._connection.close()
+
+
+def _answers(ask: Callable[[], Any]) -> bool:
+    try:
+        ask()
+    except ServerError:
+        return False
+    return True
 
 
 def _not_connected(address: Address, error: BaseException) -> ServerError:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
-from sqlglot.errors import SqlglotError
 
 from jetbridge.backends.mssql.connect import Asking
+from jetbridge.backends.mssql.shown import for_clients, nullable_for_clients
 from jetbridge.backends.mssql.types import ServerColumn, arrow_type
 from jetbridge.catalog import TableInfo, UniqueKey
 from jetbridge.sqltext import tsql
@@ -31,36 +30,28 @@ class Described:
     keys: tuple[UniqueKey, ...] = ()
     checks: tuple[str, ...] = ()
 
+    def title(self) -> str:
+        return f"{self.schema}.{self.name}"
+
     def primary_key(self) -> tuple[ServerColumn, ...]:
         names = next((key.columns for key in self.keys if key.primary), ())
         return tuple(each for name in names for each in self.columns if each.name == name)
 
     def info(self, row_id: pa.DataType | None) -> TableInfo:
-        checks = (_in_duckdb(each) for each in self.checks)
+        checks, defaults = for_clients(self)
         return TableInfo(
             self.name,
-            pa.schema([_field(each) for each in self.columns]),
+            pa.schema([_field(each, defaults.get(each.name)) for each in self.columns]),
             row_id=row_id,
             identity=f"{self.object_id}-{self.made}",
-            checks=tuple(each for each in checks if each),
+            checks=checks,
             keys=self.keys,
         )
 
 
-def _field(column: ServerColumn) -> pa.Field:
-    default = _in_duckdb(column.default)
+def _field(column: ServerColumn, default: str | None) -> pa.Field:
     metadata = {"default": default} if default else None
-    return pa.field(column.name, arrow_type(column), column.nullable, metadata)
-
-
-def _in_duckdb(expression: str) -> str:
-    """For clients to read; empty where DuckDB has no such expression. The server judges."""
-    if not expression:
-        return ""
-    try:
-        return sqlglot.transpile(expression, read="tsql", write="duckdb")[0]
-    except SqlglotError:
-        return ""
+    return pa.field(column.name, arrow_type(column), nullable_for_clients(column), metadata)
 
 
 def describe(asking: Asking, schema: str, name: str | None = None) -> list[Described]:

@@ -5,15 +5,18 @@ The driver's exceptions for queries carry no number, so the connection is asked 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from jetbridge.errors import (
+    AlreadyExists,
     BadRequest,
     Conflict,
     ConstraintViolation,
     DuplicateKey,
     FailedPrecondition,
     LimitExceeded,
+    NotFound,
     PermissionDenied,
     ServerError,
     Unavailable,
@@ -35,11 +38,18 @@ Made = Callable[[str], ServerError]
 _CLASSES: dict[Made, tuple[int, ...]] = {
     DuplicateKey: DUPLICATE_KEY,
     ConstraintViolation: (515, 547),
-    BadRequest: (102, 156, 207, 220, 241, 242, 245, 248, 2628, 8114, 8115, 8152, 8134, 4815, 7339),
+    BadRequest: (
+        *(102, 156, 206, 207, 220, 232, 241, 242, 244, 245, 248, 257, 2628, 4815, 7339),
+        *(8114, 8115, 8134, 8152),
+    ),
     Conflict: (DEADLOCK, 3960, 3961, 1222),
     PermissionDenied: (229, 230, 262, 300, 1088, 15247),
     LimitExceeded: (701, 1101, 1105, 9002),
-    FailedPrecondition: (LOGIN_FAILED, *UNKNOWN_DATABASE, 3726, 3729, 3732, 4922, 5074, 3952),
+    FailedPrecondition: (
+        *(LOGIN_FAILED, *UNKNOWN_DATABASE, 3952),
+        # Something uses the table, the column or the key; or the rows do not suit a new constraint.
+        *(1505, 1750, 1754, 1779, 3725, 3726, 3729, 3732, 4901, 4922, 4923, 5074, 8111, 15336),
+    ),
 }
 _BY_NUMBER: dict[int, Made] = {
     number: made for made, numbers in _CLASSES.items() for number in numbers
@@ -78,4 +88,35 @@ def translated(error: BaseException, number: int | None, doing: str = "") -> Ser
         return Unavailable(f"{begins}the connection to SQL Server failed: {said(error)}")
     remedy = _REMEDIES.get(number, "")
     text = f"{begins}SQL Server says {number}: {said(error)}{remedy and '; ' + remedy}"
-    return _BY_NUMBER.get(number, ServerError)(text)
+    return _numbered(_BY_NUMBER.get(number, ServerError)(text), number)
+
+
+def _numbered(error: ServerError, number: int | None) -> ServerError:
+    vars(error)["number"] = number
+    return error
+
+
+def server_number(error: BaseException) -> int | None:
+    """The number that the server gave; None if it said nothing."""
+    number: int | None = vars(error).get("number")
+    return number
+
+
+@contextmanager
+def naming(table: str) -> Iterator[None]:
+    """Errors about `schema.table`: what is there or missing is named, and has its remedy."""
+    try:
+        yield
+    except ServerError as error:
+        number = server_number(error)
+        says = f"SQL Server says {number}"
+        if number == TABLE_EXISTS:
+            hint = f"use CREATE OR REPLACE TABLE to replace it ({says})"
+            raise _numbered(AlreadyExists("table", table, hint), number) from error
+        if number in UNKNOWN_TABLE:
+            raise _numbered(NotFound("table", table, says), number) from error
+        if number in UNKNOWN_SCHEMA:
+            schema = table.partition(".")[0]
+            hint = f"create it with CREATE SCHEMA ({says})"
+            raise _numbered(NotFound("schema", schema, hint), number) from error
+        raise

@@ -32,6 +32,7 @@ class MssqlSettings:
     insert_max_rows_per_statement: int = 1000
     insert_max_sql_bytes: int = 8_388_608
     direct_load_rows: int = 200_000
+    snapshot_reads: bool = True
 
     def changed(self, given: Mapping[str, str]) -> "MssqlSettings":
         """With other values, by their full names; raises BadRequest with what is allowed."""
@@ -98,6 +99,11 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
     "direct_load_rows": (
         (0, 10**12),
         "up to so many rows are loaded in one transaction, without Spark",
+    ),
+    "snapshot_reads": (
+        truth,
+        "read all tables of a transaction as of one moment, where the database allows SNAPSHOT "
+        "isolation; off: read tables in several parts at once",
     ),
 }
 

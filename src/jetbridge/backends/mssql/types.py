@@ -124,3 +124,48 @@ def arrow_schema(columns: Sequence[ServerColumn]) -> pa.Schema:
 def arrow_type(column: ServerColumn) -> pa.DataType:
     made = _ARROW.get(column.type)
     return pa.string() if made is None else made(column)
+
+
+# What the driver loads in bulk; the rest goes through a type that SQL Server converts.
+_NUMBERS = ("bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal", "numeric")
+_LOADED = (*_NUMBERS, "nvarchar", "varchar", "varbinary", "uniqueidentifier", "date")
+_SCALED = ("time", "datetime2", "datetimeoffset")
+_INSTEAD = {
+    "money": "decimal(19,4)",
+    "smallmoney": "decimal(10,4)",
+    "datetime": "datetime2(6)",
+    "smalldatetime": "datetime2(6)",
+    "binary": "varbinary(8000)",
+    "image": "varbinary(max)",
+}
+_TEXTS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
+
+
+def is_read_as_text(column: ServerColumn) -> bool:
+    """Those the driver gives as something else, or not at all."""
+    return column.type not in _ARROW and column.type not in _TEXTS
+
+
+def is_loaded(column: ServerColumn) -> bool:
+    return column.type in _LOADED or column.type in _SCALED
+
+
+def loaded_type(column: ServerColumn) -> str:
+    """The T-SQL type of a column that holds its values on their way to it."""
+    kind = column.type
+    if kind in ("decimal", "numeric"):
+        return f"decimal({column.precision},{column.scale})"
+    if kind in _SCALED:
+        return f"{kind}({column.scale})"
+    if kind in ("nvarchar", "varchar", "varbinary"):
+        length = column.length // 2 if kind == "nvarchar" else column.length
+        return f"{kind}({'max' if column.length < 0 else length})"
+    return kind if kind in _LOADED else _INSTEAD.get(kind, "nvarchar(max)")
+
+
+def wire_type(kind: str) -> pa.DataType:
+    """What the driver is given for a column of such a T-SQL type."""
+    name, _, arguments = kind.partition("(")
+    digits = [int(each) for each in arguments.rstrip(")").split(",") if each.isdecimal()]
+    precision, scale = (*digits, 0, 0)[:2]
+    return arrow_type(ServerColumn("", name, 0, precision, scale, nullable=True))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql.address import Address, parse
+from jetbridge.backends.mssql.address import Address, is_url, parse
 from jetbridge.errors import BadRequest
 
 
@@ -48,11 +48,51 @@ def test_text_is_read(text, address):
         ("postgres://u@db/s", "mssql://"),
         ("mssql://u@db:port/s", "number"),
         ("mssql:///s", "Server and Database"),
+        ("mssql://u@db/s?colour=red", "encrypt and trustservercertificate"),
     ],
 )
 def test_other_text_is_refused(text, problem):
     with pytest.raises(BadRequest, match=problem):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Server=db;Database=s;Password=a;hunter2;Encrypt=no",
+        "Server=db;Database=s;Password=a;hunter2=x",
+        "Server=db;Password={hunter2",
+        "Server=db;Password=hunter2",
+        "Server=db;Database=s;Password=hunter2;Encrypt=maybe",
+        "mssql://u:hunter2[@db/s",
+        "mssql://u:hunter2\u2100@db/s",
+        "mssql://u:p?hunter2=1@db/s",
+        "mssql://u:hunter2#@db/s",
+        "postgres://u:hunter2@db/s",
+    ],
+)
+def test_text_that_cannot_be_read_is_not_shown(text):
+    with pytest.raises(BadRequest) as refused:
+        parse(text)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_password_may_look_like_an_address():
+    assert parse("Server=db;Database=s;PWD=a://b").password == "a://b"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mssql://u@db/s", True),
+        (" SQLServer://db/s", True),
+        ("Server=db;Database=s;Password=mssql://", False),
+        ("s3://bucket/lake", False),
+        ("./mssql", False),
+    ],
+)
+def test_addresses_of_sql_server_are_known_by_their_beginning(text, expected):
+    assert is_url(text) is expected
 
 
 def test_values_of_the_driver_text_are_braced():

@@ -1,0 +1,124 @@
+"""A database of SQL Server as a catalog."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from jetbridge.backends.mssql import leftovers
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.database import Database, Known, Options
+from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.schema import MssqlSchema
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.snapshots import Moment, Moments
+from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.spark.engine import SparkEngine
+from jetbridge.sqltext import tsql
+
+__all__ = ["MssqlCatalog", "Options"]
+
+
+class MssqlCatalog:
+    """Connects when it is first used. The engine loads large results in parallel."""
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        *,
+        settings: MssqlSettings | None = None,
+        engine: SparkEngine | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self._name = name
+        server = Server(address)
+        self._database = Database(
+            server, settings or MssqlSettings(), engine, options or Options(), Known(server)
+        )
+        self._moments = Moments(server)
+        self._swept = [False]
+
+    @property
+    def database(self) -> Database:
+        return self._database
+
+    def configured(self, given: Mapping[str, str]) -> "MssqlCatalog":
+        """The same catalog with other values of its settings."""
+        settings = self._database.settings.changed(given)
+        if settings == self._database.settings:
+            return self
+        other = MssqlCatalog.__new__(MssqlCatalog)
+        other._name, other._moments, other._swept = self._name, self._moments, self._swept
+        other._database = replace(self._database, settings=settings)
+        return other
+
+    def list_schemas(self) -> Sequence[MssqlSchema]:
+        return [MssqlSchema(self._database, name) for name in self._database.schemas()]
+
+    def load_schema(self, name: str) -> MssqlSchema:
+        self._sweep_once()
+        return MssqlSchema(self._database, self._database.schema(name))
+
+    def version(self) -> CatalogVersion:
+        return CatalogVersion(self._database.known.number())
+
+    def snapshot(self) -> "MssqlSnapshot":
+        allowed = self._database.settings.snapshot_reads and self._database.known.allows_snapshots()
+        return MssqlSnapshot(self._database, self._moments.new() if allowed else None)
+
+    def create_schema(self, info: SchemaInfo) -> MssqlSchema:
+        if not info.name:
+            raise BadRequest("a schema needs a name")
+        try:
+            self._database.schema(info.name)
+        except NotFound:
+            pass
+        else:
+            raise AlreadyExists("schema", info.name)
+        self._run(tsql.create_schema(info.name))
+        return self.load_schema(info.name)
+
+    def drop_schema(self, name: str) -> None:
+        schema = self._database.schema(name)
+        tables = self._database.tables(schema)
+        if tables:
+            raise FailedPrecondition(f"schema {schema!r} has {len(tables)} tables; drop them first")
+        self._run(tsql.drop_schema(schema))
+
+    def _run(self, sql: str) -> None:
+        try:
+            with naming("the schema"), self._database.server.loading() as connection:
+                connection.run(sql)
+        finally:
+            self._database.known.forget()
+
+    def _sweep_once(self) -> None:
+        """What a crash has left goes when the database is first used again."""
+        if not self._swept[0]:
+            self._swept[0] = True
+            leftovers.sweep_quietly(self._database)
+
+    def sweep(self) -> list[str]:
+        """Drops what crashed loads have left; the names of the tables."""
+        return leftovers.sweep(self._database)
+
+    def close(self) -> None:
+        self._moments.close()
+        self._database.server.close()
+
+
+class MssqlSnapshot:
+    """All tables as of the first look at one of them, where the database can do that."""
+
+    def __init__(self, database: Database, moment: Moment | None) -> None:
+        self._database, self._moment = database, moment
+
+    def list_schemas(self) -> Sequence[MssqlSchema]:
+        return [MssqlSchema(self._database, n, self._moment) for n in self._database.schemas()]
+
+    def load_schema(self, name: str) -> MssqlSchema:
+        return MssqlSchema(self._database, self._database.schema(name), self._moment)
+
+    def version(self) -> CatalogVersion:
+        return CatalogVersion(self._database.known.number())

@@ -1,0 +1,271 @@
+"""UPDATE, DELETE and MERGE by row id: the rows are staged, then changed by one statement.
+
+Row ids are primary keys, so a row that someone else has changed meanwhile is still the same row
+and gets the new values; one that is gone raises Conflict.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.given import Given, writable
+from jetbridge.backends.mssql.load import retried
+from jetbridge.backends.mssql.row_ids import RowIds
+from jetbridge.backends.mssql.spool import Spool, spooling
+from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
+from jetbridge.backends.mssql.wire import Loaded, converted, loaded
+from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
+from jetbridge.errors import BadRequest, Conflict, ServerError
+from jetbridge.names import fold
+from jetbridge.sqltext import tsql, tsql_load
+from jetbridge.tables.mapping import Mapping, update_mapping
+
+_NUMBER = Loaded(tsql_load.NUMBER, "bigint")
+_ACTION = Loaded(tsql_load.ACTION, "nvarchar(10)")
+
+
+class _Rows:
+    """Row ids that come, as keys; `seen` counts each once."""
+
+    def __init__(self, table: Described, ids: RowIds, spool: Spool) -> None:
+        self.table, self.ids, self.spool = table, ids, spool
+        self.seen: set[object] = set()
+        self._numbers = count()
+
+    def key_columns(self) -> list[Loaded]:
+        """They compare as the key itself does."""
+        found = []
+        for index, (column, kind) in enumerate(
+            zip(self.ids.columns, loaded(self.ids.columns), strict=True)
+        ):
+            collation = f" COLLATE {column.collation}" if column.collation else ""
+            name = tsql_load.key_name(index)
+            found.append(replace(kind, name=name, kind=f"{kind.kind}{collation}"))
+        return found
+
+    def keys(self) -> list[str]:
+        return [each.name for each in self.ids.columns]
+
+    def add(self, ids: pa.Array, columns: Sequence[Loaded], values: Sequence[pa.Array]) -> int:
+        """How many of them are new."""
+        before = len(self.seen)
+        self.seen.update(ids.drop_null().to_pylist())
+        first = self.spool.rows
+        numbers = pa.array(range(first, first + len(ids)), pa.int64())
+        keys = _scattered(self.ids, ids, self.table.title())
+        everything = [*self.key_columns(), _NUMBER, *columns]
+        if len(ids):
+            self.spool.add(converted(everything, [*keys, numbers, *values], first))
+        return len(self.seen) - before
+
+
+def _scattered(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
+    """The keys, with NULL where there is no row id."""
+    if not ids.null_count:
+        return row_ids.keys(ids, title)
+    found = row_ids.keys(ids.drop_null(), title)
+    valid = ids.is_valid()
+    places = pc.if_else(valid, pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1), None)
+    return [each.take(places) for each in found]
+
+
+Change = Callable[[Loading, str], int]
+
+
+def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change: Change) -> None:
+    """One transaction; a row that is not there any more undoes it."""
+    everything = [*rows.key_columns(), _NUMBER, *columns]
+    committing = False
+
+    def once(connection: Loading) -> None:
+        nonlocal committing
+        if committing:
+            raise ServerError(
+                f"the connection was lost while changes of {rows.table.title()} were committed: "
+                "all of them happened, or none"
+            )
+        with connection.transaction():
+            with staged(connection, everything, rows.spool.batches()) as source:
+                if change(connection, source) != len(rows.seen):
+                    raise _gone(rows.table)
+            committing = True
+
+    if rows.spool.rows:
+        with naming(rows.table.title()):
+            retried(database.server, once)
+
+
+def _gone(table: Described) -> Conflict:
+    return Conflict(f"rows of {table.title()} were deleted by someone else meanwhile; run it again")
+
+
+@contextmanager
+def updating(
+    database: Database, table: Described, ids: RowIds, options: DMLOptions
+) -> Iterator[Write]:
+    database.table(table.schema, table.name)
+    with spooling(database.options) as spool:
+        statement = _Update(table, ids, spool, options)
+        yield statement.write
+        columns = statement.columns()
+        names = [each.name for each in columns]
+        if names:
+            _applied(
+                database,
+                statement.rows,
+                columns,
+                lambda connection, source: _updated(connection, statement.rows, names, source),
+            )
+
+
+def _updated(connection: Loading, rows: _Rows, names: Sequence[str], source: str) -> int:
+    target, keys = tsql.path(rows.table.schema, rows.table.name), rows.keys()
+    if len(rows.seen) < rows.spool.rows:  # the last values for a row win
+        connection.run(tsql_load.keep_last(len(keys), source))
+    return int(connection.run(tsql_load.update(target, names, keys, source))[-1][0])
+
+
+class _Update:
+    def __init__(self, table: Described, ids: RowIds, spool: Spool, options: DMLOptions) -> None:
+        self._table, self._options = table, options
+        self._schema = table.info(None).schema
+        self.rows = _Rows(table, ids, spool)
+        self._mapping: Mapping | None = None
+
+    def columns(self) -> list[Loaded]:
+        mapping = self._mapping
+        if mapping is None:
+            return []
+        spelled = {each.name: each for each in self._table.columns}
+        return loaded([spelled[field.name] for field in mapping.targets])
+
+    def write(self, batch: pa.RecordBatch) -> DMLResult:
+        mapping = update_mapping(batch.schema, self._schema, self._table.title())
+        if self._mapping is not None and mapping.targets != self._mapping.targets:
+            raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
+        self._mapping = mapping
+        ids = batch.column(mapping.rowid)
+        values = mapping.columns(batch, self.rows.spool.rows)
+        changed = self.rows.add(ids, self.columns(), values)
+        answer = _answer(mapping, ids, values) if self._options.returning else None
+        return DMLResult(changed, answer)
+
+
+def _answer(mapping: Mapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.RecordBatch:
+    """What was sent, in the order it was sent, with the types of the table."""
+    fields, columns = list(mapping.targets), list(values)
+    fields.insert(mapping.rowid, pa.field(ROWID, ids.type, nullable=False))
+    columns.insert(mapping.rowid, ids)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+@contextmanager
+def deleting(
+    database: Database, table: Described, ids: RowIds, options: DMLOptions
+) -> Iterator[Write]:
+    database.table(table.schema, table.name)
+    with spooling(database.options) as spool:
+        rows = _Rows(table, ids, spool)
+
+        def write(batch: pa.RecordBatch) -> DMLResult:
+            if [fold(name) for name in batch.schema.names] != [ROWID]:
+                raise BadRequest(f"DELETE of {table.title()!r} takes one column, 'rowid'")
+            found = _found(database, rows, batch.column(0)) if options.returning else None
+            return DMLResult(rows.add(batch.column(0), [], []), found)
+
+        yield write
+        _applied(database, rows, [], lambda c, source: _deleted(c, rows, source))
+
+
+def _deleted(connection: Loading, rows: _Rows, source: str) -> int:
+    target = tsql.path(rows.table.schema, rows.table.name)
+    return int(connection.run(tsql_load.delete(target, rows.keys(), source))[-1][0])
+
+
+def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
+    """The rows as they are, in the order of their ids."""
+    table = rows.table
+    fields = [*table.info(None).schema, pa.field(ROWID, rows.ids.type, nullable=False)]
+    columns = [*rows.key_columns(), _NUMBER]
+    numbers = pa.array(range(len(ids)), pa.int64())
+    batch = converted(columns, [*rows.ids.keys(ids, table.title()), numbers], 0)
+    items = [
+        tsql_load.item_of(each.name, as_text=is_answered_as_text(each)) for each in table.columns
+    ]
+    target = tsql.path(table.schema, table.name)
+    with (
+        naming(table.title()),
+        database.server.loading() as connection,
+        connection.transaction(),
+        staged(connection, columns, iter([batch])) as source,
+    ):
+        told = connection.run(tsql_load.found(target, items, rows.keys(), source))
+    if len(told) != len(ids):
+        raise _gone(table)
+    return pa.RecordBatch.from_arrays([*answered(told, fields[:-1]), ids], schema=pa.schema(fields))
+
+
+@contextmanager
+def merging(database: Database, table: Described, ids: RowIds) -> Iterator[Write]:
+    database.table(table.schema, table.name)
+    with spooling(database.options) as spool:
+        statement = _Merge(table, ids, spool)
+        yield statement.write
+        statement.commit(database)
+
+
+class _Merge:
+    def __init__(self, table: Described, ids: RowIds, spool: Spool) -> None:
+        self._table = table
+        self._columns = writable(table)
+        self._schema = table.info(None).schema
+        self._rows = _Rows(table, ids, spool)
+        self._given = Given(table)
+        self._new = 0
+
+    def write(self, batch: pa.RecordBatch) -> DMLResult:
+        by_name = {fold(name): batch.column(i) for i, name in enumerate(batch.schema.names)}
+        actions, ids = by_name[MERGE_ACTION], by_name[ROWID]
+        sent = batch.drop_columns([n for n in batch.schema.names if fold(n) == MERGE_ACTION])
+        mapping = update_mapping(sent.schema, self._schema, self._table.title())
+        found = dict(
+            zip(
+                [field.name for field in mapping.targets],
+                mapping.columns(sent, self._rows.spool.rows),
+                strict=True,
+            )
+        )
+        values = [found[each.name] for each in self._columns]
+        new = pc.equal(actions, Merging.INSERT.value)
+        self._given.look(self._columns, [array.filter(new) for array in values])
+        known = len(ids) - ids.null_count
+        if self._rows.add(ids, [*loaded(self._columns), _ACTION], [*values, actions]) < known:
+            raise BadRequest(f"MERGE changes a row of {self._table.title()} twice")
+        self._new += len(ids) - known
+        return DMLResult(batch.num_rows)
+
+    def commit(self, database: Database) -> None:
+        columns = loaded(self._columns)
+        target = tsql.path(self._table.schema, self._table.name)
+        updated = [each.name for each in self._columns if not each.identity]
+        inserted = [each.name for each in self._given.columns()]
+        identity = self._new > 0 and self._given.identity()
+
+        def change(connection: Loading, source: str) -> int:
+            if identity:
+                connection.run(tsql_load.identity_insert(target, on=True))
+            sql = tsql_load.merge(target, self._rows.keys(), updated, inserted, source)
+            done = int(connection.run(sql)[-1][0])
+            if identity:
+                connection.run(tsql_load.identity_insert(target, on=False))
+            return done - self._new
+
+        _applied(database, self._rows, [*columns, _ACTION], change)

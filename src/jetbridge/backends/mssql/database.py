@@ -1,0 +1,110 @@
+"""One database: its connections, its settings, and what is known of its tables."""
+
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.describe import Described, describe
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.errors import NotFound
+from jetbridge.names import fold
+from jetbridge.spark.engine import SparkEngine
+from jetbridge.sqltext import tsql
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`spool` is a folder for rows on their way that Spark's workers see, too."""
+
+    spool: str = ""
+    spill_bytes: int = 512 * 1024 * 1024
+    staged_bytes: int = 64 * 1024**3
+
+    def spool_folder(self) -> str:
+        return self.spool or tempfile.gettempdir()
+
+
+class Known:
+    """Descriptions, for as long as nothing in the database is made, altered or dropped."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._lock = threading.Lock()
+        self._stamp: tuple[Any, ...] | None = None
+        self._kept: dict[Any, Any] = {}
+        self._number = 1
+        self._snapshots: bool | None = None
+
+    def get(self, key: Any, ask: Callable[[], _T]) -> _T:
+        self._look()
+        with self._lock:
+            stamp, found = self._stamp, self._kept.get(key)
+        if found is None:
+            found = ask()
+            with self._lock:
+                if stamp == self._stamp:
+                    self._kept[key] = found
+        value: _T = found
+        return value
+
+    def forget(self) -> None:
+        """After DDL of our own: the clock of the server may be too coarse to tell."""
+        with self._lock:
+            self._stamp = None
+
+    def number(self) -> int:
+        self._look()
+        return self._number
+
+    def _look(self) -> None:
+        (stamp,) = self._server.ask(tsql.VERSION)
+        with self._lock:
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._number += 1
+                self._kept.clear()
+
+    def allows_snapshots(self) -> bool:
+        """Whether the database has ALLOW_SNAPSHOT_ISOLATION; asked once."""
+        if self._snapshots is None:
+            self._snapshots = self._server.ask(tsql.SNAPSHOTS) == [(1,)]
+        return self._snapshots
+
+
+@dataclass(frozen=True)
+class Database:
+    """`replace` gives the same one with other settings."""
+
+    server: Server
+    settings: MssqlSettings
+    engine: SparkEngine | None
+    options: Options
+    known: Known = field(repr=False)
+
+    def schemas(self) -> list[str]:
+        return self.known.get("schemas", lambda: [n for (n,) in self.server.ask(tsql.SCHEMAS)])
+
+    def schema(self, name: str) -> str:
+        """As the server spells it."""
+        found = [each for each in self.schemas() if fold(each) == fold(name)]
+        if not found:
+            raise NotFound("schema", name)
+        return name if name in found else found[0]
+
+    def tables(self, schema: str) -> list[Described]:
+        return self.known.get(("tables", schema), lambda: self._described(schema))
+
+    def table(self, schema: str, name: str) -> Described:
+        found = self.known.get(("table", schema, fold(name)), lambda: self._described(schema, name))
+        if not found:
+            raise NotFound("table", f"{schema}.{name}")
+        return next((each for each in found if each.name == name), found[0])
+
+    def _described(self, schema: str, name: str | None = None) -> list[Described]:
+        with self.server.asking() as connection:
+            return describe(connection, schema, name)

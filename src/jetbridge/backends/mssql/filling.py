@@ -1,0 +1,240 @@
+"""CREATE TABLE AS in two phases: the table, then its rows, all of them or none.
+
+The rows are spooled first, so a query that fails has made nothing. Few of them go into the new
+table in one transaction; many are loaded by Spark into a table beside it, which then takes its
+place. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from jetbridge.backends.mssql import debug
+from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.definition import create_table, declared_types
+from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.direct import load_directly
+from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.leftovers import Run, running
+from jetbridge.backends.mssql.load import Goal, retried
+from jetbridge.backends.mssql.publishing import stage
+from jetbridge.backends.mssql.spool import Part, Spool, spooling
+from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
+from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
+from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
+from jetbridge.sqltext import tsql, tsql_load
+from jetbridge.tables.definition import Definition, new_definition
+from jetbridge.tables.mapping import insert_mapping
+
+
+class Source(Protocol):
+    """Rows that are complete and may be read again; `parts` are files, for Spark's tasks."""
+
+    rows: int
+    parts: list[Part]
+
+    def to_files(self) -> None: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+def existing(database: Database, schema: str, name: str) -> Described | None:
+    try:
+        return database.table(schema, name)
+    except NotFound:
+        return None
+
+
+def refuse_view(table: Described) -> None:
+    if table.is_view:
+        raise FailedPrecondition(f"{table.title()} is a view, which no table replaces: drop it")
+
+
+@dataclass
+class Filling:
+    """A table to be made. `longest` are the texts seen, where their lengths are to fit."""
+
+    database: Database
+    schema: str
+    request: CreateTable
+    definition: Definition
+    columns: tuple[Loaded, ...]
+    longest: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.schema}.{self.request.name}"
+
+    def is_auto(self) -> bool:
+        return self.database.settings.ctas_text_length == "auto"
+
+    def measure(self, batch: pa.RecordBatch) -> None:
+        """`batch` is as the driver takes it."""
+        for column, values in zip(self.columns, batch.columns, strict=True):
+            if column.family in ("nvarchar", "varchar"):
+                most = units(values) if column.family == "nvarchar" else octets(values)
+                self.longest[column.name] = max(most, self.longest.get(column.name, 0))
+
+    def sized_columns(self) -> tuple[Loaded, ...]:
+        if not self.is_auto():
+            return self.columns
+        return tuple(
+            sized(each, self.longest.get(each.name, 0))
+            if each.family in ("nvarchar", "varchar")
+            else each
+            for each in self.columns
+        )
+
+
+def planned(database: Database, schema: str, request: CreateTable) -> Filling:
+    """Raises for what cannot be made, before anything is."""
+    definition = new_definition(request)
+    types = declared_types(definition, database.settings)
+    columns = tuple(Loaded(name, types[name]) for name in definition.schema.names)
+    made = Filling(database, schema, request, definition, columns)
+    there = existing(database, schema, request.name)
+    if there is not None:
+        if request.on_conflict is not OnConflict.REPLACE:
+            raise AlreadyExists("table", made.title, "use CREATE OR REPLACE TABLE to replace it")
+        refuse_view(there)
+    return made
+
+
+@contextmanager
+def creating(database: Database, schema: str, request: CreateTable) -> Iterator[Write]:
+    made = planned(database, schema, request)
+    with spooling(database.options) as spool:
+        yield _writing(made, spool)
+        publish(made, spool)
+
+
+def _writing(made: Filling, spool: Spool) -> Write:
+    schema = made.definition.schema
+
+    def write(batch: pa.RecordBatch) -> DMLResult:
+        if batch.num_rows:
+            mapping = insert_mapping(batch.schema, schema, made.title)
+            values = mapping.columns(batch, spool.rows)
+            stored = converted(made.columns, values, spool.rows)
+            if made.is_auto():
+                made.measure(stored)
+            spool.add(stored)
+        return DMLResult(batch.num_rows)
+
+    return write
+
+
+def publish(made: Filling, source: Source) -> None:
+    """Both phases; the log has how long each took, and which one failed."""
+    database = made.database
+    try:
+        with naming(made.title), debug.statement(made.title, source.rows) as told:
+            there = existing(database, made.schema, made.request.name)
+            if there is not None and database.settings.ctas_atomic_replace:
+                _beside(made, source, told, there.name, drops_rows=True)
+            else:
+                _anew(made, source, told, there)
+    finally:
+        database.known.forget()
+
+
+def _ddl(made: Filling, name: str) -> str:
+    types = {each.name: each.kind for each in made.sized_columns()}
+    return create_table(
+        made.schema,
+        made.request,
+        made.database.settings,
+        name=name,
+        by_query=True,
+        types=types,
+    )
+
+
+def _goal(made: Filling, name: str) -> Goal:
+    settings = made.database.settings
+    heap = settings.ctas_table_kind == "heap"
+    lock = settings.copy_tablock == "on" or (settings.copy_tablock == "auto" and heap)
+    return Goal(tsql.path(made.schema, name), made.sized_columns(), lock=lock)
+
+
+def _anew(made: Filling, source: Source, told: debug.Told, there: Described | None) -> None:
+    """The table is there, empty, while its rows are loaded."""
+    database, name = made.database, made.request.name
+    sql = _ddl(made, name)
+    with told.ddl(sql), database.server.loading() as connection:
+        if there is not None:  # not atomic: if the next statement fails, the old table is gone
+            connection.run(tsql.drop_table(made.schema, there.name))
+        connection.run(sql)
+    database.known.forget()
+    try:
+        if _is_large(made, source):
+            _beside(made, source, told, name, drops_rows=False)
+        else:
+            with told.dml():
+                load_directly(database, _goal(made, name), source, alone=True)
+    except BaseException as error:
+        _clean_up(made, error)
+        raise
+
+
+def _is_large(made: Filling, source: Source) -> bool:
+    database = made.database
+    return database.engine is not None and source.rows > database.settings.direct_load_rows
+
+
+def _clean_up(made: Filling, error: BaseException) -> None:
+    """Both errors are told if the table cannot be dropped, either."""
+    if not made.database.settings.ctas_drop_on_failure:
+        _add(error, f"table {made.title} was made and has no rows")
+        return
+    try:
+        retried(
+            made.database.server,
+            lambda connection: connection.run(
+                tsql_load.drop_if_there(made.schema, made.request.name)
+            ),
+        )
+    except ServerError as second:
+        _add(error, f"and table {made.title} could not be dropped: {second}")
+
+
+def _add(error: BaseException, more: str) -> None:
+    if isinstance(error, ServerError):
+        error.args = (f"{error}; {more}",)
+
+
+def _beside(made: Filling, source: Source, told: debug.Told, old: str, *, drops_rows: bool) -> None:
+    """Fills another table, which then takes the place of the old one in one transaction."""
+    database = made.database
+    with running(database, made.schema) as run:
+        sql = _ddl(made, run.rows)
+        with told.ddl(sql), database.server.loading() as connection:
+            connection.run(sql)
+            connection.run(tsql_load.create_ledger(made.schema, run.ledger_name))
+        goal = _goal(made, run.rows)
+        with told.dml():
+            if _is_large(made, source):
+                source.to_files()
+                stage(database, run, goal, source.parts)
+            else:
+                load_directly(database, goal, source, alone=True)
+            retried(database.server, _swapping(made, run, old, drops_rows=drops_rows))
+
+
+def _swapping(made: Filling, run: Run, old: str, *, drops_rows: bool) -> Callable[[Loading], None]:
+    """Again is harmless: once it has happened, there is no staging table."""
+
+    def swap(connection: Loading) -> None:
+        if not connection.run(tsql_load.find_table(made.schema, run.rows)):
+            return
+        with connection.transaction():
+            if not drops_rows and connection.run(tsql_load.lock_first(made.schema, old)):
+                raise Conflict(f"someone else has put rows into {made.title} meanwhile")
+            connection.run(tsql_load.drop_if_there(made.schema, old))
+            connection.run(tsql.rename_table(made.schema, run.rows, made.request.name))
+
+    return swap

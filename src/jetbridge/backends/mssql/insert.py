@@ -1,0 +1,205 @@
+"""INSERT: rows are spooled and loaded at the end; with RETURNING each batch is inserted at once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.direct import load_directly
+from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.given import Given, writable
+from jetbridge.backends.mssql.leftovers import running
+from jetbridge.backends.mssql.load import Goal, retried
+from jetbridge.backends.mssql.publishing import stage
+from jetbridge.backends.mssql.row_ids import RowIds, row_ids
+from jetbridge.backends.mssql.spool import Spool, spooling
+from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
+from jetbridge.backends.mssql.types import ServerColumn, is_loaded, loaded_type
+from jetbridge.backends.mssql.wire import Loaded, converted, loaded
+from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
+from jetbridge.errors import ServerError
+from jetbridge.sqltext import tsql, tsql_load
+from jetbridge.tables.mapping import insert_mapping
+
+
+@contextmanager
+def inserting(database: Database, table: Described, options: DMLOptions) -> Iterator[Write]:
+    with naming(table.title()):
+        now = database.table(table.schema, table.name)
+        how = _returning if options.returning else _silent
+        with how(database, now) as write:
+            yield write
+
+
+class _Mapped:
+    """Batches as they are sent to the columns that take values."""
+
+    def __init__(self, table: Described) -> None:
+        self.table = table
+        self.columns = writable(table)
+        self.schema = table.info(None).schema
+        self.rows = 0
+
+    def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        mapping = insert_mapping(batch.schema, self.schema, self.table.title())
+        found = dict(zip(self.schema.names, mapping.columns(batch, self.rows), strict=True))
+        return [found[each.name] for each in self.columns]
+
+
+@contextmanager
+def _silent(database: Database, table: Described) -> Iterator[Write]:
+    mapped, given = _Mapped(table), Given(table)
+    targets = loaded(mapped.columns)
+    with spooling(database.options) as spool:
+
+        def write(batch: pa.RecordBatch) -> DMLResult:
+            if batch.num_rows:
+                values = mapped.values(batch)
+                spool.add(converted(targets, values, mapped.rows))
+                given.look(mapped.columns, values)
+                mapped.rows += batch.num_rows
+            return DMLResult(batch.num_rows)
+
+        yield write
+        if spool.rows:
+            _append(database, table, spool, given)
+
+
+def _append(database: Database, table: Described, spool: Spool, given: Given) -> None:
+    columns = given.columns()
+    goal = Goal(
+        tsql.path(table.schema, table.name),
+        tuple(loaded(columns)),
+        lock=database.settings.copy_tablock == "on",
+        identity=given.identity(),
+    )
+    large = database.engine is not None and spool.rows > database.settings.direct_load_rows
+    if large and columns and _may_stage(database, table):
+        _in_parallel(database, table, goal, spool)
+    elif columns and all(map(is_loaded, columns)):
+        load_directly(database, goal, spool, alone=False)
+    else:
+        _by_conversion(database, goal, spool)
+
+
+def _may_stage(database: Database, table: Described) -> bool:
+    """A login without the right to create tables loads on one connection."""
+    sql = tsql_load.may_create(table.schema)
+    return database.server.ask(sql) == [(1,)]
+
+
+def _in_parallel(database: Database, table: Described, goal: Goal, spool: Spool) -> None:
+    spool.to_files()
+    with running(database, table.schema) as run:
+        with database.server.loading() as connection:
+            columns = [(each.name, each.kind) for each in goal.columns]
+            connection.run(tsql_load.staging(run.staging, columns))
+            connection.run(tsql_load.create_ledger(table.schema, run.ledger_name))
+        stage(database, run, Goal(run.staging, goal.columns, lock=True), spool.parts)
+
+        def publish(connection: Loading) -> None:
+            """The ledger goes with the rows: once it is gone, they are there."""
+            if not connection.run(tsql_load.find_table(table.schema, run.ledger_name)):
+                return
+            with connection.transaction():
+                _append_from(connection, goal, run.staging)
+                connection.run(tsql_load.drop_if_there(table.schema, run.ledger_name))
+
+        retried(database.server, publish)
+
+
+def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:
+    """Columns of types that the driver does not load in bulk: SQL Server converts them."""
+    names = [each.name for each in goal.columns]
+
+    def once(connection: Loading) -> None:
+        with connection.transaction():
+            if not names:
+                connection.run(tsql_load.append_defaults(goal.table, spool.rows))
+                return
+            batches = (batch.select(names) for batch in spool.batches())
+            with staged(connection, goal.columns, batches) as rows:
+                _append_from(connection, goal, rows)
+
+    with database.server.loading() as connection:
+        once(connection)
+
+
+def _append_from(connection: Loading, goal: Goal, source: str) -> None:
+    if goal.identity:
+        connection.run(tsql_load.identity_insert(goal.table, on=True))
+    connection.run(tsql_load.append(goal.table, [each.name for each in goal.columns], source))
+    if goal.identity:
+        connection.run(tsql_load.identity_insert(goal.table, on=False))
+
+
+@contextmanager
+def _returning(database: Database, table: Described) -> Iterator[Write]:
+    """One transaction from the first batch to the end of the statement."""
+    ids = row_ids(table)
+    with database.server.loading() as connection, connection.transaction():
+        statement = _Returning(connection, table, ids)
+        yield statement.write
+
+
+class _Returning:
+    def __init__(self, connection: Loading, table: Described, ids: RowIds | None) -> None:
+        self._connection, self._table, self._ids = connection, table, ids
+        self._mapped = _Mapped(table)
+        self._answer = table.info(None).schema
+
+    def write(self, batch: pa.RecordBatch) -> DMLResult:
+        given = Given(self._table)
+        values = self._mapped.values(batch)
+        given.look(self._mapped.columns, values)
+        columns = given.columns()
+        arrays = {
+            column.name: array for column, array in zip(self._mapped.columns, values, strict=True)
+        }
+        chosen = loaded(columns)
+        rows = converted(chosen, [arrays[c.name] for c in columns], self._mapped.rows)
+        self._mapped.rows += batch.num_rows
+        stored = self._inserted(chosen, rows, identity=given.identity())
+        return DMLResult(batch.num_rows, self._answered(stored, batch.num_rows))
+
+    def _inserted(
+        self, columns: list[Loaded], rows: pa.RecordBatch, *, identity: bool
+    ) -> list[pa.Array]:
+        target = tsql.path(self._table.schema, self._table.name)
+        number = Loaded(tsql_load.NUMBER, "bigint")
+        numbered = pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(range(rows.num_rows), pa.int64())],
+            names=[*rows.schema.names, number.name],
+        )
+        steps = tsql_load.append_answering(
+            target,
+            [each.name for each in columns],
+            tsql_load.TEMPORARY,
+            [(each.name, _answer_type(each)) for each in self._table.columns],
+        )
+        told: list[tuple[object, ...]] = []
+        if identity:
+            self._connection.run(tsql_load.identity_insert(target, on=True))
+        with staged(self._connection, [*columns, number], iter([numbered])):
+            for step in steps:
+                told = self._connection.run(step) or told
+        if identity:
+            self._connection.run(tsql_load.identity_insert(target, on=False))
+        if len(told) != rows.num_rows:
+            raise ServerError(f"{len(told)} of {rows.num_rows} rows came back")
+        return answered(told, list(self._answer))
+
+    def _answered(self, stored: list[pa.Array], rows: int) -> pa.RecordBatch:
+        fields = list(self._answer)
+        if self._ids is not None:
+            by_name = dict(zip(self._answer.names, stored, strict=True))
+            stored = [*stored, self._ids.of([by_name[c.name] for c in self._ids.columns])]
+            fields.append(pa.field(ROWID, self._ids.type, nullable=False))
+        return pa.RecordBatch.from_arrays(stored, schema=pa.schema(fields))
+
+
+def _answer_type(column: ServerColumn) -> str:
+    return "nvarchar(max)" if is_answered_as_text(column) else loaded_type(column)

@@ -1,0 +1,105 @@
+"""What loads put beside their targets: names that tell, a lock that lives as long as they do."""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.database import Database
+from jetbridge.errors import ServerError, Unavailable
+from jetbridge.sqltext import tsql_load
+from jetbridge.sqltext.tsql import path
+
+log = logging.getLogger(__name__)
+
+_NAMED = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
+
+
+def is_leftover(name: str) -> bool:
+    return _NAMED.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The tables of one load, in the schema of its target."""
+
+    name: str
+    schema: str
+
+    @property
+    def rows(self) -> str:
+        return f"{self.name}_rows"
+
+    @property
+    def staging(self) -> str:
+        return path(self.schema, self.rows)
+
+    @property
+    def ledger_name(self) -> str:
+        return f"{self.name}_ledger"
+
+    @property
+    def ledger(self) -> str:
+        return path(self.schema, self.ledger_name)
+
+
+@contextmanager
+def running(database: Database, schema: str) -> Iterator[Run]:
+    """Others see by its lock that the load lives; what it made is gone at the end."""
+    run = Run(f"jetbridge_{uuid4().hex[:16]}", schema)
+    with database.server.loading() as held:
+        if not _locked(held, run.name):
+            raise Unavailable(f"the lock of the load {run.name} could not be had")
+        try:
+            yield run
+        finally:
+            with suppress(ServerError):
+                _drop(database, run)
+            with suppress(ServerError):
+                held.run(tsql_load.unlock_run(run.name))
+
+
+def _locked(connection: Loading, run: str) -> bool:
+    return bool(connection.run(tsql_load.lock_run(run))[-1][0] >= 0)
+
+
+def _drop(database: Database, run: Run) -> None:
+    with database.server.loading() as connection:
+        for name in (run.rows, run.ledger_name):
+            connection.run(tsql_load.drop_if_there(run.schema, name))
+    database.known.forget()
+
+
+def sweep(database: Database) -> list[str]:
+    """Drops the tables of loads that no longer live; answers their names."""
+    found = [
+        (schema, name, match[1])
+        for schema, name in database.server.ask(tsql_load.LEFTOVERS)
+        if (match := _NAMED.fullmatch(name))
+    ]
+    dropped = []
+    with database.server.loading() as connection:
+        for run in sorted({run for _, _, run in found}):
+            if not _locked(connection, run):
+                continue  # it is being loaded
+            for schema, name, owner in found:
+                if owner == run:
+                    connection.run(tsql_load.drop_if_there(schema, name))
+                    dropped.append(f"{schema}.{name}")
+            connection.run(tsql_load.unlock_run(run))
+    if dropped:
+        database.known.forget()
+        log.info("left by loads that did not end, and dropped: %s", ", ".join(dropped))
+    return dropped
+
+
+def sweep_quietly(database: Database) -> None:
+    """A login that may only read sees nothing to sweep, or may not; that is no error."""
+    try:
+        if any(is_leftover(name) for _, name in database.server.ask(tsql_load.LEFTOVERS)):
+            sweep(database)
+    except ServerError as error:
+        log.debug("nothing was swept: %s", error)

@@ -1,0 +1,109 @@
+"""Rows into one table on one connection: by bulk copy, or by INSERT statements."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.errors import DEADLOCK, server_number
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.wire import Loaded, wire_schema
+from jetbridge.embedded.sandbox import DATA, query
+from jetbridge.errors import BadRequest, Conflict, Unavailable
+from jetbridge.sqltext import tsql_load
+from jetbridge.sqltext.dialects.tsql_values import constants
+
+_TRIES = 6
+_FIRST_PAUSE = 0.2
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where rows go: the quoted name of the table, and its columns that are given values."""
+
+    table: str
+    columns: tuple[Loaded, ...]
+    lock: bool = False
+    identity: bool = False
+
+
+def load(
+    connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
+) -> int:
+    """Within a transaction that the caller has begun; the number of rows."""
+    if settings.ctas_use_bcp:
+        rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), batches)
+        names = [each.name for each in goal.columns]
+        return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+    if goal.identity:
+        connection.run(tsql_load.identity_insert(goal.table, on=True))
+    done = 0
+    for batch in batches:
+        for text in _texts(goal, batch, settings):
+            connection.run(text)
+        done += batch.num_rows
+    if goal.identity:
+        connection.run(tsql_load.identity_insert(goal.table, on=False))
+    return done
+
+
+def _texts(goal: Goal, batch: pa.RecordBatch, settings: MssqlSettings) -> Iterator[str]:
+    """One for each round trip: `insert_batch_size` rows in statements as large as allowed."""
+    columns = [(each.name, each.kind) for each in goal.columns]
+    written = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
+    rows = written.combine_chunks()
+    sizes = pc.binary_length(rows).to_numpy(zero_copy_only=False)
+    head = tsql_load.insert_head(goal.table, [each.name for each in goal.columns])
+    for start in range(0, len(rows), settings.insert_batch_size):
+        end = min(len(rows), start + settings.insert_batch_size)
+        statements = [
+            head + ", ".join(rows[a:b].to_pylist())
+            for a, b in _cuts(sizes, start, end, len(head.encode()), settings)
+        ]
+        yield "; ".join(statements)
+
+
+def _cuts(
+    sizes: "np.ndarray[tuple[int], np.dtype[np.int64]]",
+    start: int,
+    end: int,
+    head: int,
+    settings: MssqlSettings,
+) -> Iterator[tuple[int, int]]:
+    most_rows, most_bytes = settings.insert_max_rows_per_statement, settings.insert_max_sql_bytes
+    total = np.cumsum(sizes[start:end] + 2)
+    at = 0
+    while at < end - start:
+        before = total[at - 1] if at else 0
+        fits = int(np.searchsorted(total, before + most_bytes - head, side="right"))
+        upto = min(at + most_rows, fits)
+        if upto <= at:
+            raise BadRequest(
+                f"row {start + at} needs {int(sizes[start + at]) + head} bytes of SQL; raise "
+                f"mssql_insert_max_sql_bytes, which is {most_bytes}, or use bulk copy"
+            )
+        yield start + at, start + upto
+        at = upto
+
+
+def retried(server: Server, work: Callable[[Loading], _T]) -> _T:
+    """Again with a new connection when one is lost, or when the server chose us to break a
+    deadlock; `work` must do nothing twice."""
+    pause = _FIRST_PAUSE
+    for left in reversed(range(_TRIES)):
+        try:
+            with server.loading() as connection:
+                return work(connection)
+        except (Unavailable, Conflict) as error:
+            again = isinstance(error, Unavailable) or server_number(error) == DEADLOCK
+            if not left or not again:
+                raise
+        time.sleep(pause)
+        pause *= 2
+    raise AssertionError  # the last try raises

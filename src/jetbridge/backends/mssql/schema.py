@@ -1,0 +1,77 @@
+"""Schemas: what SQL Server calls so."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from jetbridge.backends.mssql import filling, on_spark
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.definition import create_table
+from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.leftovers import is_leftover
+from jetbridge.backends.mssql.snapshots import Moment
+from jetbridge.backends.mssql.table import MssqlTable, MssqlView
+from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
+from jetbridge.errors import AlreadyExists, FailedPrecondition
+from jetbridge.sqltext import tsql
+
+
+class MssqlSchema:
+    def __init__(self, database: Database, name: str, moment: Moment | None = None) -> None:
+        self._database, self._name, self._moment = database, name, moment
+
+    def info(self) -> SchemaInfo:
+        return SchemaInfo(self._name)
+
+    def list_tables(self) -> Sequence[MssqlView]:
+        """Views among them; what loads put beside their targets is not."""
+        found = [each for each in self._database.tables(self._name) if not is_leftover(each.name)]
+        return [self._handle(each) for each in found]
+
+    def load_table(self, name: str) -> MssqlView:
+        return self._handle(self._database.table(self._name, name))
+
+    def _handle(self, described: Described) -> MssqlView:
+        kind = MssqlView if described.is_view else MssqlTable
+        return kind(self._database, described, self._moment)
+
+    def create_table(self, request: CreateTable) -> MssqlView:
+        there = filling.existing(self._database, self._name, request.name)
+        if there is not None and request.on_conflict is OnConflict.IGNORE:
+            return self.load_table(there.name)
+        if there is not None and request.on_conflict is OnConflict.ERROR:
+            raise AlreadyExists("table", f"{self._name}.{there.name}")
+        sql = create_table(self._name, request, self._database.settings)
+        title = f"{self._name}.{request.name}"
+        try:
+            with (
+                naming(title),
+                self._database.server.loading() as connection,
+                connection.transaction(),
+            ):
+                if there is not None:
+                    filling.refuse_view(there)
+                    connection.run(tsql.drop_table(self._name, there.name))
+                connection.run(sql)
+        finally:
+            self._database.known.forget()
+        return self.load_table(request.name)
+
+    def creating(self, request: CreateTable) -> AbstractContextManager[Write]:
+        return filling.creating(self._database, self._name, request)
+
+    def create_on_spark(self, request: CreateTable, query: str) -> Filled:
+        return on_spark.create_on_spark(self._database, self._name, request, query)
+
+    def drop_table(self, name: str) -> None:
+        found = self._database.table(self._name, name)
+        if found.is_view:
+            raise FailedPrecondition(f"{self._name}.{found.name} is a view: drop it in SQL Server")
+        try:
+            with (
+                naming(f"{self._name}.{found.name}"),
+                self._database.server.loading() as connection,
+            ):
+                connection.run(tsql.drop_table(self._name, found.name))
+        finally:
+            self._database.known.forget()

@@ -1,0 +1,144 @@
+"""Reads at one moment: a connection in a transaction of SNAPSHOT isolation.
+
+A connection answers one question at a time. Whoever asks the next one while rows of the last are
+still on their way reads those first, into memory or to disk, so nobody waits for anybody.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.backends.mssql.connect import Asking, Server
+from jetbridge.errors import Conflict, ServerError
+from jetbridge.sqltext import tsql
+from jetbridge.tables.staging import Staging
+
+_MOST_OPEN = 64
+_IDLE_SECONDS = 60.0
+_SPILL_BYTES = 64 * 1024 * 1024
+_STAGED_BYTES = 64 * 1024**3
+
+
+class Moments:
+    """Those that are open; the ones left alone for long give their connection back."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._lock = threading.Lock()
+        self._open: list[_Held] = []
+
+    def new(self) -> "Moment":
+        held = _Held(self._server)
+        moment = Moment(held)
+        weakref.finalize(moment, held.end)
+        with self._lock:
+            self._open = [each for each in self._open if not each.ended]
+            now = time.monotonic()
+            idle = [each for each in self._open if now - each.used > _IDLE_SECONDS]
+            extra = self._open[: max(0, len(self._open) - _MOST_OPEN + 1)]
+            self._open.append(held)
+        for each in {*idle, *extra}:
+            each.end()
+        return moment
+
+    def close(self) -> None:
+        with self._lock:
+            found, self._open = self._open, []
+        for each in found:
+            each.end()
+
+
+class Moment:
+    """What is read through it is as it was when it was first used."""
+
+    def __init__(self, held: "_Held") -> None:
+        self._held = held
+
+    def stream(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        """Begins at the first row; the moment lives as long as somebody reads."""
+        rows = self._held.asked(sql, parameters)
+        try:
+            while (batch := rows.next()) is not None:
+                yield batch
+        finally:
+            rows.close()
+            self._held.used = time.monotonic()
+
+
+class _Held:
+    """The connection, from the first question on."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._stack = ExitStack()
+        self._connection: Asking | None = None
+        self._current: _Rows | None = None
+        self._lock = threading.RLock()
+        self.used = time.monotonic()
+        self.ended = False
+
+    def asked(self, sql: str, parameters: Sequence[Any]) -> "_Rows":
+        with self._lock:
+            if self.ended:
+                raise Conflict(
+                    "the moment that this transaction reads was left alone for too long; begin anew"
+                )
+            if self._current is not None:
+                self._current.read_rest()
+            if self._connection is None:
+                self._connection = self._stack.enter_context(self._server.asking())
+                self._connection.rows(tsql.BEGIN_SNAPSHOT)
+            self._current = _Rows(self._connection.stream(sql, parameters), self._lock)
+            return self._current
+
+    def end(self) -> None:
+        """Gives the connection back, unless rows are on their way; then it is closed."""
+        with self._lock:
+            if self.ended:
+                return
+            self.ended = True
+            if self._current is not None:
+                self._current.close()
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            try:
+                connection.rows(tsql.END_SNAPSHOT)
+            except ServerError as error:
+                self._stack.__exit__(type(error), error, None)
+            else:
+                self._stack.close()
+
+
+class _Rows:
+    """The answer to one question; the rest of it may be read before anybody wants it."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], lock: threading.RLock) -> None:
+        self._batches, self._lock = batches, lock
+        self._rest: Iterator[pa.RecordBatch] | None = None
+        self._staging: Staging | None = None
+
+    def next(self) -> pa.RecordBatch | None:
+        with self._lock:
+            return next(self._rest if self._rest is not None else self._batches, None)
+
+    def read_rest(self) -> None:
+        if self._rest is None:
+            self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
+            for batch in self._batches:
+                self._staging.add(batch)
+            self._rest = self._staging.batches()
+
+    def close(self) -> None:
+        with self._lock:
+            close = getattr(self._batches, "close", None)
+            if close is not None:
+                close()
+            self._rest = iter(())
+            if self._staging is not None:
+                self._staging.close()

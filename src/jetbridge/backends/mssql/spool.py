@@ -1,0 +1,119 @@
+"""Rows of a statement on their way: in memory while they are few, then in files of a folder.
+
+Each file is loaded by itself and may be loaded again, so it is never changed once it is complete.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from jetbridge.backends.mssql.database import Options
+from jetbridge.errors import LimitExceeded
+
+_MEMORY_BYTES = 32 * 1024 * 1024
+FILE_ROWS = 131_072
+_FILE_BYTES = 256 * 1024 * 1024
+PREFIX = "jetbridge-mssql-"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file, and how many rows it has."""
+
+    number: int
+    file: str
+    rows: int
+
+    def is_ready(self) -> bool:
+        """Whether its rows are as the driver takes them; Spark writes its own types."""
+        return not self.file.endswith(".parquet")
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self.is_ready():
+            with pq.ParquetFile(self.file) as source:
+                yield from source.iter_batches(FILE_ROWS)
+            return
+        with pa.memory_map(self.file) as mapped:
+            yield from pa.ipc.open_stream(mapped)
+
+
+class Spool:
+    """Batches of one schema; first all `add`, then `close`, then `parts` or `batches`."""
+
+    def __init__(self, options: Options) -> None:
+        self._folder = Path(options.spool_folder(), f"{PREFIX}{uuid4().hex[:12]}")
+        self._most_bytes = options.staged_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._bytes = 0
+        self.rows = 0
+        self.parts: list[Part] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        self.rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes > self._most_bytes:
+            raise LimitExceeded(
+                f"the statement stages more than {self._most_bytes} bytes; write less at once"
+            )
+        full = self._waiting_rows >= FILE_ROWS or self._waiting_bytes >= _FILE_BYTES
+        if full and (self.parts or self._bytes >= _MEMORY_BYTES or self.rows > FILE_ROWS):
+            self._write()
+
+    def to_files(self) -> None:
+        """All that is still in memory; for loads by others."""
+        if self._waiting_rows:
+            self._write()
+
+    def _write(self) -> None:
+        with _disk(self._folder):
+            self._folder.mkdir(exist_ok=True)
+            file = self._folder / f"{len(self.parts):06d}.arrow"
+            with (
+                pa.OSFile(str(file), "wb") as sink,
+                pa.ipc.new_stream(sink, self._waiting[0].schema) as writer,
+            ):
+                for batch in self._waiting:
+                    writer.write_batch(batch)
+        self.parts.append(Part(len(self.parts), str(file), self._waiting_rows))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Everything, in order; may be called again."""
+        for part in self.parts:
+            yield from part.batches()
+        yield from self._waiting
+
+    def delete(self) -> None:
+        self._waiting = []
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def spooling(options: Options) -> Iterator[Spool]:
+    spool = Spool(options)
+    try:
+        yield spool
+    finally:
+        spool.delete()
+
+
+@contextmanager
+def _disk(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LimitExceeded(
+            f"rows cannot be spooled in {str(folder.parent)!r}: {str(error)[:200]}; "
+            "free some space there, or choose another folder with `spool`"
+        ) from None

@@ -1,0 +1,69 @@
+"""What Spark's workers do: each file of a spool in one transaction, noted in the ledger with it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.errors import DUPLICATE_KEY, server_number
+from jetbridge.backends.mssql.load import Goal, load, retried
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.spool import Part
+from jetbridge.backends.mssql.wire import converted
+from jetbridge.errors import DuplicateKey, ServerError
+from jetbridge.sqltext import tsql_load
+
+
+@dataclass(frozen=True)
+class Order:
+    """`goal` is the staging table, `ledger` the quoted name of the other one."""
+
+    address: Address
+    goal: Goal
+    ledger: str
+    settings: MssqlSettings
+
+
+@cache
+def _server(address: Address) -> Server:
+    """Kept for as long as the worker lives: a new connection may take a second."""
+    return Server(address)
+
+
+def load_parts(order: Order, parts: Iterable[Part]) -> Iterator[int]:
+    """The numbers of the parts that are loaded now, by this attempt or by another."""
+    for part in parts:
+        yield load_part(_server(order.address), order, part)
+
+
+def load_part(server: Server, order: Order, part: Part) -> int:
+    """Whoever comes second waits for the first at the key of the ledger, and does nothing."""
+
+    def once(connection: Loading) -> int:
+        try:
+            with connection.transaction():
+                connection.run(tsql_load.note_part(order.ledger, part.number, part.rows))
+                done = load(connection, order.goal, _rows(order.goal, part), order.settings)
+                if done != part.rows:
+                    raise ServerError(f"{done} of {part.rows} rows of {part.file} were loaded")
+        except DuplicateKey as error:
+            if server_number(error) not in DUPLICATE_KEY or not _is_noted(connection, order, part):
+                raise
+        return part.number
+
+    return retried(server, once)
+
+
+def _is_noted(connection: Loading, order: Order, part: Part) -> bool:
+    return connection.run(tsql_load.find_part(order.ledger, part.number)) == [(part.rows,)]
+
+
+def _rows(goal: Goal, part: Part) -> Iterator[pa.RecordBatch]:
+    """Our own files are as the driver takes them; those of Spark have its types."""
+    first = 0
+    for batch in part.batches():
+        yield batch if part.is_ready() else converted(goal.columns, batch.columns, first)
+        first += batch.num_rows

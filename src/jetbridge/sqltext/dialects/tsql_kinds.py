@@ -1,0 +1,138 @@
+"""What types of SQL Server have in common, and how constants of them are written.
+
+A family is a set of types whose values SQL Server and DuckDB compare in the same way.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from typing import Literal
+from uuid import UUID
+
+Family = Literal[
+    "whole", "decimal", "float", "real", "bit", "text", "uuid", "date", "moment", "zoned", "time",
+    "other",
+]  # fmt: skip
+
+MOST_DIGITS = 38
+EQUALITY = frozenset({"=", "<>"})
+ORDER = EQUALITY | {"<", "<=", ">", ">="}
+_TYPE = re.compile(r"\s*(\w+)\s*(?:\(\s*(\w+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
+_WHOLE = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_DECIMAL = {"money": (19, 4), "smallmoney": (10, 4)}
+_FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(_WHOLE, "whole"),
+    **dict.fromkeys(("decimal", "numeric", *_DECIMAL), "decimal"),
+    "float": "float",
+    "real": "real",
+    "bit": "bit",
+    "nvarchar": "text",
+    "varchar": "text",
+    "uniqueidentifier": "uuid",
+    "date": "date",
+    "datetime2": "moment",
+    "datetimeoffset": "zoned",
+    "time": "time",
+}
+_MOMENTS = ("moment", "zoned", "time")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`digits` and `scale` of exact numbers; of moments `scale` is the digits of a second."""
+
+    name: str
+    family: Family
+    digits: int = 0
+    scale: int = 0
+
+
+def kind_of(text: str) -> Kind:
+    """Of a type as it is declared, such as `decimal(10,2)`."""
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        return Kind(text, "other")
+    name = found[1].lower()
+    family = _FAMILIES.get(name, "other")
+    if name in _WHOLE:
+        return Kind(name, family, _WHOLE[name])
+    if family == "decimal":
+        digits, scale = _DECIMAL.get(name, (int(found[2] or 18), int(found[3] or 0)))
+        return Kind(name, family, digits, scale)
+    if family in _MOMENTS:
+        return Kind(name, family, scale=int(found[2] or 7))
+    return Kind(name, family)
+
+
+# Pairs that compare by value on both sides; of others nobody has looked.
+_TOGETHER: Mapping[frozenset[Family], frozenset[str]] = {
+    frozenset({"whole"}): ORDER,
+    frozenset({"decimal"}): ORDER,
+    frozenset({"whole", "decimal"}): ORDER,
+    frozenset({"float"}): ORDER,
+    frozenset({"float", "whole"}): ORDER,
+    frozenset({"float", "real"}): ORDER,
+    frozenset({"real"}): ORDER,
+    frozenset({"bit"}): EQUALITY,
+    frozenset({"text"}): EQUALITY,
+    # SQL Server sorts them by their last bytes first.
+    frozenset({"uuid"}): EQUALITY,
+    frozenset({"date"}): ORDER,
+    frozenset({"moment"}): ORDER,
+    frozenset({"date", "moment"}): ORDER,
+    frozenset({"zoned"}): ORDER,
+    frozenset({"time"}): ORDER,
+}
+
+
+def comparable(left: Kind, right: Kind, op: str) -> bool:
+    if op not in _TOGETHER.get(frozenset({left.family, right.family}), ()):
+        return False
+    if {left.family, right.family} <= {"whole", "decimal"}:
+        # Where one type does not hold both, DuckDB cuts off digits.
+        whole = max(left.digits - left.scale, right.digits - right.scale)
+        return whole + max(left.scale, right.scale) <= MOST_DIGITS
+    return True
+
+
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
+_ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
+
+
+def _date(text: str) -> str:
+    return date.fromisoformat(text).isoformat()
+
+
+def _moment(text: str) -> str:
+    return datetime.fromisoformat(text).isoformat()
+
+
+def _time(text: str) -> str:
+    return time.fromisoformat(text).isoformat()
+
+
+def _uuid(text: str) -> str:
+    return str(UUID(text))
+
+
+_WRITTEN: Mapping[Family, tuple[re.Pattern[str], Callable[[str], str]]] = {
+    "date": (re.compile(_DATE), _date),
+    "moment": (re.compile(f"{_DATE}(?:[ T]{_TIME})?"), _moment),
+    # Without a zone it would be that of whoever asks.
+    "zoned": (re.compile(f"{_DATE}[ T]{_TIME} ?{_ZONE}"), _moment),
+    "time": (re.compile(_TIME), _time),
+    "uuid": (re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), _uuid),
+}
+
+
+def written(text: str, family: Family) -> str | None:
+    """A constant of the family as both servers read it, whatever language is set; or None."""
+    pattern, canonical = _WRITTEN.get(family, (None, None))
+    if pattern is None or canonical is None or pattern.fullmatch(text) is None:
+        return None
+    try:
+        return canonical(text.replace(" +", "+").replace(" -", "-") if family == "zoned" else text)
+    except ValueError:
+        return None

@@ -1,0 +1,206 @@
+"""T-SQL of loads and changes: staging tables, the ledger, and what publishes their rows."""
+
+from collections.abc import Sequence
+
+from jetbridge.sqltext.tsql import bracketed, path, text
+
+NUMBER = "jetbridge_row"
+ACTION = "jetbridge_action"
+KEY = "jetbridge_key_"
+TEMPORARY = "#jetbridge_rows"
+_ANSWER = "#jetbridge_answer"
+LEFTOVERS = """
+SELECT s.name, t.name FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id
+WHERE t.name LIKE N'jetbridge[_]%' ORDER BY s.name, t.name
+"""
+Columns = Sequence[tuple[str, str]]
+
+
+def _names(columns: Sequence[str], of: str = "") -> str:
+    return ", ".join(f"{of}{bracketed(name)}" for name in columns)
+
+
+def lock_run(run: str) -> str:
+    """For as long as the connection lives; answers 0 or 1 if it was had."""
+    return (
+        "DECLARE @jetbridge int; "
+        f"EXEC @jetbridge = sp_getapplock {text(run)}, N'Exclusive', N'Session', 0; "
+        "SELECT @jetbridge"
+    )
+
+
+def unlock_run(run: str) -> str:
+    return f"EXEC sp_releaseapplock {text(run)}, N'Session'"
+
+
+def drop_if_there(schema: str, name: str) -> str:
+    place = path(schema, name)
+    return f"IF OBJECT_ID({text(place)}, N'U') IS NOT NULL DROP TABLE {place}"
+
+
+def find_table(schema: str, name: str) -> str:
+    """A row if it is there."""
+    return f"SELECT 1 WHERE OBJECT_ID({text(path(schema, name))}, N'U') IS NOT NULL"
+
+
+def lock_first(schema: str, name: str) -> str:
+    """A row if the table has any; nobody else puts one there before the transaction ends."""
+    return f"SELECT TOP 1 1 FROM {path(schema, name)} WITH (TABLOCKX, HOLDLOCK)"
+
+
+def create_ledger(schema: str, name: str) -> str:
+    return (
+        f"CREATE TABLE {path(schema, name)} "
+        "([part] int NOT NULL PRIMARY KEY, [rows] bigint NOT NULL)"
+    )
+
+
+def note_part(ledger: str, part: int, rows: int) -> str:
+    return f"INSERT INTO {ledger} ([part], [rows]) VALUES ({part}, {rows})"
+
+
+def find_part(ledger: str, part: int) -> str:
+    return f"SELECT [rows] FROM {ledger} WHERE [part] = {part}"
+
+
+def insert_head(table: str, columns: Sequence[str]) -> str:
+    """What stands before the rows of VALUES."""
+    return f"INSERT INTO {table} ({_names(columns)}) VALUES "
+
+
+def sum_ledger(ledger: str) -> str:
+    return f"SELECT COUNT_BIG(*), COALESCE(SUM([rows]), 0) FROM {ledger}"
+
+
+def count_rows(table: str) -> str:
+    return f"SELECT COUNT_BIG(*) FROM {table}"
+
+
+def staging(name: str, columns: Columns) -> str:
+    """`columns` are names and T-SQL types; texts compare as the database does."""
+    made = ", ".join(f"{bracketed(column)} {_collated(kind)} NULL" for column, kind in columns)
+    return f"CREATE TABLE {name} ({made})"
+
+
+def _collated(kind: str) -> str:
+    is_text = kind.startswith(("nvarchar", "varchar")) and "COLLATE" not in kind
+    return f"{kind} COLLATE DATABASE_DEFAULT" if is_text else kind
+
+
+def may_create(schema: str) -> str:
+    """1 if the login may put a table into the schema."""
+    right = f"HAS_PERMS_BY_NAME({text(bracketed(schema))}, N'SCHEMA', N'ALTER')"
+    return f"SELECT {right} & HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'CREATE TABLE')"
+
+
+def drop_temporary(name: str) -> str:
+    return f"DROP TABLE {name}"
+
+
+def append(target: str, columns: Sequence[str], source: str) -> str:
+    """All rows of a staging table."""
+    names = _names(columns)
+    return f"INSERT INTO {target} ({names}) SELECT {names} FROM {source}"
+
+
+def append_defaults(target: str, rows: int) -> str:
+    return ";".join([f"INSERT INTO {target} DEFAULT VALUES"] * rows)
+
+
+def identity_insert(target: str, *, on: bool) -> str:
+    return f"SET IDENTITY_INSERT {target} {'ON' if on else 'OFF'}"
+
+
+def append_answering(
+    target: str, given: Sequence[str], source: str, answered: Columns
+) -> list[str]:
+    """Inserts rows in the order of their numbers, and answers them as they are stored.
+
+    INSERT could not say which row became which; and OUTPUT without INTO is refused for a table
+    with triggers.
+    """
+    names = [name for name, _ in answered]
+    made = [(NUMBER, "bigint"), *((name, kind) for name, kind in answered)]
+    new = (
+        f"INSERT ({_names(given)}) VALUES ({_names(given, 's.')})"
+        if given
+        else ("INSERT DEFAULT VALUES")
+    )
+    return [
+        staging(_ANSWER, made),
+        f"MERGE INTO {target} AS t USING {source} AS s ON 1 = 0 WHEN NOT MATCHED THEN {new} "
+        f"OUTPUT s.{bracketed(NUMBER)}, {_names(names, 'inserted.')} "
+        f"INTO {_ANSWER} ({_names([NUMBER, *names])});",
+        f"SELECT {_names(names)} FROM {_ANSWER} ORDER BY {bracketed(NUMBER)}",
+        drop_temporary(_ANSWER),
+    ]
+
+
+def key_name(index: int) -> str:
+    return f"{KEY}{index}"
+
+
+def _same_keys(keys: Sequence[str]) -> str:
+    return " AND ".join(
+        f"t.{bracketed(name)} = s.{bracketed(key_name(index))}" for index, name in enumerate(keys)
+    )
+
+
+def update(target: str, columns: Sequence[str], keys: Sequence[str], source: str) -> str:
+    """By the keys in a staging table; answers how many rows there were."""
+    new = ", ".join(f"t.{bracketed(name)} = s.{bracketed(name)}" for name in columns)
+    return (
+        f"UPDATE t SET {new} FROM {target} AS t JOIN {source} AS s ON {_same_keys(keys)}; "
+        "SELECT @@ROWCOUNT"
+    )
+
+
+def delete(target: str, keys: Sequence[str], source: str) -> str:
+    return (
+        f"DELETE t FROM {target} AS t JOIN {source} AS s ON {_same_keys(keys)}; SELECT @@ROWCOUNT"
+    )
+
+
+def found(target: str, items: Sequence[str], keys: Sequence[str], source: str) -> str:
+    """The rows with these keys, in the order of their numbers."""
+    wanted = ", ".join(items)
+    return (
+        f"SELECT {wanted} FROM {source} AS s JOIN {target} AS t ON {_same_keys(keys)} "
+        f"ORDER BY s.{bracketed(NUMBER)}"
+    )
+
+
+def item_of(name: str, *, as_text: bool) -> str:
+    """A column of the target, by itself or as a text."""
+    column = f"t.{bracketed(name)}"
+    return f"CONVERT(nvarchar(max), {column}) AS {bracketed(name)}" if as_text else column
+
+
+def keep_last(keys: int, source: str) -> str:
+    """Of several rows with one key in a staging table."""
+    names = [bracketed(key_name(index)) for index in range(keys)]
+    same = " AND ".join(f"o.{name} = s.{name}" for name in names)
+    number = bracketed(NUMBER)
+    return (
+        f"DELETE s FROM {source} AS s WHERE EXISTS "
+        f"(SELECT 1 FROM {source} AS o WHERE {same} AND o.{number} > s.{number})"
+    )
+
+
+def merge(
+    target: str,
+    keys: Sequence[str],
+    updated: Sequence[str],
+    inserted: Sequence[str],
+    source: str,
+) -> str:
+    """One MERGE for all that a staging table says; answers how many rows it touched."""
+    action = f"s.{bracketed(ACTION)}"
+    new = ", ".join(f"t.{bracketed(name)} = s.{bracketed(name)}" for name in updated)
+    changes = f"WHEN MATCHED AND {action} = N'UPDATE' THEN UPDATE SET {new} " if new else ""
+    return (
+        f"MERGE INTO {target} AS t USING {source} AS s ON {_same_keys(keys)} "
+        f"{changes}WHEN MATCHED AND {action} = N'DELETE' THEN DELETE "
+        f"WHEN NOT MATCHED BY TARGET AND {action} = N'INSERT' THEN "
+        f"INSERT ({_names(inserted)}) VALUES ({_names(inserted, 's.')}); SELECT @@ROWCOUNT"
+    )

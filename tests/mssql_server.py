@@ -1,0 +1,113 @@
+"""One SQL Server for all tests of a run, and databases of their own.
+
+It is the stand-in, in a process of its own, or the server whose connection string is in
+`JETBRIDGE_TEST_MSSQL`: its login must be allowed to create and drop databases.
+"""
+
+import atexit
+import itertools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from jetbridge.backends.mssql.address import Address, parse
+from jetbridge.backends.mssql.catalog import MssqlCatalog
+from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.spark.engine import SparkEngine
+from jetbridge.sqltext.tsql import bracketed
+
+GIVEN = "JETBRIDGE_TEST_MSSQL"
+
+_numbers = itertools.count()
+
+
+class StandIn(NamedTuple):
+    """The process; faults are ordered on its standard input (tests/tds_server/control.py)."""
+
+    port: int
+    process: subprocess.Popen[str]
+
+    def order(self, **what: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+    def master(self) -> Address:
+        return Address(f"127.0.0.1,{self.port}", "master", "sa", "secret", "no", trust=True)
+
+
+def start() -> StandIn:
+    command = [sys.executable, "-m", "tests.tds_server"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said, _, port = process.stdout.readline().strip().rpartition(":")
+    assert said == "listening on 127.0.0.1", said
+    return StandIn(int(port), process)
+
+
+@cache
+def stand_in() -> StandIn:
+    started = start()
+    atexit.register(close)
+    return started
+
+
+@cache
+def _master() -> Server:
+    given = os.environ.get(GIVEN)
+    return Server(parse(given) if given else stand_in().master())
+
+
+@cache
+def _made() -> list[str]:
+    return []
+
+
+def close() -> None:
+    """Drops what a real server would keep, and ends the stand-in."""
+    if _master.cache_info().currsize:
+        with _master().loading() as connection:
+            for name in _made():
+                connection.run(f"DROP DATABASE {bracketed(name)}")
+        _master().close()
+    if stand_in.cache_info().currsize:
+        stand_in().stop()
+    for each in (_master, stand_in, _made):
+        each.cache_clear()
+
+
+def address() -> Address:
+    """That of a new, empty database."""
+    name = f"jetbridge_test_{os.getpid()}_{next(_numbers)}"
+    with _master().loading() as connection:
+        connection.run(f"CREATE DATABASE {bracketed(name)}")
+    _made().append(name)
+    return replace(_master().address, database=name)
+
+
+def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCatalog:
+    """An empty one, whose database allows reads of one moment."""
+    made = address()
+    with _master().loading() as connection:
+        connection.run(f"ALTER DATABASE {bracketed(made.database)} SET ALLOW_SNAPSHOT_ISOLATION ON")
+    given = MssqlSettings().changed(settings)
+    return MssqlCatalog("m", made, settings=given, engine=engine)
+
+
+def server() -> Server:
+    return Server(address())

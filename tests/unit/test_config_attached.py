@@ -1,0 +1,176 @@
+"""ATTACH and CREATE SECRET of a SQL Server: where its address comes from."""
+
+import pytest
+
+from jetbridge.backends.mssql.address import Address
+from jetbridge.config import CatalogConfig, LakeConfig, MssqlConfig
+from jetbridge.config.attached import attached, made_secret
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.pipeline.statements import Attach
+
+WORD = "hunter2"
+MSSQL = {"type": "mssql"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_the_environment(monkeypatch):
+    monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
+
+
+def mssql(place, options=None, secret=None) -> MssqlConfig:
+    found = attached(Attach(place, "m", MSSQL if options is None else options, secret=secret))
+    assert isinstance(found, MssqlConfig)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "expected"),
+    [
+        ("./o", {}, LakeConfig(warehouse="./o")),
+        ("s3://bucket/o", {"type": "LAKE"}, LakeConfig(warehouse="s3://bucket/o")),
+        ("", {"type": "memory"}, CatalogConfig("memory")),
+        ("mssql://u@db/s", {}, MssqlConfig(address=Address("db,1433", "s", "u"))),
+        ("SQLServer://db:7/s", {}, MssqlConfig(address=Address("db,7", "s"))),
+        ("Server=db;Database=s", {"type": "MSSQL"}, MssqlConfig(address=Address("db", "s"))),
+    ],
+)
+def test_type_or_else_the_address_says_what_is_attached(place, options, expected):
+    assert attached(Attach(place, "o", options)) == expected
+
+
+@pytest.mark.parametrize(
+    "place",
+    [f"Server=db;Database=s;Password={WORD}", f"UID=u;PWD={WORD}", "Data Source=db"],
+)
+def test_connection_string_without_its_type_is_no_folder(place):
+    with pytest.raises(BadRequest, match=r"write \(TYPE mssql\)") as refused:
+        attached(Attach(place, "m"))
+    assert WORD not in str(refused.value)
+
+
+def test_other_types_are_refused_with_those_there_are():
+    with pytest.raises(BadRequest, match="TYPE postgres is not one of lake, memory, mssql"):
+        attached(Attach("x", "m", {"type": "postgres"}))
+
+
+SECRET = {"server": "db,1433", "database": "s", "user": "u", "password": "of-secret"}
+NAMED = {"type": "mssql", "secret": "x"}
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "secret", "password"),
+    [
+        (f"mssql://u:{WORD}@db/s", NAMED, SECRET, WORD),
+        ("mssql://u@db/s", NAMED, SECRET, "of-secret"),
+        ("mssql://u@other/s", NAMED, SECRET, "of-secret"),
+        ("mssql://u@other/s", NAMED, {"user": "x"}, "of-environment"),
+        ("mssql://u@db/s", MSSQL, SECRET, "of-secret"),
+        ("Server=DB;Database=s", MSSQL, SECRET, "of-secret"),
+        ("mssql://u@other/s", MSSQL, SECRET, "of-environment"),
+        ("mssql://u@other/s", MSSQL, {"password": "p"}, "p"),
+        ("mssql://u@db/s", MSSQL, None, "of-environment"),
+    ],
+)
+def test_password_is_that_of_the_address_or_the_secret_or_the_environment(
+    monkeypatch, place, options, secret, password
+):
+    monkeypatch.setenv("MSSQL_PASSWORD", "of-environment")
+    assert mssql(place, options, secret).address.password == password
+
+
+def test_without_any_password_it_is_empty():
+    assert mssql("mssql://u@db/s").address == Address("db,1433", "s", "u", "")
+
+
+@pytest.mark.parametrize("options", [NAMED, MSSQL])
+def test_empty_address_is_all_from_the_secret(options):
+    secret = {**SECRET, "encrypt": "strict", "trust": "yes"}
+    expected = Address("db,1433", "s", "u", "of-secret", "strict", trust=True)
+    assert mssql("", options, secret).address == expected
+
+
+def test_address_comes_before_the_secret():
+    found = mssql("mssql://me@db/t?encrypt=no", NAMED, {**SECRET, "encrypt": "strict"}).address
+    assert found == Address("db,1433", "t", "me", "of-secret", "no")
+
+
+def test_settings_are_options_with_or_without_their_beginning():
+    options = {**MSSQL, "mssql_ctas_text_type": "varchar", "insert_batch_size": "7"}
+    found = mssql("mssql://db/s", options).settings
+    assert (found.ctas_text_type, found.insert_batch_size) == ("VARCHAR", 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "problem"),
+    [
+        ({"read_only": "true"}, NotSupported, "READ_ONLY is not supported for SQL Server"),
+        ({"read_only": "perhaps"}, BadRequest, "Must be true or false"),
+        ({"secrt": "x"}, BadRequest, "no option SECRT; did you mean SECRET?"),
+        ({"colour": "x"}, BadRequest, "Known are TYPE, SECRET, READ_ONLY, READ_WRITE, mssql_"),
+        ({"ctas_text_type": "x"}, BadRequest, "'NVARCHAR' or 'VARCHAR'"),
+    ],
+)
+def test_other_options_are_refused(options, error, problem):
+    with pytest.raises(error, match=problem):
+        mssql("mssql://db/s", {**MSSQL, **options})
+
+
+def test_table_that_may_be_written_is_what_is_there_anyway():
+    found = mssql("mssql://db/s", {**MSSQL, "read_only": "false", "read_write": "true"})
+    assert found == MssqlConfig(address=Address("db,1433", "s"))
+
+
+def test_without_an_address_and_a_secret_there_is_nothing_to_attach():
+    with pytest.raises(BadRequest, match="needs at least Server and Database"):
+        mssql("")
+
+
+def test_secret_says_what_an_address_says():
+    given = {
+        "type": "MSSQL",
+        "host": "db",
+        "port": "1444",
+        "database": "s",
+        "user": "u",
+        "password": WORD,
+        "encrypt": "strict",
+        "trust_server_certificate": "true",
+    }
+    assert made_secret(given) == {
+        "server": "db,1444",
+        "database": "s",
+        "user": "u",
+        "password": WORD,
+        "encrypt": "strict",
+        "trust": "true",
+    }
+
+
+def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
+    monkeypatch.setenv("THE_PASSWORD", WORD)
+    made = made_secret({"type": "mssql", "host": "db", "password_env": "THE_PASSWORD"})
+    assert made == {"server": "db,1433", "password": WORD}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"type": "s3"}, "TYPE mssql"),
+        ({"host": "db"}, "TYPE mssql"),
+        ({**MSSQL, "hst": "db"}, "no option HST; did you mean HOST?"),
+        ({**MSSQL, "port": "1"}, "PORT needs HOST"),
+        ({**MSSQL, "host": "db", "port": "70000"}, "from 1 to 65535"),
+        ({**MSSQL, "host": "db", "port": "-1"}, "from 1 to 65535"),
+        ({**MSSQL, "encrypt": "maybe"}, "Encrypt must be one of"),
+        ({**MSSQL, "trust_server_certificate": "maybe"}, "must be yes or no"),
+        ({**MSSQL, "password_env": "NO_SUCH_NAME"}, "'NO_SUCH_NAME': the environment has no such"),
+        ({**MSSQL, "password_env": "A"}, "say the same thing"),
+    ],
+)
+def test_bad_secret_is_refused_without_its_password(options, problem):
+    given = (
+        options if options.get("password_env") == "NO_SUCH_NAME" else options | {"password": WORD}
+    )
+    with pytest.raises(BadRequest, match=problem) as refused:
+        made_secret(given)
+    assert WORD not in str(refused.value)
