@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py)."""
     for item in items:
-        if item.get_closest_marker("lake"):
+        if item.get_closest_marker("lake") or item.get_closest_marker("mssql"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 

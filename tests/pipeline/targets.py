@@ -8,15 +8,20 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.embedded import duckdb_type
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.report import Step
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
-from tests import lakes
+from tests import lakes, mssql_server
 
 # A backend joins here.
-TARGETS: dict[str, Callable[[], Any]] = {"lake": lakes.new_lake, "memory": MemoryCatalog}
+TARGETS: dict[str, Callable[[], Any]] = {
+    "lake": lakes.new_lake,
+    "memory": MemoryCatalog,
+    "mssql": lambda: mssql_server.new_catalog(lakes.engine()),
+}
 SPOOLS = "spools"
 
 
@@ -29,6 +34,7 @@ def spark() -> SparkRunner:
 class Bench:
     """A session over a target called `t` with a schema `dbo`, and words to look at it."""
 
+    kind: str
     session: Session
     catalog: Any
     steps: list[Step] = field(default_factory=list)
@@ -49,6 +55,12 @@ class Bench:
         row: dict[str, Any] = self.sql(text).to_pylist()[0]
         return row
 
+    def keyed(self, table: str, column: str = "id") -> None:
+        """SQL Server changes rows by their primary key; the others need none."""
+        if self.kind == "mssql":
+            self.sql(f"ALTER TABLE t.dbo.{table} ALTER COLUMN {column} SET NOT NULL")
+            self.sql(f"ALTER TABLE t.dbo.{table} ADD PRIMARY KEY ({column})")
+
     def columns(self, table: str) -> list[tuple[str, str, bool]]:
         """Name, DuckDB's type and NOT NULL, as the catalog itself says."""
         info = self.catalog.load_schema("dbo").load_table(table).info()
@@ -66,9 +78,9 @@ class Bench:
 def bench(target: str) -> Iterator[Bench]:
     catalog = TARGETS[target]()
     steps: list[Step] = []
-    session = Session({"t": catalog}, Means(spark=spark()), watch=steps.append)
-    made = Bench(session, catalog, steps)
-    made.sql("CREATE SCHEMA t.dbo")
+    session = Session({"t": catalog}, Means(spark=spark(), settings=SETTINGS), watch=steps.append)
+    made = Bench(target, session, catalog, steps)
+    made.sql("CREATE SCHEMA IF NOT EXISTS t.dbo")
     try:
         yield made
     finally:

@@ -14,6 +14,7 @@ def two(target):
     """Tables `a` and `b` of one row each; no transaction is left open."""
     target.sql("CREATE OR REPLACE TABLE t.dbo.a AS SELECT 1 AS id, 'x' AS n")
     target.sql("CREATE OR REPLACE TABLE t.dbo.b AS SELECT 1 AS id")
+    target.keyed("a")
     yield target
     if target.session.transaction is not None:
         target.sql("ROLLBACK")
@@ -36,11 +37,12 @@ def test_rows_are_gone_after_rollback_and_there_after_commit(two, statement, aft
 
 
 def test_several_inserts_into_one_table_are_one(two):
-    before = two.catalog.load_schema("dbo").load_table("a").info().version
+    before = two.catalog.load_schema("dbo").load_table("a").info().version or 0
     inserts = [f"INSERT INTO t.dbo.a VALUES ({i}, 'y')" for i in (2, 3)]
     two.sql(f"BEGIN; {'; '.join(inserts)}; COMMIT")
     assert two.rows("SELECT count(*) FROM t.dbo.a") == [(3,)]
-    assert two.catalog.load_schema("dbo").load_table("a").info().version == before + 1
+    after = two.catalog.load_schema("dbo").load_table("a").info().version
+    assert after == (None if two.kind == "mssql" else before + 1)
 
 
 def test_a_second_table_is_refused_at_its_statement(two):

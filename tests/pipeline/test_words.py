@@ -17,7 +17,7 @@ ROWS = [(1, 10, "a"), (2, 20, "b"), (3, 30, "c")]
 def m():
     catalog = MemoryCatalog()
     session = Session({"m": catalog}, Means())
-    made = Bench(session, catalog)
+    made = Bench("memory", session, catalog)
     made.sql("CREATE SCHEMA m.dbo; USE m.dbo; CREATE TABLE t (id INT NOT NULL, a INT, b VARCHAR)")
     made.sql("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')")
     made.sql("CREATE TABLE s AS SELECT 1 AS id, 5 AS v")

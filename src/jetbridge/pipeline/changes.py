@@ -78,7 +78,10 @@ def change(session: Session, statement: Change) -> Outcome:
     if session.transaction is not None:
         session.transaction.refuse_reading(path)
     if table.info().row_id is None:
-        raise NotSupported(f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed")
+        raise NotSupported(
+            f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed; in SQL Server "
+            "a table needs a primary key for that"
+        )
     clock = session.clock()
     query = _query(wanted, table)
     answers = Returned(wanted.returning, wanted.alias, table.info().schema)

@@ -114,7 +114,8 @@ class _Parts:
         if clause.action == "ERROR":
             message = f"Merge error condition WHEN {clause.case.value}"
             action = queries.failing(message, clause.message)
-        rowid = queries.none("BIGINT")
+        kind = pa.field(ROWID, self.table.info().row_id or pa.int64())
+        rowid = queries.none(duckdb_type(kind))
         if clause.case is not Case.NEW:
             rowid = queries.column(wanted.alias, ROWID)
         values = self._values(clause)

@@ -248,7 +248,9 @@ class _Merge:
         self._given.look(self._columns, [array.filter(new) for array in values])
         known = len(ids) - ids.null_count
         if self._rows.add(ids, [*loaded(self._columns), _ACTION], [*values, actions]) < known:
-            raise BadRequest(f"MERGE changes a row of {self._table.title()} twice")
+            raise BadRequest(
+                f"several rows of the source change one row of {self._table.title()}"
+            )
         self._new += len(ids) - known
         return DMLResult(batch.num_rows)
 

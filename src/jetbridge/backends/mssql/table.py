@@ -58,9 +58,8 @@ class MssqlTable(MssqlView):
 
     def alter(self, change: Alteration) -> "MssqlTable":
         database, schema = self._database, self._described.schema
-        now = database.table(schema, self._described.name)
         try:
-            name = alter.alter(database.server, now, change, database.settings)
+            name = alter.alter(database.server, self._described, change, database.settings)
         finally:
             database.known.forget()
         return MssqlTable(database, database.table(schema, name))
