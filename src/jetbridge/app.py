@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -74,13 +75,11 @@ def _mssql(name: str, config: CatalogConfig, shared: Shared) -> "MssqlCatalog":
     with _needing(name, "mssql"):
         # Here, because the extra `mssql` brings the driver.
         from jetbridge.backends.mssql.catalog import MssqlCatalog, Options  # noqa: PLC0415
-    options = Options(
-        spool=given.spool,
-        spill_bytes=shared.limits.spill_bytes,
-        staged_bytes=shared.limits.staged_bytes,
-    )
+    options = Options(spool=given.spool, staged_bytes=shared.limits.staged_bytes)
+    # Without the extra `lake` there is no Spark, and one connection loads everything.
+    engine = shared.engine if find_spec("pyspark") else None
     return MssqlCatalog(
-        name, given.address, settings=given.settings, engine=shared.engine, options=options
+        name, given.address, settings=given.settings, engine=engine, options=options
     )
 
 

@@ -22,6 +22,7 @@ from jetbridge.catalog.engines import (
     CanRelate,
     CanRelateOnSpark,
     Filled,
+    Prepare,
     Reach,
     SparkRelation,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "SchemaInfo",
     "SetDefault",
     "SetNotNull",
+    "Prepare",
     "SparkRelation",
     "Table",
     "TableFunction",

@@ -4,12 +4,12 @@ Every table can be read as batches. DuckDB and Spark read some by themselves, in
 more of them than a query needs; and Spark can make a table without its rows leaving Spark.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from jetbridge.catalog.values import CreateTable
+from jetbridge.catalog.values import CreateTable, Scan
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,25 @@ class CanRelate(Protocol):
         """
 
 
+# Given Spark, and what is needed of a table.
+Prepare = Callable[[Any, Scan], AbstractContextManager[None]]
+
+
 @dataclass(frozen=True)
 class SparkRelation:
     """A table in Spark SQL, to stand in brackets.
 
     `types` are those of DuckDB, of the columns that Spark has just so; `missing` of the others.
-    `size` is in bytes of its files.
+    `size` is in bytes of its files. `prepare` makes what `sql` names, for a table that Spark does
+    not have by itself: it is given Spark and what is needed of the table, which it may give NULL
+    for otherwise.
     """
 
     sql: str
     types: Mapping[str, str]
     missing: Mapping[str, str]
     size: int
+    prepare: Prepare | None = None
 
 
 @runtime_checkable

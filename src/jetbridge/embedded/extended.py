@@ -17,7 +17,7 @@ from jetbridge.sqltext.quoting import literal
 
 Setting = str | bool | int | float | list[str]
 
-_EXTENSIONS = ("avro", "httpfs", "iceberg")
+EXTENSIONS = ("avro", "httpfs", "iceberg")
 _CONFIG: dict[str, Setting] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -34,7 +34,9 @@ class Extended:
         config: Mapping[str, Setting],
         folders: Sequence[str] | None,
         statements: Sequence[str] = (),
+        extensions: Sequence[str] = EXTENSIONS,
     ) -> None:
+        self._extensions = extensions
         self._config = {**_CONFIG, **config}
         self._folders, self._statements = folders, statements
         self._lock = threading.Lock()
@@ -48,7 +50,7 @@ class Extended:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         root = duckdb.connect(":memory:", config=self._config)
-        for name in _EXTENSIONS:
+        for name in self._extensions:
             root.execute(f"LOAD {literal(str(extension_file(name)))}")
         for statement in ("SET GLOBAL TimeZone = 'UTC'", *self._statements):
             root.execute(statement)

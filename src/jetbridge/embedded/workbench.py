@@ -7,9 +7,10 @@ folders that its statements may read.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -60,6 +61,10 @@ class Names:
     complete: bool
 
 
+# They look at the rows that are there, and a plan is asked for over empty tables.
+_PLANNING = {"disabled_optimizers": "statistics_propagation,empty_result_pullup"}
+
+
 class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
         config = {"memory_limit": access.memory_limit, "temp_directory": access.temporary}
@@ -67,13 +72,21 @@ class Workbench:
         work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
         self._reads_tables = access.reads_tables
-        self._duckdb = Extended(config, access.folders, [*access.secrets, work, *attached])
+        statements = [*access.secrets, work, *attached]
+        self._duckdb = Extended(config, access.folders, statements)
+        self._planner = Extended({**config, **_PLANNING}, access.folders, [work, *attached], ())
 
     @contextmanager
     def desk(self) -> Iterator["Desk"]:
         """For one statement; what it declares is gone afterwards."""
-        cursor = self._duckdb.instance().cursor()
-        desk = Desk(cursor, reads_tables=self._reads_tables)
+        with self._laid(self._duckdb) as desk:
+            yield desk
+
+    @contextmanager
+    def _laid(self, duckdb_of: Extended) -> Iterator["Desk"]:
+        cursor = duckdb_of.instance().cursor()
+        planning = partial(self._laid, self._planner)
+        desk = Desk(cursor, planning, reads_tables=self._reads_tables)
         try:
             cursor.execute(f"USE {_WORK}")
             yield desk
@@ -85,12 +98,22 @@ class Workbench:
 
     def close(self) -> None:
         self._duckdb.close()
+        self._planner.close()
 
 
 class Desk:
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, *, reads_tables: bool = True) -> None:
+    """`planning` gives another one, whose DuckDB plans as if no table were empty."""
+
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        planning: Callable[[], AbstractContextManager["Desk"]],
+        *,
+        reads_tables: bool = True,
+    ) -> None:
         self.reads_tables = reads_tables
-        self._cursor = cursor
+        self._cursor, self._planning = cursor, planning
+        self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
 
     def interrupt(self) -> None:
@@ -122,6 +145,32 @@ class Desk:
         places = {each["query_location"] for each in _tables(tree) if each.get("at_clause")}
         return sorted(len(text[:place].decode()) for place in places)
 
+    def scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
+        """What a query would read of each table, as DuckDB writes its plan; [] if it cannot."""
+        with self._planning() as other:
+            if self._place is not None:
+                other.use(*self._place)
+            for path in self._made:
+                columns = self.types(f"SELECT * FROM {'.'.join(map(identifier, path))}")
+                other.declare_types(path, columns)
+            return other.plan(query)
+
+    def plan(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
+        try:
+            asked = "SELECT json_serialize_plan(?, optimize := true)"
+            row = self._cursor.execute(asked, [query]).fetchone()
+        except duckdb.Error:
+            return []
+        tree = json.loads(row[0]) if row else {"error": True}
+        if tree.get("error"):
+            return []
+        found = []
+        for node in _nodes(tree):
+            data = node.get("function_data") or {}
+            if node.get("type") == "LOGICAL_GET" and "table" in data:
+                found.append(((data["catalog"], data["schema"], data["table"]), node))
+        return found
+
     def constant(self, text: str) -> str:
         """The value of an expression without columns, as DuckDB prints it."""
         row = self._cursor.execute(f"SELECT CAST(({text}) AS VARCHAR)").fetchone()
@@ -134,6 +183,11 @@ class Desk:
             for field in schema
         )
         self._make(path, "TABLE", f"({columns})")
+
+    def declare_types(self, path: Path, columns: Sequence[tuple[str, str]]) -> None:
+        """An empty table of names and DuckDB's types."""
+        made = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns)
+        self._make(path, "TABLE", f"({made})")
 
     def define(self, path: Path, query: str) -> None:
         """A view."""
@@ -176,6 +230,7 @@ class Desk:
         place = f"{identifier(database)}.{identifier(schema)}"
         self._cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {place}")
         self._cursor.execute(f"USE {place}")
+        self._place = (database, schema)
 
     def schema(self, query: str) -> pa.Schema:
         """The columns of a query as Arrow, without its rows."""

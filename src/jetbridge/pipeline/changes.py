@@ -90,7 +90,7 @@ def change(session: Session, statement: Change) -> Outcome:
         with clock.phase("plan"):
             found = plan(desk, places, query, rules=rules, target=table)
             check(desk, answers, rules)
-        with clock.phase("load"), laid_out(desk, found.sources):
+        with clock.phase("load"), laid_out(desk, found.sources, query):
             source = found.query
             if answers.wanted:  # read twice: to change the rows, and to tell of them
                 desk.keep(CHANGED, queries.once(source))

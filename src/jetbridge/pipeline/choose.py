@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jetbridge.catalog import CanRelateOnSpark, SparkRelation, Table, supports
+from jetbridge.catalog import CanRelateOnSpark, Prepare, Scan, SparkRelation, Table, supports
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import FailedPrecondition
 from jetbridge.names import twin
+from jetbridge.pipeline.needs import Need, needs
+from jetbridge.pipeline.on_spark import View
 from jetbridge.pipeline.places import Path, Place
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.settings import Settings
@@ -17,12 +19,16 @@ AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
 
 @dataclass(frozen=True)
 class Choice:
-    """`sql` is the query in Spark SQL, if Spark runs it; `dialect` is that of the question."""
+    """`sql` is the query in Spark SQL, if Spark runs it; `dialect` is that of the question.
+
+    `views` make tables that Spark does not have by itself, for the time of a block.
+    """
 
     engine: str
     reason: str
     sql: str = ""
     dialect: str = DUCKDB
+    views: tuple[View, ...] = ()
 
 
 def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spark: bool) -> Choice:
@@ -52,7 +58,25 @@ def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spar
         return Choice(DUCKDB, f"Spark would not give the same: {piece}")
     size = sum(relation.size for relation in found.values())
     asked = "asked for" if settings.engine == SPARK else f"its tables have {size:,} bytes"
-    return Choice(SPARK, asked, sql)
+    return Choice(SPARK, asked, sql, views=_views(desk, plan, found))
+
+
+def _views(desk: Desk, plan: Plan, relations: Mapping[Path, SparkRelation]) -> tuple[View, ...]:
+    prepared = {path: each.prepare for path, each in relations.items() if each.prepare}
+    if not prepared:
+        return ()
+    wanted = needs(desk, plan.query)
+    everything = Need(())
+    views = []
+    for path, prepare in prepared.items():
+        need = wanted.get(path, everything)
+        scan = Scan(need.columns if path in wanted else None, need.filter)
+        views.append(_prepared(prepare, scan))
+    return tuple(views)
+
+
+def _prepared(prepare: Prepare, scan: Scan) -> View:
+    return lambda session: prepare(session, scan)
 
 
 def _relations(sources: Mapping[Path, Table]) -> dict[Path, SparkRelation] | str:

@@ -117,7 +117,7 @@ def _filled(
     direct = work.choice.engine == SPARK and session.transaction is None
     if direct and spark is not None and supports(schema, CanFillOnSpark):
         try:
-            with clock.phase("spool"), spark.session(clock.tasks):
+            with clock.phase("spool"), spark.session(clock.tasks, work.choice.views):
                 filled = schema.create_on_spark(work.request, work.choice.sql)
             return filled.rows, filled.size, work.choice
         except BadRequest as error:

@@ -72,13 +72,13 @@ def _keep_changed(
     session: Session, desk: Desk, places: Places, source: Plan, table: Table, text: str
 ) -> None:
     """The source once, so that it is the same for all clauses; then what happens to each row."""
-    with laid_out(desk, source.sources):
+    with laid_out(desk, source.sources, source.query):
         desk.keep(SOURCE, source.query)
     rules = session.means.rules
     # Expressions stand where the files of the table may be read.
     strict = rules.without_files() if desk.reads_tables else rules
     found = plan(desk, places, text, rules=strict, target=table)
-    with laid_out(desk, found.sources):
+    with laid_out(desk, found.sources, found.query):
         desk.keep(CHANGED, found.query)
 
 

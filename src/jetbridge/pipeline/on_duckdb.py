@@ -6,14 +6,22 @@ from contextlib import ExitStack, contextmanager
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID, CanRelate, Scan, Table, supports
+from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
+from jetbridge.pipeline.needs import Need, needs
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import TARGET, Plan
+from jetbridge.sqltext import pipeline as queries
 
 
 @contextmanager
-def laid_out(desk: Desk, sources: Mapping[Path, Table]) -> Iterator[None]:
-    """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too."""
+def laid_out(desk: Desk, sources: Mapping[Path, Table], query: str) -> Iterator[None]:
+    """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too.
+
+    Those that DuckDB cannot read by itself are copied, as far as the query needs them.
+    """
+    copied = [each for each in sources.values() if not supports(each, CanRelate)]
+    wanted_of = needs(desk, query) if copied else {}
     with ExitStack() as stack:
         for number, (path, table) in enumerate(sources.items()):
             wanted = path == TARGET
@@ -23,22 +31,31 @@ def laid_out(desk: Desk, sources: Mapping[Path, Table]) -> Iterator[None]:
             if relation is not None:
                 desk.define(path, relation)
             else:
-                _copy(desk, path, table, f"jetbridge_rows_{number}", row_ids=wanted)
+                name = f"jetbridge_rows_{number}"
+                _copy(desk, path, table, name, wanted_of.get(path), row_ids=wanted)
         yield
 
 
-def _copy(desk: Desk, path: Path, table: Table, name: str, *, row_ids: bool) -> None:
-    """In DuckDB's memory or, if there is not enough of it, in its temporary files."""
+def _copy(
+    desk: Desk, path: Path, table: Table, name: str, need: Need | None, *, row_ids: bool
+) -> None:
+    """In DuckDB's memory or, if there is not enough of it, in its temporary files.
+
+    Columns that the query does not read are NULL.
+    """
     info = table.info()
     rowid = [pa.field(ROWID, info.row_id or pa.int64(), nullable=False)] if row_ids else []
-    schema = pa.schema([*info.schema, *rowid])
-    batches = table.scan(Scan(tuple(schema.names)))
-    desk.register(name, pa.RecordBatchReader.from_batches(schema, batches))
-    desk.keep(path, f"FROM {name}")
+    whole = pa.schema([*info.schema, *rowid])
+    read = [f for f in whole if need is None or f.name in need.columns] or [whole.field(0)]
+    schema = pa.schema(read)
+    scan = Scan(tuple(schema.names), need.filter if need else None)
+    desk.register(name, pa.RecordBatchReader.from_batches(schema, table.scan(scan)))
+    columns = [(f.name, duckdb_type(f), f in read) for f in whole]
+    desk.keep(path, queries.padded(name, columns))
 
 
 def rows(desk: Desk, plan: Plan) -> Iterator[pa.RecordBatch]:
     """Those of a planned query, with exactly the columns of the plan."""
-    with laid_out(desk, plan.sources):
+    with laid_out(desk, plan.sources, plan.query):
         for batch in desk.stream(plan.query):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)

@@ -3,8 +3,8 @@
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ _FULL = "No space left"
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 # Told how many tasks are done, and of how many.
 TaskWatch = Callable[[int, int], None]
+View = Callable[[Session], AbstractContextManager[None]]
 
 
 def _nobody(_: int, __: int) -> None:
@@ -59,11 +60,13 @@ class SparkRunner:
                 session.spark.sparkContext.cancelJobsWithTag(tag)
 
     @contextmanager
-    def spooled(self, query: str, watch: TaskWatch = _nobody) -> Iterator[Spool]:
+    def spooled(
+        self, query: str, watch: TaskWatch = _nobody, views: Sequence[View] = ()
+    ) -> Iterator[Spool]:
         """The rows of a query in Spark SQL; the files are gone afterwards."""
         place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
-            with self.session(watch) as session:
+            with self.session(watch, views) as session:
                 session.sql(query).write.parquet(str(place))
             yield _found(place)
         finally:
@@ -76,13 +79,19 @@ class SparkRunner:
         return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
 
     @contextmanager
-    def session(self, watch: TaskWatch = _nobody) -> Iterator[Session]:
-        """Spark for one statement; an error of its query is ours, and a cut one stops its jobs."""
+    def session(self, watch: TaskWatch = _nobody, views: Sequence[View] = ()) -> Iterator[Session]:
+        """Spark for one statement; an error of its query is ours, and a cut one stops its jobs.
+
+        `views` make tables that Spark does not have by itself.
+        """
         with (
             self.engine.session() as session,
             _explained(),
             self._stoppable(session, watch),
+            ExitStack() as stack,
         ):
+            for view in views:
+                stack.enter_context(view(session))
             yield session
 
     @contextmanager

@@ -98,7 +98,9 @@ def _spooled(session: Session, choice: Choice, clock: Clock) -> Iterator[Spool]:
         raise FailedPrecondition("there is no lake, so there is no Spark")
     with ExitStack() as stack:
         with clock.phase("spool"):
-            spool = stack.enter_context(session.means.spark.spooled(choice.sql, clock.tasks))
+            spool = stack.enter_context(
+                session.means.spark.spooled(choice.sql, clock.tasks, choice.views)
+            )
         yield spool
 
 

@@ -9,6 +9,7 @@ from jetbridge.catalog import (
     AsOf,
     AtUnit,
     CanCount,
+    CanSnapshot,
     CanTravel,
     Scan,
     Table,
@@ -77,7 +78,8 @@ class DoGet:
         """The table the ticket was made for."""
         name = ObjectName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
-        if point is None and ticket.version is not None:
+        pins = ticket.version is not None or supports(served.catalog, CanSnapshot)
+        if point is None and pins:
             transaction = self.transactions.of(call, served)
             pinned = transaction.table(served.catalog, name.schema, name.name)
             if _is_meant(pinned, ticket):

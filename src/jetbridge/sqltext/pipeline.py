@@ -90,6 +90,15 @@ def once(query: str) -> str:
     return f"SELECT DISTINCT ON ({ROWID}) * FROM ({query}) AS q"
 
 
+def padded(name: str, columns: Sequence[tuple[str, str, bool]]) -> str:
+    """All columns: those that are there, and NULL of their types for the others."""
+    items = [
+        identifier(column) if there else f"CAST(NULL AS {kind}) AS {identifier(column)}"
+        for column, kind, there in columns
+    ]
+    return f"SELECT {', '.join(items)} FROM {identifier(name)}"
+
+
 def picked(query: str, names: Sequence[str]) -> str:
     return f"SELECT {', '.join(map(identifier, names))} FROM ({query}) AS q"
 

@@ -127,3 +127,7 @@ def renamed(query: str, names: Sequence[str]) -> str:
 
 def _as(name: str, kind: str) -> str:
     return f"CAST({identifier(name)} AS {kind})" if kind else identifier(name)
+
+
+def everything(name: str) -> str:
+    return f"SELECT * FROM {identifier(name)}"

@@ -112,7 +112,7 @@ def updating(
     database: Database, table: Described, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options) as spool:
+    with spooling(database.options, database.settings) as spool:
         statement = _Update(table, ids, spool, options)
         yield statement.write
         columns = statement.columns()
@@ -172,7 +172,7 @@ def deleting(
     database: Database, table: Described, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options) as spool:
+    with spooling(database.options, database.settings) as spool:
         rows = _Rows(table, ids, spool)
 
         def write(batch: pa.RecordBatch) -> DMLResult:
@@ -216,7 +216,7 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
 @contextmanager
 def merging(database: Database, table: Described, ids: RowIds) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options) as spool:
+    with spooling(database.options, database.settings) as spool:
         statement = _Merge(table, ids, spool)
         yield statement.write
         statement.commit(database)
@@ -248,9 +248,7 @@ class _Merge:
         self._given.look(self._columns, [array.filter(new) for array in values])
         known = len(ids) - ids.null_count
         if self._rows.add(ids, [*loaded(self._columns), _ACTION], [*values, actions]) < known:
-            raise BadRequest(
-                f"several rows of the source change one row of {self._table.title()}"
-            )
+            raise BadRequest(f"several rows of the source change one row of {self._table.title()}")
         self._new += len(ids) - known
         return DMLResult(batch.num_rows)
 

@@ -22,7 +22,6 @@ class Options:
     """`spool` is a folder for rows on their way that Spark's workers see, too."""
 
     spool: str = ""
-    spill_bytes: int = 512 * 1024 * 1024
     staged_bytes: int = 64 * 1024**3
 
     def spool_folder(self) -> str:

@@ -45,6 +45,7 @@ class Told:
 
     def _say(self, text: str, *values: object) -> None:
         if wanted():
+            log.setLevel(logging.DEBUG)  # the variable suffices, without --verbose
             log.debug(f"CTAS %s: {text}", self._title, *values)
 
 

@@ -73,7 +73,7 @@ def describe(asking: Asking, schema: str, name: str | None = None) -> list[Descr
                 kind.strip() == _VIEW,
                 tuple(_column(row) for row in rows),
                 keys.get(number, ()),
-                tuple(text for (text,) in checks.get(number, [])),
+                tuple(text for (text,) in checks.get(number, []) if text),  # NULL: not to be seen
             )
         )
     return found

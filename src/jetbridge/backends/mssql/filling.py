@@ -107,7 +107,7 @@ def planned(database: Database, schema: str, request: CreateTable) -> Filling:
 @contextmanager
 def creating(database: Database, schema: str, request: CreateTable) -> Iterator[Write]:
     made = planned(database, schema, request)
-    with spooling(database.options) as spool:
+    with spooling(database.options, database.settings) as spool:
         yield _writing(made, spool)
         publish(made, spool)
 
@@ -189,17 +189,23 @@ def _is_large(made: Filling, source: Source) -> bool:
 def _clean_up(made: Filling, error: BaseException) -> None:
     """Both errors are told if the table cannot be dropped, either."""
     if not made.database.settings.ctas_drop_on_failure:
-        _add(error, f"table {made.title} was made and has no rows")
+        _add(error, f"table {made.title} was made and got no rows")
         return
     try:
-        retried(
-            made.database.server,
-            lambda connection: connection.run(
-                tsql_load.drop_if_there(made.schema, made.request.name)
-            ),
-        )
+        retried(made.database.server, lambda connection: _drop_empty(connection, made))
     except ServerError as second:
         _add(error, f"and table {made.title} could not be dropped: {second}")
+
+
+def _drop_empty(connection: Loading, made: Filling) -> None:
+    """Someone else may have put rows there meanwhile; then it is theirs."""
+    schema, name = made.schema, made.request.name
+    with connection.transaction():
+        if not connection.run(tsql_load.find_table(schema, name)):
+            return
+        if connection.run(tsql_load.lock_first(schema, name)):
+            raise Conflict("it has rows of someone else")
+        connection.run(tsql_load.drop_if_there(schema, name))
 
 
 def _add(error: BaseException, more: str) -> None:

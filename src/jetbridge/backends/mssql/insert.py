@@ -53,7 +53,7 @@ class _Mapped:
 def _silent(database: Database, table: Described) -> Iterator[Write]:
     mapped, given = _Mapped(table), Given(table)
     targets = loaded(mapped.columns)
-    with spooling(database.options) as spool:
+    with spooling(database.options, database.settings) as spool:
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if batch.num_rows:

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from jetbridge.backends.mssql.connect import Loading
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.spool import remove_orphans
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql import path
@@ -75,6 +76,7 @@ def _drop(database: Database, run: Run) -> None:
 
 def sweep(database: Database) -> list[str]:
     """Drops the tables of loads that no longer live; answers their names."""
+    remove_orphans(database.options)
     found = [
         (schema, name, match[1])
         for schema, name in database.server.ask(tsql_load.LEFTOVERS)
@@ -98,6 +100,7 @@ def sweep(database: Database) -> list[str]:
 
 def sweep_quietly(database: Database) -> None:
     """A login that may only read sees nothing to sweep, or may not; that is no error."""
+    remove_orphans(database.options)
     try:
         if any(is_leftover(name) for _, name in database.server.ask(tsql_load.LEFTOVERS)):
             sweep(database)

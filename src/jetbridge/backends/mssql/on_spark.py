@@ -3,14 +3,13 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.filling import Filling, planned, publish
-from jetbridge.backends.mssql.spool import PREFIX, Part
+from jetbridge.backends.mssql.spool import Part, new_folder
 from jetbridge.backends.mssql.wire import converted
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import FailedPrecondition
@@ -42,7 +41,7 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
     made = planned(database, schema, request)
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to run the query")
-    folder = Path(database.options.spool_folder(), f"{PREFIX}{uuid4().hex[:12]}")
+    folder = new_folder(database.options)
     try:
         with database.engine.session() as session:
             session.sql(query).write.parquet(str(folder))

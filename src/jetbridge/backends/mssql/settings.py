@@ -84,7 +84,10 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
     "ctas_use_bcp": (truth, "load by bulk copy; off: by INSERT statements"),
     "ctas_atomic_replace": (truth, "OR REPLACE keeps the old table until the new one is complete"),
     "ctas_table_kind": (("heap", "columnstore"), "how new tables are stored"),
-    "copy_flush_rows": ((1000, 10**9), "rows that go to the driver at once"),
+    "copy_flush_rows": (
+        (1000, 10**9),
+        "rows of one file of the spool, which is loaded in a transaction of its own",
+    ),
     "copy_tablock": (
         ("auto", "on", "off"),
         "lock the table for a bulk load; `auto`: heaps that are new",

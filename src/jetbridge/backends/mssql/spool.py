@@ -3,7 +3,10 @@
 Each file is loaded by itself and may be loaded again, so it is never changed once it is complete.
 """
 
+import os
+import re
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +18,12 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.errors import LimitExceeded
 
-_MEMORY_BYTES = 32 * 1024 * 1024
-FILE_ROWS = 131_072
+_READ_ROWS = 65_536
 _FILE_BYTES = 256 * 1024 * 1024
-PREFIX = "jetbridge-mssql-"
+_PREFIX = "jetbridge-mssql"
 
 
 @dataclass(frozen=True)
@@ -38,17 +41,18 @@ class Part:
     def batches(self) -> Iterator[pa.RecordBatch]:
         if not self.is_ready():
             with pq.ParquetFile(self.file) as source:
-                yield from source.iter_batches(FILE_ROWS)
+                yield from source.iter_batches(_READ_ROWS)
             return
         with pa.memory_map(self.file) as mapped:
             yield from pa.ipc.open_stream(mapped)
 
 
 class Spool:
-    """Batches of one schema; first all `add`, then `close`, then `parts` or `batches`."""
+    """Batches of one schema; first all `add`, then `parts` or `batches`."""
 
-    def __init__(self, options: Options) -> None:
-        self._folder = Path(options.spool_folder(), f"{PREFIX}{uuid4().hex[:12]}")
+    def __init__(self, options: Options, file_rows: int) -> None:
+        self._folder = new_folder(options)
+        self._file_rows = file_rows
         self._most_bytes = options.staged_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
@@ -66,8 +70,7 @@ class Spool:
             raise LimitExceeded(
                 f"the statement stages more than {self._most_bytes} bytes; write less at once"
             )
-        full = self._waiting_rows >= FILE_ROWS or self._waiting_bytes >= _FILE_BYTES
-        if full and (self.parts or self._bytes >= _MEMORY_BYTES or self.rows > FILE_ROWS):
+        if self._waiting_rows >= self._file_rows or self._waiting_bytes >= _FILE_BYTES:
             self._write()
 
     def to_files(self) -> None:
@@ -100,12 +103,40 @@ class Spool:
 
 
 @contextmanager
-def spooling(options: Options) -> Iterator[Spool]:
-    spool = Spool(options)
+def spooling(options: Options, settings: MssqlSettings) -> Iterator[Spool]:
+    spool = Spool(options, settings.copy_flush_rows)
     try:
         yield spool
     finally:
         spool.delete()
+
+
+def new_folder(options: Options) -> Path:
+    """Its name tells whose it is, so that others can remove it when that process is gone."""
+    name = f"{_PREFIX}-{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
+    return Path(options.spool_folder(), name)
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.]", ".", socket.gethostname())
+
+
+def remove_orphans(options: Options) -> None:
+    """Spools of processes of this machine that did not end by themselves."""
+    for folder in Path(options.spool_folder()).glob(f"{_PREFIX}-{_host()}-*-*"):
+        owner = folder.name.rsplit("-", 2)[1]
+        if owner.isdecimal() and not _lives(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql import alter, changes, insert, scan
+from jetbridge.backends.mssql import alter, changes, insert, relations, scan
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.snapshots import Moment
-from jetbridge.catalog import Alteration, DMLOptions, Scan, TableInfo, Write
+from jetbridge.catalog import Alteration, DMLOptions, Scan, SparkRelation, TableInfo, Write
 from jetbridge.errors import FailedPrecondition
 
 
@@ -32,6 +32,12 @@ class MssqlView:
         if self._moment is not None:
             return question.conformed(self._moment.stream(question.sql, question.parameters))
         return question.conformed(scan.stream(self._database.server, question))
+
+    def spark_relation(self) -> SparkRelation | None:
+        """At one moment there is one connection; so Spark's tasks read at moments of their own."""
+        if self._database.engine is None or not len(self._info.schema):
+            return None
+        return relations.spark_relation(self._database, self._described, self._info)
 
     def split(self, request: Scan) -> Sequence[str]:
         """At one moment there is one connection, and so one part."""

@@ -28,7 +28,7 @@ class Order:
 
 
 @cache
-def _server(address: Address) -> Server:
+def server_of(address: Address) -> Server:
     """Kept for as long as the worker lives: a new connection may take a second."""
     return Server(address)
 
@@ -36,7 +36,7 @@ def _server(address: Address) -> Server:
 def load_parts(order: Order, parts: Iterable[Part]) -> Iterator[int]:
     """The numbers of the parts that are loaded now, by this attempt or by another."""
     for part in parts:
-        yield load_part(_server(order.address), order, part)
+        yield load_part(server_of(order.address), order, part)
 
 
 def load_part(server: Server, order: Order, part: Part) -> int:

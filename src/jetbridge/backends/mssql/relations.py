@@ -1,0 +1,95 @@
+"""Tables as Spark reads them: a task for each range of the key, through the driver's Arrow."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.scan import Question, count, parts, question, stream
+from jetbridge.backends.mssql.spool import new_folder
+from jetbridge.backends.mssql.task import server_of
+from jetbridge.catalog import Scan, SparkRelation, TableInfo
+from jetbridge.embedded import duckdb_type
+from jetbridge.expr.types import kind_of
+from jetbridge.sqltext.spark import everything
+
+# Spark and DuckDB have the same values of them.
+_SAME = frozenset(
+    ["BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB"]
+    + ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"]
+)
+# What a value takes where its type does not say.
+_GUESSED_BYTES = 32
+
+
+def spark_relation(database: Database, table: Described, info: TableInfo) -> SparkRelation:
+    same = [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+    types = {field.name: duckdb_type(field) for field in same}
+    missing = {f.name: duckdb_type(f) for f in info.schema if f.name not in types}
+    name = f"jetbridge_{uuid4().hex}"
+    width = sum(each.length if each.length > 0 else _GUESSED_BYTES for each in table.columns)
+    size = count(database.server, table) * width
+    prepare = partial(_view, database, table, info, name)
+    return SparkRelation(everything(name), types, missing, size, prepare)
+
+
+@contextmanager
+def _view(
+    database: Database, table: Described, info: TableInfo, name: str, session: Any, scan: Scan
+) -> Iterator[None]:
+    """A temporary view of Spark; each part is read on a connection, at a moment, of its own.
+
+    Spark could take the rows from its Python workers one by one only, so they go into files.
+    """
+    same = [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+    wanted = [f.name for f in same if scan.columns is None or f.name in scan.columns]
+    columns = tuple(wanted) or (same[0].name,)
+    questions = [
+        question(table, info, None, Scan(columns, scan.filter, part))
+        for part in parts(database.server, table)
+    ]
+    schema = pa.schema([pa.field(f.name, f.type) for f in same])
+    folder = new_folder(database.options)
+    folder.mkdir()
+    try:
+        write = partial(_written, database.server.address, schema, str(folder))
+        tasks = session.spark.sparkContext.parallelize(list(enumerate(questions)), len(questions))
+        tasks.mapPartitions(write).collect()
+        session.spark.read.parquet(str(folder)).createOrReplaceTempView(name)
+        yield
+    finally:
+        session.spark.catalog.dropTempView(name)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _written(
+    address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, Question]]
+) -> Iterator[str]:
+    """In Spark's workers: a file for each part, which another attempt writes anew."""
+    for number, asked in tasks:
+        file = Path(folder, f"{number:05d}.parquet")
+        making = file.with_name(f"_{file.name}.{uuid4().hex[:8]}")
+        with pq.ParquetWriter(making, schema, compression="lz4") as writer:
+            for batch in asked.conformed(stream(server_of(address), asked)):
+                writer.write_batch(_padded(batch, schema))
+        making.replace(file)
+        yield str(file)
+
+
+def _padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """All columns of the view; NULL for those that nobody reads."""
+    there = set(batch.schema.names)
+    columns = [
+        batch.column(f.name) if f.name in there else pa.nulls(batch.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,145 @@
+"""Loads into SQL Server that it refuses: deadlocks, a full log, and a query that fails late."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.backends.mssql import filling, insert, load, publishing
+from jetbridge.errors import Conflict, LimitExceeded, ServerError
+from tests import lakes, mssql_server
+from tests.faults.mssql_scene import SMALL, TABLE, UNKNOWN, Scene, Work, opened, rows_of
+
+pytestmark = [
+    pytest.mark.mssql,
+    pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
+]
+LARGE = 20_000
+FEW = 500
+KINDS = ("new", "replace", "insert")
+WORKS = [Work(kind, rows) for kind in KINDS for rows in (LARGE, FEW)]
+LARGE_ONES = [Work(kind, LARGE) for kind in KINDS]
+# The statement that publishes what was loaded beside the target.
+PUBLISHES = {
+    "new": "sp_rename",
+    "replace": "sp_rename",
+    "insert": r"INSERT INTO \[dbo\]\.\[target\] .* SELECT",
+}
+DEADLOCK = 1205
+LOG_FULL = 9002
+MILLION = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(lakes.engine(), tmp_path_factory.mktemp("spools"), **SMALL) as there:
+        yield there
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No long pauses between the tries."""
+    monkeypatch.setattr(load, "_FIRST_PAUSE", 0.01)
+
+
+def failed(scene: Scene, work: Work) -> ServerError:
+    error = scene.attempt(work)
+    assert error is not None
+    scene.check(work, error)
+    assert scene.left() == []
+    scene.check_next(work)
+    return error
+
+
+@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+def test_a_deadlock_while_publishing_is_tried_again(scene, work):
+    scene.prepare(work)
+    scene.order(when="statement", pattern=PUBLISHES[work.kind], number=DEADLOCK)
+    scene.bench.sql(work.statement)
+    assert scene.fired() == 1
+    scene.check(work, None)
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+def test_deadlocks_without_end_leave_the_table_as_it_was(scene, work, hasty):
+    scene.prepare(work)
+    scene.order(when="statement", pattern=PUBLISHES[work.kind], number=DEADLOCK, times=None)
+    assert isinstance(failed(scene, work), Conflict)
+
+
+@pytest.mark.parametrize("work", WORKS, ids=str)
+def test_a_deadlock_while_rows_are_loaded_is_tried_again(scene, work):
+    scene.prepare(work)
+    scene.order(when="bulk row", at=work.rows // 2, number=DEADLOCK)
+    scene.bench.sql(work.statement)
+    assert scene.fired() == 1
+    scene.check(work, None)
+
+
+@pytest.mark.parametrize("work", WORKS, ids=str)
+def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
+    scene.prepare(work)
+    scene.order(when="bulk row", at=work.rows // 2, number=LOG_FULL, times=None)
+    error = failed(scene, work)
+    assert isinstance(error, LimitExceeded)
+    assert "the log of the database is full" in str(error)
+
+
+@pytest.mark.parametrize("pattern", ["publishes", "^COMMIT"])
+@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+def test_a_log_that_is_full_when_rows_are_published(scene, work, pattern):
+    scene.prepare(work)
+    text = PUBLISHES[work.kind] if pattern == "publishes" else pattern
+    scene.order(when="statement", pattern=text, number=LOG_FULL, times=None)
+    assert isinstance(failed(scene, work), LimitExceeded)
+
+
+@pytest.mark.parametrize("rows", [LARGE, FEW])
+def test_drop_on_failure_leaves_no_table(scene, rows):
+    work = Work("new", rows)
+    scene.prepare(work)
+    scene.bench.sql("SET mssql_ctas_drop_on_failure = true")
+    scene.order(when="bulk row", at=rows // 2, number=LOG_FULL, times=None)
+    try:
+        assert isinstance(scene.attempt(work), LimitExceeded)
+    finally:
+        scene.bench.sql("RESET mssql_ctas_drop_on_failure")
+    assert scene.bench.tables() == []
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
+    work = Work(kind, MILLION)
+    scene.prepare(work)
+    broken = "SELECT * REPLACE (if(id = 700000, error('row 700000'), id) AS id)"
+    failing = f"{broken} FROM ({rows_of(MILLION)})"
+    statement = work.statement.replace(rows_of(MILLION), failing)
+    before = len(scene.counts()["batches"])
+    with pytest.raises(ServerError, match="row 700000"):
+        scene.bench.sql(statement)
+    said = scene.counts()["batches"][before:]
+    assert not [text for text in said if "CREATE TABLE" in text or "INSERT" in text]
+    scene.check(work, ServerError("row 700000"))
+    if kind == "new":
+        assert TABLE.rpartition(".")[2] not in scene.bench.tables()
+
+
+@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
+    """Its lock is lost with an idle connection; then someone else takes the load for dead."""
+
+    def staged_and_dropped(database, run, goal, parts):
+        publishing.stage(database, run, goal, parts)
+        with scene.witness.loading() as connection:
+            for name in scene.left():
+                connection.run(f"DROP TABLE dbo.{name}")
+
+    scene.prepare(work)
+    with monkeypatch.context() as patched:
+        for module in (filling, insert):
+            patched.setattr(module, "stage", staged_and_dropped)
+        error = scene.attempt(work)
+    assert error is not None
+    assert UNKNOWN in str(error)
+    assert scene.is_as_before(work)

@@ -1,0 +1,118 @@
+"""Two attempts at the same part at the same time, as Spark's speculation makes them: rows once."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.mssql.database import Database, Options
+from jetbridge.backends.mssql.leftovers import Run, running
+from jetbridge.backends.mssql.load import Goal
+from jetbridge.backends.mssql.publishing import stage
+from jetbridge.backends.mssql.spool import Part, Spool
+from jetbridge.backends.mssql.task import Order, load_part
+from jetbridge.backends.mssql.wire import Loaded
+from jetbridge.errors import ServerError
+from jetbridge.sqltext import tsql_load
+from tests import lakes, mssql_server
+from tests.faults.mssql_scene import Scene, opened
+
+pytestmark = [
+    pytest.mark.mssql,
+    pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
+]
+COLUMNS = (Loaded("id", "bigint"),)
+PART_ROWS = 3000
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(lakes.engine(), tmp_path_factory.mktemp("spools")) as there:
+        yield there
+
+
+@pytest.fixture
+def parts(tmp_path) -> list[Part]:
+    spool = Spool(Options(spool=str(tmp_path)), PART_ROWS)
+    for number in range(PARTS):
+        ids = pa.array(range(number * PART_ROWS, (number + 1) * PART_ROWS), pa.int64())
+        spool.add(pa.RecordBatch.from_arrays([ids], names=["id"]))
+    spool.to_files()
+    assert len(spool.parts) == PARTS
+    return spool.parts
+
+
+@contextmanager
+def load_of(scene: Scene) -> Iterator[tuple[Database, Run, Goal]]:
+    """A staging table and a ledger, as a statement makes them."""
+    scene.clear()
+    database = scene.bench.catalog.database
+    with running(database, "dbo") as run:
+        with database.server.loading() as connection:
+            connection.run(tsql_load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
+            connection.run(tsql_load.create_ledger("dbo", run.ledger_name))
+        yield database, run, Goal(run.staging, COLUMNS, lock=True)
+
+
+def at_once(*works: Callable[[], object]) -> list[object]:
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [each.result(120) for each in [pool.submit(work) for work in works]]
+
+
+def totals(scene: Scene, run: Run) -> list[tuple[int, ...]]:
+    return scene.witness.ask(
+        f"SELECT COUNT_BIG(*), COUNT_BIG(DISTINCT id), SUM(id) FROM {run.staging}"
+    )
+
+
+def expected(parts: int) -> list[tuple[int, ...]]:
+    rows = parts * PART_ROWS
+    return [(rows, rows, rows * (rows - 1) // 2)]
+
+
+def test_two_attempts_at_one_part_load_it_once(scene, parts):
+    with load_of(scene) as (database, run, goal):
+        order = Order(database.server.address, goal, run.ledger, database.settings)
+
+        def attempt() -> int:
+            return load_part(database.server, order, parts[2])
+
+        scene.order(when="bulk row", at=PART_ROWS // 2, delay=1.0)
+        assert at_once(attempt, attempt, attempt) == [2, 2, 2]
+        assert scene.fired() == 1
+        ((rows, distinct, _),) = totals(scene, run)
+        assert (rows, distinct) == (PART_ROWS, PART_ROWS)
+
+
+def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, parts):
+    """It waits for the first, and does not take its failure for a success."""
+    with load_of(scene) as (database, run, goal):
+        order = Order(database.server.address, goal, run.ledger, database.settings)
+
+        def attempt() -> object:
+            try:
+                return load_part(database.server, order, parts[0])
+            except ServerError as error:
+                return error
+
+        scene.order(when="bulk row", at=PART_ROWS // 2, delay=1.0, number=1105)
+        first, second = at_once(attempt, attempt)
+        assert {type(first), type(second)} > {int}
+        assert totals(scene, run) == expected(1)
+
+
+@pytest.mark.parametrize("fault", [{"delay": 0.5}, {"delay": 0.5, "drop": "reset"}], ids=str)
+def test_two_jobs_over_the_same_parts_load_them_once(scene, parts, fault):
+    with load_of(scene) as (database, run, goal):
+
+        def job() -> None:
+            stage(database, run, goal, parts)
+
+        scene.order(when="bulk row", at=PART_ROWS, times=3, **fault)
+        at_once(job, job)
+        assert scene.fired() == 3
+        assert totals(scene, run) == expected(PARTS)
+    assert scene.left() == []
