@@ -43,8 +43,9 @@ def create(schema: Any, harness: Harness) -> Callable[..., Any]:
 
     def make(name: str = "orders", columns: Any = None, **options: Any) -> Any:
         fields = columns if columns is not None else [("id", pa.int64()), ("name", pa.string())]
-        if harness.keyed and "keys" not in options and "id" in pa.schema(fields).names:
-            options["keys"] = (UniqueKey(("id",), primary=True),)
+        key = next((name for name in ("id", "n") if name in pa.schema(fields).names), None)
+        if harness.keyed and "keys" not in options and key is not None:
+            options["keys"] = (UniqueKey((key,), primary=True),)
         return schema.create_table(CreateTable(name, pa.schema(fields), **options))
 
     return make

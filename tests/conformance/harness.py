@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from jetbridge.catalog import (
     DMLOptions,
     Scan,
 )
-from tests.lakes import new_lake
+from tests.lakes import engine, new_lake
 from tests.mssql_server import new_catalog
 
 CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas, CanBeReached})
@@ -42,32 +43,79 @@ TABLE_CAPABILITIES = frozenset(
 class Harness:
     """`make` gives an empty catalog that takes CREATE SCHEMA and CREATE TABLE.
 
+    `with_spark`: the same with an engine to run queries, where `make` gives one without.
     `returns_row_ids`: INSERT RETURNING knows the row ids before the rows are published.
+    `keyed`: rows have ids by their primary key only, so tables with a column `id` or `n` get one.
+    A row that someone else has changed is then the same row still and takes the new values; one
+    that is gone, or never was, raises Conflict.
+    `frozen`: a handle keeps the rows that it was loaded with. Else it reads what is there when it
+    is asked, and raises Conflict if its columns are not; one moment is a snapshot's, from its
+    first read on, and schemas and tables are always those of now.
+    `comments`: comments and tags are kept.
+    `always`: schemas that are there from the beginning and stay.
+    `own_words`: constraints are judged here, with the first row that breaks them in the message.
+    Else by the server, whose message has the table and the number of the error.
+    `nulls_clash`: two NULLs are a duplicate for UNIQUE.
+    `longest_key`: characters of a text in a key.
+    `own_types`: a column may come back with another type of the same values, as it is stored.
+    `lacks`: types of DuckDB that no column can have, for one or for both kinds of clients.
     `refuses`: types, and how clients send them, with a value in the tests that cannot be kept.
-    `keyed`: rows have ids by their primary key only, so tables with a column `id` get one.
     """
 
     make: Callable[[], Any]
     claims: frozenset[type]
+    with_spark: Callable[[], Any] | None = None
     returns_row_ids: bool = True
-    refuses: frozenset[tuple[str, str]] = frozenset()
     keyed: bool = False
+    frozen: bool = True
+    comments: bool = True
+    always: tuple[str, ...] = ()
+    own_words: bool = True
+    nulls_clash: bool = False
+    longest_key: int = 10_000
+    own_types: bool = False
+    lacks: frozenset[tuple[str, str]] = frozenset()
+    refuses: frozenset[tuple[str, str]] = frozenset()
 
 
 # What lets DuckDB and Spark read and write by themselves.
 ENGINES = frozenset({CanBeReached, CanRelate, CanRelateOnSpark, CanFillOnSpark})
-# A new backend is one line here.
 ALL = CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
+
+
+def _both(*kinds: str) -> frozenset[tuple[str, str]]:
+    return frozenset((kind, client) for kind in kinds for client in ("lossless", "plain"))
+
+
+# A client that is not lossless sends the three at the end as text or as a number.
+_LACKED_BY_MSSQL = _both(
+    *("BIGNUM", "TIME_NS", "TIMESTAMP_NS", "INTERVAL", "INTEGER[]", "UUID[]", "INTEGER[2]"),
+    *("STRUCT(a INTEGER, b BOOLEAN)", "STRUCT(h HUGEINT[], u UUID)", "MAP(VARCHAR, BOOLEAN)"),
+    *("UNION(n INTEGER, s VARCHAR)", "GEOMETRY"),
+) | {(kind, "lossless") for kind in ("UHUGEINT", "BIT", "TIMETZ")}
+# A new backend is one line here.
 HARNESSES = {
     "memory": Harness(MemoryCatalog, ALL - {CanLayOut, CanMerge} - ENGINES),
     # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
     "lake": Harness(
         new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})
     ),
+    # In the default collation of the server, and with ALLOW_SNAPSHOT_ISOLATION.
     "mssql": Harness(
-        new_catalog,
-        ALL - {CanBeReached, CanRelate, CanRelateOnSpark, CanLayOut, CanTravel},
+        partial(new_catalog, mssql_ctas_extended_types="true"),
+        ALL - {CanBeReached, CanRelate, CanLayOut, CanTravel},
+        with_spark=lambda: new_catalog(engine(), mssql_ctas_drop_on_failure="true"),
         keyed=True,
+        frozen=False,
+        comments=False,
+        always=("dbo",),
+        own_words=False,
+        nulls_clash=True,
+        longest_key=450,
+        own_types=True,
+        lacks=_LACKED_BY_MSSQL,
+        # NaN, infinity, years before 1 and after 9999; 39 digits; `tinyint` is 0 to 255.
+        refuses=_both("TINYINT", "HUGEINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP"),
     ),
 }
 

@@ -10,17 +10,19 @@ from jetbridge.catalog import (
     SchemaInfo,
     UniqueKey,
 )
-from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.errors import AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound
 from tests.conformance.harness import delete, insert, rowids, rows, update
 
 
-def test_schemas_are_listed_by_name_and_keep_their_spelling(needs, catalog):
+def test_schemas_are_listed_by_name_and_keep_their_spelling(needs, harness, catalog):
     needs(CanCreateSchemas)
     for name in ("Zoo", "alpha", "Beta"):
         catalog.create_schema(SchemaInfo(name, comment=f"c {name}", tags={"k": name}))
     infos = [schema.info() for schema in catalog.list_schemas()]
-    assert [info.name for info in infos] == ["alpha", "Beta", "Zoo"]
-    assert catalog.load_schema("ZOO").info() == SchemaInfo("Zoo", "c Zoo", {"k": "Zoo"})
+    expected = sorted(["alpha", "Beta", "Zoo", *harness.always], key=str.lower)
+    assert [info.name for info in infos] == expected
+    kept = SchemaInfo("Zoo", "c Zoo", {"k": "Zoo"}) if harness.comments else SchemaInfo("Zoo")
+    assert catalog.load_schema("ZOO").info() == kept
 
 
 def test_creating_a_schema_twice_is_refused_in_any_case(needs, catalog, schema):
@@ -37,14 +39,16 @@ def test_missing_schema_is_not_found(needs, catalog):
         catalog.drop_schema("nope")
 
 
-def test_schema_with_tables_cannot_be_dropped_until_they_are_gone(needs, catalog, schema, create):
+def test_schema_with_tables_cannot_be_dropped_until_they_are_gone(
+    needs, harness, catalog, schema, create
+):
     needs(CanCreateSchemas, CanCreateTables)
     create()
     with pytest.raises(FailedPrecondition, match="sales"):
         catalog.drop_schema("sales")
     schema.drop_table("Orders")
     catalog.drop_schema("SALES")
-    assert catalog.list_schemas() == []
+    assert [s.info().name for s in catalog.list_schemas()] == list(harness.always)
 
 
 def test_a_handle_on_a_dropped_schema_creates_no_table(needs, catalog, schema, create):
@@ -76,7 +80,7 @@ def test_tables_are_listed_by_name(needs, schema, create):
     assert [t.info().name for t in schema.list_tables()] == ["alpha", "Beta", "Zeta"]
 
 
-def test_new_table_keeps_columns_comments_defaults_and_constraints(needs, schema, create):
+def test_new_table_keeps_columns_comments_defaults_and_constraints(needs, harness, schema, create):
     needs(CanCreateTables)
     columns = [
         pa.field("Id", pa.int64(), nullable=False),
@@ -91,7 +95,10 @@ def test_new_table_keeps_columns_comments_defaults_and_constraints(needs, schema
     )
     info = schema.load_table("items").info()
     assert info.name == "Items"
-    assert info.comment == "things"
+    if harness.comments:
+        assert info.comment == "things"
+    else:
+        columns[1] = columns[1].with_metadata({"default": "7"})
     assert info.schema.equals(pa.schema(columns), check_metadata=True)
     assert info.checks == ("(qty > 0)",)
     assert info.keys == (UniqueKey(("Id",), True), UniqueKey(("qty", "Id")))
@@ -112,12 +119,16 @@ def test_create_if_not_exists_answers_the_table_that_is_there(needs, schema, ord
     assert rows(there) == [(1, "a"), (2, "b"), (3, None)]
 
 
-def test_create_or_replace_swaps_the_table(needs, schema, orders):
+def test_create_or_replace_swaps_the_table(needs, harness, schema, orders):
     needs(CanCreateTables)
     request = CreateTable("Orders", pa.schema([("z", pa.int8())]), OnConflict.REPLACE)
     assert rows(schema.create_table(request)) == []
     assert schema.load_table("orders").info().schema.names == ["z"]
-    assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
+    if harness.frozen:
+        assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
+    else:
+        with pytest.raises(Conflict, match=r"sales\.orders was altered"):
+            rows(orders)
 
 
 def test_missing_table_is_not_found(needs, schema):
@@ -177,13 +188,19 @@ def test_primary_key_columns_are_not_null(needs, create):
         (pa.null(), pa.int32()),
     ],
 )
-def test_encodings_are_stored_as_their_values(needs, create, declared, stored):
+def test_encodings_are_stored_as_their_values(needs, harness, create, declared, stored):
     needs(CanCreateTables)
+    if pa.types.is_list(declared) and ("INTEGER[]", "lossless") in harness.lacks:
+        with pytest.raises(BadRequest, match="'e'"):
+            create("t", [("e", declared)])
+        return
     assert create("t", [("e", declared)]).info().schema.field("e").type == stored
 
 
-def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):
+def test_snapshot_sees_one_moment_of_all_tables(needs, harness, catalog, schema, create):
     needs(CanSnapshot, CanCreateTables)
+    if not harness.frozen:
+        pytest.skip("its snapshots begin with their first read")
     insert(create("one"), {"id": [1], "name": ["a"]})
     insert(create("two"), {"id": [2], "name": ["b"]})
     snapshot = catalog.snapshot()
@@ -203,6 +220,20 @@ def test_snapshot_sees_one_moment_of_all_tables(needs, catalog, schema, create):
         snapshot.load_schema("other")
 
 
+def test_snapshot_sees_one_moment_from_its_first_read_on(needs, catalog, schema, create):
+    needs(CanSnapshot, CanCreateTables)
+    insert(create("one"), {"id": [1], "name": ["a"]})
+    insert(create("two"), {"id": [2], "name": ["b"]})
+    frozen = catalog.snapshot().load_schema("SALES")
+    assert rows(frozen.load_table("ONE")) == [(1, "a")]
+    one, two = schema.load_table("one"), schema.load_table("two")
+    update(one, {"name": ["X"], "rowid": rowids(one, "id", 1)})
+    delete(two, rowids(two, "id", 2))
+    assert rows(frozen.load_table("one")) == [(1, "a")]
+    assert rows(frozen.load_table("two")) == [(2, "b")]
+    assert rows(schema.load_table("one")) == [(1, "X")]
+
+
 def test_a_dropped_table_is_gone_from_snapshots_too(needs, catalog, schema, create):
     needs(CanSnapshot, CanCreateTables)
     insert(create("one"), {"id": [1], "name": ["a"]})
@@ -215,9 +246,11 @@ def test_a_dropped_table_is_gone_from_snapshots_too(needs, catalog, schema, crea
         frozen.load_table("one")
 
 
-def test_writes_through_a_snapshot_go_to_the_live_table(needs, catalog, schema, orders):
+def test_writes_through_a_snapshot_go_to_the_live_table(needs, harness, catalog, schema, orders):
     needs(CanSnapshot)
     table = catalog.snapshot().load_schema("sales").load_table("orders")
+    if not harness.frozen:
+        assert len(rows(table)) == 3
     insert(table, {"id": [4], "name": ["d"]})
     assert rows(table) == [(1, "a"), (2, "b"), (3, None)]
     assert (4, "d") in rows(schema.load_table("orders"))

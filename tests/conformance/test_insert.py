@@ -1,3 +1,4 @@
+import re
 import threading
 
 import pyarrow as pa
@@ -28,9 +29,13 @@ def test_failed_insert_leaves_no_rows(schema, orders):
     assert rows(schema.load_table("orders")) == [(1, "a"), (2, "b"), (3, None)]
 
 
-def test_a_handle_never_changes(schema, orders):
+def test_a_handle_never_changes(harness, schema, orders):
     version = orders.info().version
     insert(orders, {"id": [4], "name": ["d"]})
+    if not harness.frozen:
+        assert rows(orders) == rows(schema.load_table("orders"))
+        assert (4, "d") in rows(orders)
+        return
     assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
     assert orders.info().version == version
     assert schema.load_table("orders").info().version == version + 1
@@ -99,13 +104,16 @@ def test_a_missing_not_null_column_without_default_is_refused(create):
         insert(table, {"a": pa.array([1], pa.int8())})
 
 
-def test_check_names_the_constraint_and_the_first_offending_value(schema, create):
+def test_check_names_the_constraint_and_the_first_offending_value(harness, schema, create):
     table = create("t", [("qty", pa.int64())], checks=("qty > 0",))
     insert(table, {"qty": [1, None]})
     with pytest.raises(ConstraintViolation) as error:
         insert(table, {"qty": [5, -1, -2]})
-    expected = "CHECK constraint failed: sales.t: (qty > 0), first row with qty = -1"
-    assert str(error.value) == expected
+    if harness.own_words:
+        expected = "CHECK constraint failed: sales.t: (qty > 0), first row with qty = -1"
+        assert str(error.value) == expected
+    else:
+        assert re.search(r"SQL Server says 547: .*CHECK.*sales\.t", str(error.value))
     assert rows(schema.load_table("t")) == [(1,), (None,)]
 
 
@@ -120,10 +128,16 @@ def test_check_names_the_constraint_and_the_first_offending_value(schema, create
         (pa.list_(pa.int32()), [[1], [2, None]], [1]),
     ],
 )
-def test_a_key_refuses_duplicates_of_every_kind(schema, create, kind, there, clash):
+def test_a_key_refuses_duplicates_of_every_kind(harness, schema, create, kind, there, clash):
+    if pa.types.is_list(kind) and ("INTEGER[]", "lossless") in harness.lacks:
+        pytest.skip("has no lists")
+    if pa.types.is_floating(kind) and ("DOUBLE", "lossless") in harness.refuses:
+        there, clash = [1.5, 2.5], 2.5
     table = create("t", [("k", kind), ("v", pa.int8())], keys=(UniqueKey(("k",)),))
     insert(table, {"k": _array(there, kind), "v": [1, 2]})
-    with pytest.raises(DuplicateKey, match=r"Duplicate key in sales\.t: \(k\) = "):
+    own = r"Duplicate key in sales\.t: \(k\) = "
+    words = own if harness.own_words else r"2627: .*sales\.t.*duplicate key value is \("
+    with pytest.raises(DuplicateKey, match=words):
         insert(table, {"k": _array([clash], kind), "v": [3]})
     fresh = create("u", [("k", kind), ("v", pa.int8())], keys=(UniqueKey(("k",)),))
     with pytest.raises(DuplicateKey):
@@ -138,8 +152,14 @@ def _array(values, kind):
     return pa.array(values, kind)
 
 
-def test_nulls_in_a_key_never_clash(schema, create):
+def test_nulls_in_a_key_never_clash(harness, schema, create):
     table = create("t", [("a", pa.int64()), ("b", pa.string())], keys=(UniqueKey(("a", "b")),))
+    if harness.nulls_clash:
+        insert(table, {"a": [1, None], "b": [None, "x"]})
+        with pytest.raises(DuplicateKey, match=r"sales\.t"):
+            insert(table, {"a": pa.array([None], pa.int64()), "b": ["x"]})
+        assert len(rows(schema.load_table("t"))) == 2
+        return
     insert(table, {"a": [1, None, None], "b": [None, "x", "x"]})
     insert(table, {"a": [1, None], "b": [None, "x"]})
     insert(table, {"a": [1], "b": ["x"]})
@@ -148,10 +168,19 @@ def test_nulls_in_a_key_never_clash(schema, create):
         insert(table, {"a": [2, 1], "b": ["x", "x"]})
 
 
-def test_error_messages_stay_short(create):
+def test_error_messages_stay_short(harness, create):
     table = create("t", [("a", pa.string())], keys=(UniqueKey(("a",)),), checks=("a <> 'b'",))
     with pytest.raises(DuplicateKey) as error:
-        insert(table, {"a": ["x" * 10_000] * 2})
+        insert(table, {"a": ["x" * harness.longest_key] * 2})
+    assert len(str(error.value)) < 500
+
+
+def test_a_text_that_is_too_long_for_a_key_is_refused_with_row_and_column(harness, create):
+    if harness.longest_key >= 10_000:
+        pytest.skip("takes any length")
+    table = create("t", [("a", pa.string())], keys=(UniqueKey(("a",)),))
+    with pytest.raises(BadRequest, match="column 'a', row 1: ") as error:
+        insert(table, {"a": ["x", "x" * (harness.longest_key + 1)]})
     assert len(str(error.value)) < 500
 
 

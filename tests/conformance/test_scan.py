@@ -50,14 +50,17 @@ def test_columns_come_as_asked_in_that_order(orders):
     assert read(orders).schema.names == ["id", "name", "rowid"]
 
 
-def test_batches_have_exactly_the_types_of_the_table(schema, create):
+def test_batches_have_exactly_the_types_of_the_table(harness, schema, create):
     columns = [pa.field("id", pa.int64(), False), pa.field("s", pa.large_string())]
     table = create("t", columns)
     insert(table, {"id": pa.array([1], pa.int8()), "s": ["x"]})
     insert(table, {"id": [2], "s": pa.array(["y"], pa.large_string())})
     table = schema.load_table("t")
+    types = [table.info().schema.field(name).type for name in ("s", "id")]
+    if not harness.own_types:
+        assert types == [pa.large_string(), pa.int64()]
     for batch in table.scan(Scan(("s", "id"))):
-        assert batch.schema.types == [pa.large_string(), pa.int64()]
+        assert batch.schema.types == types
     assert rows(table) == [(1, "x"), (2, "y")]
 
 
@@ -159,7 +162,11 @@ def test_filters_leave_out_deleted_rows(needs, schema, orders):
         (pa.string(), ["a", "z", None], Constant("VARCHAR", "m"), {1}),
     ],
 )
-def test_greater_than_follows_the_order_of_duckdb(schema, create, kind, values, constant, wanted):
+def test_greater_than_follows_the_order_of_duckdb(
+    harness, schema, create, kind, values, constant, wanted
+):
+    if pa.types.is_floating(kind) and ("DOUBLE", "lossless") in harness.refuses:
+        values = [1.0, 9.0, None]
     insert(create("t", [("n", pa.int64()), ("v", kind)]), {"n": [0, 1, 2], "v": _of(values, kind)})
     condition = Comparison(">", Column("v"), constant)
     found = {row[0] for row in rows(schema.load_table("t"), "n", filter=condition)}
@@ -193,10 +200,10 @@ def test_an_empty_table_has_at_least_one_part(needs, create):
     assert parts
 
 
-def test_rows_are_counted(needs, schema, orders):
+def test_rows_are_counted(needs, harness, schema, orders):
     needs(CanCount, CanDelete)
-    delete(orders, [0])
-    assert orders.count_rows() == 3
+    delete(orders, rowids(orders, "id", 1))
+    assert orders.count_rows() == (3 if harness.frozen else 2)
     assert schema.load_table("orders").count_rows() == 2
 
 
@@ -250,21 +257,29 @@ def test_a_timestamp_gives_the_version_of_that_moment(needs, schema, orders):
         table.at(AsOf(AtUnit.TIMESTAMP, "1999-01-01 00:00:00"))
 
 
-def test_readers_see_whole_statements_while_writers_work(needs, schema, create):
+def test_readers_see_whole_statements_while_writers_work(needs, harness, catalog, schema, create):
     needs(CanUpdate)
-    insert(create("t", [("a", pa.int64())]), {"a": [0] * 1000})
+    columns = [("id", pa.int64()), ("a", pa.int64())]
+    insert(create("t", columns), {"id": np.arange(1000), "a": [0] * 1000})
     stop = threading.Event()
 
     def work():
-        for value in range(1, 30):
-            table = schema.load_table("t")
-            update(table, {"a": [value] * 1000, "rowid": np.arange(1000)})
-        stop.set()
+        try:
+            for value in range(1, 30):
+                table = schema.load_table("t")
+                update(table, {"a": [value] * 1000, "rowid": np.arange(1000)})
+        finally:
+            stop.set()
+
+    def look():
+        reader = schema if harness.frozen else catalog.snapshot().load_schema("sales")
+        return read(reader.load_table("t"), ("a",)).column("a").to_pylist()
 
     writer = threading.Thread(target=work)
     writer.start()
     seen = set()
     while not stop.is_set():
-        seen.add(frozenset(read(schema.load_table("t"), ("a",)).column("a").to_pylist()))
+        seen.add(frozenset(look()))
     writer.join()
+    assert look() == [29] * 1000
     assert all(len(values) == 1 for values in seen)

@@ -29,10 +29,10 @@ def _claims(needs):
     needs(CanInsert, CanUpdate, CanDelete)
 
 
-def test_update_changes_the_columns_that_are_sent(schema, orders):
+def test_update_changes_the_columns_that_are_sent(harness, schema, orders):
     ids = rowids(orders, "id", 2)
     assert update(orders, {"name": ["B"], "rowid": ids}).affected_rows == 1
-    assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
+    assert rows(orders) == [(1, "a"), (2, "b" if harness.frozen else "B"), (3, None)]
     assert rows(schema.load_table("orders")) == [(1, "a"), (2, "B"), (3, None)]
     assert rowids(schema.load_table("orders"), "name", "B") == ids
 
@@ -44,8 +44,9 @@ def test_update_to_null_and_from_null(schema, orders):
 
 
 def test_failed_update_leaves_every_row(schema, orders):
+    ids = rowids(orders, "id", 1)
     with pytest.raises(ConnectionError), orders.updating(SILENT) as write:
-        write(as_batch({"name": ["X"], "rowid": [0]}))
+        write(as_batch({"name": ["X"], "rowid": ids}))
         raise ConnectionError
     assert rows(schema.load_table("orders")) == [(1, "a"), (2, "b"), (3, None)]
 
@@ -68,16 +69,18 @@ def test_a_row_updated_twice_counts_once_and_the_last_value_wins(schema, orders)
     assert (1, "z") in rows(schema.load_table("orders"))
 
 
-def test_delete_removes_the_rows(schema, orders):
+def test_delete_removes_the_rows(harness, schema, orders):
     ids = [*rowids(orders, "id", 1), *rowids(orders, "id", 3)]
     assert delete(orders, ids).affected_rows == 2
     assert rows(schema.load_table("orders")) == [(2, "b")]
-    assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
+    if harness.frozen:
+        assert rows(orders) == [(1, "a"), (2, "b"), (3, None)]
 
 
 def test_failed_delete_leaves_every_row(schema, orders):
+    ids = rowids(orders, "id", 1)
     with pytest.raises(ConnectionError), orders.deleting(SILENT) as write:
-        write(as_batch({"rowid": [0]}))
+        write(as_batch({"rowid": ids}))
         raise ConnectionError
     assert rows(schema.load_table("orders")) == [(1, "a"), (2, "b"), (3, None)]
 
@@ -109,10 +112,11 @@ def test_a_deleted_row_id_is_not_given_again(schema, orders):
 
 
 @pytest.mark.parametrize("rowid", [-1, 1_000_000])
-def test_a_row_id_that_never_was_is_a_bad_request(orders, rowid):
-    with pytest.raises(BadRequest, match=str(rowid)):
+def test_a_row_id_that_never_was_is_a_bad_request(harness, orders, rowid):
+    kind, words = (Conflict, r"sales\.orders") if harness.keyed else (BadRequest, str(rowid))
+    with pytest.raises(kind, match=words):
         delete(orders, [rowid])
-    with pytest.raises(BadRequest, match=str(rowid)):
+    with pytest.raises(kind, match=words):
         update(orders, {"name": ["x"], "rowid": [rowid]})
 
 
@@ -127,7 +131,11 @@ def test_row_ids_must_be_there_and_must_be_integers(orders):
 
 @pytest.mark.parametrize("first", ["update", "delete"])
 @pytest.mark.parametrize("second", ["update", "delete"])
-def test_the_second_change_of_a_row_conflicts_and_applies_nothing(schema, orders, first, second):
+def test_the_second_change_of_a_row_conflicts_and_applies_nothing(
+    harness, schema, orders, first, second
+):
+    if harness.keyed and first == "update":
+        pytest.skip("a changed row is the same row still")
     mine, other = rowids(orders, "id", 1)[0], rowids(orders, "id", 2)[0]
     work = {
         "update": lambda table, ids: update(table, {"name": ["!"] * len(ids), "rowid": ids}),
@@ -138,6 +146,21 @@ def test_the_second_change_of_a_row_conflicts_and_applies_nothing(schema, orders
     with pytest.raises(Conflict, match=r"sales\.orders"):
         work[second](orders, [other, mine])
     assert rows(schema.load_table("orders")) == after
+
+
+@pytest.mark.parametrize("second", ["update", "delete"])
+def test_a_row_changed_by_others_is_the_same_row_if_its_key_is_its_id(
+    harness, schema, orders, second
+):
+    if not harness.keyed:
+        pytest.skip("a changed row conflicts")
+    update(schema.load_table("orders"), {"name": ["theirs"], "rowid": [1]})
+    if second == "update":
+        update(orders, {"name": ["mine"], "rowid": [1]})
+    else:
+        delete(orders, [1])
+    mine = [(1, "mine")] if second == "update" else []
+    assert rows(schema.load_table("orders")) == [*mine, (2, "b"), (3, None)]
 
 
 def test_changes_of_different_rows_do_not_conflict(schema, orders):
@@ -157,29 +180,29 @@ def test_a_fresh_handle_may_change_a_changed_row(schema, orders):
 
 
 def test_scans_do_not_wait_for_an_open_statement(schema, orders):
+    ids = rowids(orders, "id", 1)
     with orders.updating(SILENT) as write:
-        write(as_batch({"name": ["X"], "rowid": [0]}))
+        write(as_batch({"name": ["X"], "rowid": ids}))
         assert rows(schema.load_table("orders")) == [(1, "a"), (2, "b"), (3, None)]
 
 
 def test_update_obeys_not_null(schema, create):
     columns = [pa.field("id", pa.int64(), nullable=False), ("v", pa.int8())]
     insert(create("t", columns), {"id": [1], "v": [1]})
+    table = schema.load_table("t")
     with pytest.raises(ConstraintViolation, match=r"sales\.t\.id \(row 0\)"):
-        update(schema.load_table("t"), {"id": pa.array([None], pa.int64()), "rowid": [0]})
+        update(table, {"id": pa.array([None], pa.int64()), "rowid": rowids(table, "id", 1)})
     assert rows(schema.load_table("t")) == [(1, 1)]
 
 
-def test_update_obeys_checks_over_columns_it_does_not_set(schema, create):
-    insert(create("t", [("a", pa.int64()), ("b", pa.int64())], checks=("a < b",)), _pairs())
+def test_update_obeys_checks_over_columns_it_does_not_set(harness, schema, create):
+    columns = [("n", pa.int64()), ("a", pa.int64()), ("b", pa.int64())]
+    insert(create("t", columns, checks=("a < b",)), {"n": [0, 1], "a": [1, 3], "b": [2, 4]})
     table = schema.load_table("t")
-    with pytest.raises(ConstraintViolation, match="a = 9, b = 2"):
+    words = "a = 9, b = 2" if harness.own_words else r"547: .*CHECK.*sales\.t"
+    with pytest.raises(ConstraintViolation, match=words):
         update(table, {"a": [9], "rowid": rowids(table, "a", 1)})
-    assert rows(schema.load_table("t")) == [(1, 2), (3, 4)]
-
-
-def _pairs():
-    return {"a": [1, 3], "b": [2, 4]}
+    assert rows(schema.load_table("t")) == [(0, 1, 2), (1, 3, 4)]
 
 
 @pytest.fixture
@@ -197,10 +220,11 @@ def test_two_keys_can_be_swapped_in_one_update(schema, keyed):
     assert rows(schema.load_table("t")) == [(1, "b"), (2, "a")]
 
 
-def test_update_to_a_key_that_is_there_is_refused(schema, keyed):
-    with pytest.raises(DuplicateKey, match=r"\(id\) = \(2\)"):
+def test_update_to_a_key_that_is_there_is_refused(harness, schema, keyed):
+    words = r"\(id\) = \({}\)" if harness.own_words else r"2627: .*sales\.t.* \({}\)"
+    with pytest.raises(DuplicateKey, match=words.format(2)):
         update(keyed, {"id": [2], "rowid": rowids(keyed, "id", 1)})
-    with pytest.raises(DuplicateKey, match=r"\(id\) = \(7\)"):
+    with pytest.raises(DuplicateKey, match=words.format(7)):
         update(keyed, {"id": [7, 7], "rowid": read(keyed).column("rowid").to_pylist()})
     assert rows(schema.load_table("t")) == [(1, "a"), (2, "b")]
 
@@ -223,8 +247,9 @@ def test_a_column_altered_meanwhile_is_followed_or_conflicts(schema, orders):
 
 
 def test_dropping_the_table_stops_running_changes(schema, orders):
+    ids = rowids(orders, "id", 1)
     with pytest.raises((Conflict, NotFound)), orders.deleting(SILENT) as write:
-        write(as_batch({"rowid": [0]}))
+        write(as_batch({"rowid": ids}))
         schema.drop_table("orders")
     for work in (orders.updating, orders.deleting):
         with pytest.raises(NotFound), work(SILENT):

@@ -7,7 +7,7 @@ import pytest
 from jetbridge.backends.mssql import filling, insert, load, publishing
 from jetbridge.errors import Conflict, LimitExceeded, ServerError
 from tests import lakes, mssql_server
-from tests.faults.mssql_scene import SMALL, TABLE, UNKNOWN, Scene, Work, opened, rows_of
+from tests.faults.mssql_scene import PUBLISHES, SMALL, TABLE, UNKNOWN, Scene, Work, opened, rows_of
 
 pytestmark = [
     pytest.mark.mssql,
@@ -18,12 +18,6 @@ FEW = 500
 KINDS = ("new", "replace", "insert")
 WORKS = [Work(kind, rows) for kind in KINDS for rows in (LARGE, FEW)]
 LARGE_ONES = [Work(kind, LARGE) for kind in KINDS]
-# The statement that publishes what was loaded beside the target.
-PUBLISHES = {
-    "new": "sp_rename",
-    "replace": "sp_rename",
-    "insert": r"INSERT INTO \[dbo\]\.\[target\] .* SELECT",
-}
 DEADLOCK = 1205
 LOG_FULL = 9002
 MILLION = 1_000_000

@@ -190,7 +190,10 @@ def _offsets(sizes: Array) -> pa.Buffer:
 
 
 def _binary(found: Found, wanted: pa.DataType) -> pa.Array:
-    joined = b"".join(found.values())
+    return _of_bytes(found, wanted, b"".join(found.values()))
+
+
+def _of_bytes(found: Found, wanted: pa.DataType, joined: bytes) -> pa.Array:
     buffers = [_bitmap(found.valid), _offsets(np.maximum(found.sizes, 0)), pa.py_buffer(joined)]
     return pa.Array.from_buffers(wanted, len(found.places), buffers)
 
@@ -201,6 +204,8 @@ def _text(found: Found, wanted: pa.DataType) -> pa.Array:
         quick = _wide_text(found, wanted)
         if quick is not None:
             return quick
+    elif (joined := b"".join(found.values())).isascii():
+        return _of_bytes(found, wanted, joined)
     values = [decode(value, codec) for value in found.values()]
     return pa.array(values, wanted, mask=~found.valid)
 

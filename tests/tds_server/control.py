@@ -3,6 +3,7 @@
 {"fault": {"when": "statement", "pattern": "COMMIT", "number": 1205}}
 {"clear": true}
 {"counts": true}
+{"bulk_rows": true}
 """
 
 import json
@@ -31,6 +32,8 @@ def _order(server: Server, order: dict[str, Any]) -> dict[str, Any]:
     if what == "clear":
         server.faults.clear()
         return {"ok": True}
+    if what == "bulk_rows":  # for those who ask often
+        return {"bulk_rows": server.counters.now.bulk_rows}
     if what == "counts":
         counters = server.counters
         fired = [asdict(fault) for fault in server.faults.fired]

@@ -125,7 +125,7 @@ class Bulk(Protocol):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """As the table has them."""
+        """As the table has them, or texts where the statement says so; the engine converts."""
         ...
 
     def append(self, rows: Sequence[Row]) -> None:

@@ -60,8 +60,8 @@ class BulkLoad:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(
-            Column(each.name, each.type, each.nullable, each.identity is not None)
-            for each in self._columns
+            Column(each.name, _sent(each.type, said), each.nullable, each.identity is not None)
+            for each, said in zip(self._columns, self._types, strict=True)
         )
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -211,6 +211,11 @@ class BulkLoad:
         finally:
             self._session.running(None)
             cursor.close()
+
+
+def _sent(stored: SqlType, said: SqlType) -> SqlType:
+    """The driver for Java sends moments as texts, and says so; the server converts them."""
+    return said if family(said) == "string" != family(stored) else stored
 
 
 def _array(values: Sequence[Any], sql_type: SqlType) -> pa.Array:

@@ -1,5 +1,6 @@
 """sqlglot's T-SQL, with functions left as they are written: their meaning is ours to give."""
 
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -48,6 +49,12 @@ NAMES = {
 
 
 def parse(text: str) -> exp.Expr:
+    """A tree of the caller's own: compilers change what they are given."""
+    return _parsed(text).copy()
+
+
+@lru_cache(maxsize=2000)
+def _parsed(text: str) -> exp.Expr:
     try:
         found = Raw().parse(text)
     except (ParseError, TokenError) as failure:

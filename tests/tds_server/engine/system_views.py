@@ -96,7 +96,7 @@ def _all_columns(world: World) -> Iterator[tuple[Any, ...]]:
     yield from _columns(world)
     for place, (name, view) in enumerate(VIEWS.items(), 1):
         del name
-        for number, each in enumerate(view.columns(), 1):
+        for number, each in enumerate(view.columns, 1):
             column = ColumnDef(each.name, each.type, each.nullable, number, "")
             yield _column(-place, column)
 

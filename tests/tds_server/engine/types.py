@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tests.tds_server.engine.errors import error
 from tests.tds_server.values import SqlType
@@ -97,6 +98,7 @@ def storage(sql_type: SqlType) -> str:
     return kind(sql_type).storage
 
 
+@lru_cache(maxsize=2000)
 def parse_type(text: str, cast: bool = False, ordinal: int = 1) -> SqlType:
     """A type as it is written in DDL; in CAST a string without a length has 30 characters."""
     found = TEXT_TYPE.match(text)

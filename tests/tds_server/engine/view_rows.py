@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ class View:
     heads: str
     rows: Callable[[World], Iterator[tuple[Any, ...]]]
 
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         found = []
         for head in self.heads.split(";"):
@@ -45,7 +47,7 @@ class View:
         return tuple(found)
 
     def made(self, world: World) -> SystemRows:
-        columns = self.columns()
+        columns = self.columns
         rows = list(self.rows(world))
         data = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
         arrays = [

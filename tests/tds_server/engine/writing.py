@@ -209,7 +209,7 @@ Run = Callable[[str], duckdb.DuckDBPyConnection]
 def check_double(run: Run, table: Table, key: Key, rows: str, prefix: str, condition: str) -> None:
     """A key is not twice among these rows. NULL equals NULL, as in SQL Server's unique keys."""
     columns = [table.by_id(each) for each in key.columns]
-    shown = ", ".join(f"any_value(s.{prefix}{each.stored})" for each in columns)
+    shown = ", ".join(f"any_value({shown_sql(each, f's.{prefix}')})" for each in columns)
     keys = ", ".join(key_sql(each, f"s.{prefix}") for each in columns)
     double = run(
         f"SELECT {shown} FROM {rows} AS s WHERE {condition}"
@@ -223,7 +223,7 @@ def check_key(run: Run, table: Table, key: Key, active: set[int]) -> None:
     """A new key is not in the table yet; one that is not committed is waited for."""
     check_double(run, table, key, "stage", "n_", "act <> 'D'")
     columns = [table.by_id(each) for each in key.columns]
-    shown = ", ".join(f"s.n_{each.stored}" for each in columns)
+    shown = ", ".join(shown_sql(each, "s.n_") for each in columns)
     listed = ", ".join(str(each) for each in active) or "-1"
     joined = " AND ".join(
         f"{key_sql(each, 't.')} IS NOT DISTINCT FROM {key_sql(each, 's.n_')}" for each in columns
@@ -243,6 +243,14 @@ def check_key(run: Run, table: Table, key: Key, active: set[int]) -> None:
 def key_sql(column: ColumnDef, prefix: str) -> str:
     """What is the same for keys that SQL Server holds for equal."""
     return group_key(Expr(f"{prefix}{column.stored}", column.type, collation=column.collation))
+
+
+def shown_sql(column: ColumnDef, prefix: str) -> str:
+    """A value for a message. DuckDB's client cannot fetch a moment with its zone as it is."""
+    name = f"{prefix}{column.stored}"
+    if column.type.name != "datetimeoffset":
+        return name
+    return f"strftime(make_timestamp(epoch_us({name})), '%Y-%m-%d %H:%M:%S.%f') || '0 +00:00'"
 
 
 def duplicate(table: Table, key: Key, values: tuple[Any, ...]) -> Exception:

@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from jetbridge.errors import BadRequest
 
 DEFAULT_PORT = 1433
+# Until a server that does not answer is given up.
+CONNECT_SECONDS = 15
 ENCRYPT = ("yes", "no", "strict")
 _ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "false": "no", "optional": "no"}
 # A password may hold `://`, too, so this stands at the beginning.
@@ -68,6 +70,7 @@ class Address:
             "password": self.password,
             "encryption": self.encrypt,
             "trust_server_certificate": "yes" if self.trust else "no",
+            "connect_timeout": CONNECT_SECONDS,
         }
 
 

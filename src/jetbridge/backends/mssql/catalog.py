@@ -57,8 +57,9 @@ class MssqlCatalog:
         return [MssqlSchema(self._database, name) for name in self._database.schemas()]
 
     def load_schema(self, name: str) -> MssqlSchema:
+        found = MssqlSchema(self._database, self._database.schema(name))
         self._sweep_once()
-        return MssqlSchema(self._database, self._database.schema(name))
+        return found
 
     def version(self) -> CatalogVersion:
         return CatalogVersion(self._database.known.number())

@@ -33,10 +33,10 @@ _ACTION = Loaded(tsql_load.ACTION, "nvarchar(10)")
 
 
 class _Rows:
-    """Row ids that come, as keys; `seen` counts each once."""
+    """Row ids that come, as keys; `seen` counts each once. `new`: NULL is that of a new row."""
 
-    def __init__(self, table: Described, ids: RowIds, spool: Spool) -> None:
-        self.table, self.ids, self.spool = table, ids, spool
+    def __init__(self, table: Described, ids: RowIds, spool: Spool, *, new: bool = False) -> None:
+        self.table, self.ids, self.spool, self._new = table, ids, spool, new
         self.seen: set[object] = set()
         self._numbers = count()
 
@@ -56,11 +56,12 @@ class _Rows:
 
     def add(self, ids: pa.Array, columns: Sequence[Loaded], values: Sequence[pa.Array]) -> int:
         """How many of them are new."""
+        title = self.table.title()
+        keys = _scattered(self.ids, ids, title) if self._new else self.ids.keys(ids, title)
         before = len(self.seen)
         self.seen.update(ids.drop_null().to_pylist())
         first = self.spool.rows
         numbers = pa.array(range(first, first + len(ids)), pa.int64())
-        keys = _scattered(self.ids, ids, self.table.title())
         everything = [*self.key_columns(), _NUMBER, *columns]
         if len(ids):
             self.spool.add(converted(everything, [*keys, numbers, *values], first))
@@ -227,7 +228,7 @@ class _Merge:
         self._table = table
         self._columns = writable(table)
         self._schema = table.info(None).schema
-        self._rows = _Rows(table, ids, spool)
+        self._rows = _Rows(table, ids, spool, new=True)
         self._given = Given(table)
         self._new = 0
 

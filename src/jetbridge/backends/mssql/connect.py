@@ -16,7 +16,13 @@ import mssql_python
 import pyarrow as pa
 
 from jetbridge.backends.mssql.address import Address
-from jetbridge.backends.mssql.errors import number_of, translated
+from jetbridge.backends.mssql.errors import (
+    not_connected,
+    not_loaded,
+    number_of,
+    translated,
+    was_connecting,
+)
 from jetbridge.errors import ServerError, Unavailable
 
 _MOST_KEPT = 8
@@ -78,7 +84,9 @@ class Server:
         try:
             with self.asking() as connection:
                 return connection.rows(sql, *parameters)
-        except Unavailable:
+        except Unavailable as error:
+            if was_connecting(error):
+                raise
             with self.asking() as connection:
                 return connection.rows(sql, *parameters)
 
@@ -101,7 +109,7 @@ class Asking:
         try:
             self._connection = mssql_python.connect(address.for_odbc(), autocommit=True)
         except (mssql_python.Error, RuntimeError) as error:
-            raise _not_connected(address, error) from error
+            raise _not_connected(address, _reason(address, error)) from error
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All of them: for the catalog views, not for tables."""
@@ -200,8 +208,8 @@ class Loading:
                 fire_triggers=True,
                 table_lock=lock,
             )
-        except RuntimeError as error:
-            raise translated(error, number_of(error)) from error
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            raise not_loaded(error) from error
         return int(done["rows_copied"])
 
     def close(self) -> None:
@@ -217,8 +225,18 @@ def _answers(ask: Callable[[], Any]) -> bool:
     return True
 
 
+def _reason(address: Address, error: BaseException) -> BaseException:
+    """Of a refused login the ODBC half tells that it was refused; the core also tells why."""
+    if _login_number(error) is not None:
+        try:
+            mssql_py_core.PyCoreConnection(address.for_core()).close()
+        except RuntimeError as other:
+            return other
+    return error
+
+
 def _not_connected(address: Address, error: BaseException) -> ServerError:
-    return translated(error, number_of(error) or _login_number(error), f"{address.title()}")
+    return not_connected(error, number_of(error) or _login_number(error), address.title())
 
 
 def _login_number(error: BaseException) -> int | None:

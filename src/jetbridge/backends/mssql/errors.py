@@ -22,17 +22,28 @@ from jetbridge.errors import (
     Unavailable,
 )
 
-_NUMBERED = re.compile(r"Sql Error: (\d+): Class \d+: State \d+: (.*)", re.DOTALL)
+# Of several errors the first says why, and the others what came of it.
+_NUMBERED = re.compile(
+    r"Sql Error: (\d+): Class \d+: State \d+: (.*?)(?=\nSql Error: |\Z)", re.DOTALL
+)
 _WHERE = re.compile(r" on \S* in .* at line \d+\s*$")
 _DRIVER = re.compile(r"^Driver Error: .*?; DDBC Error: (?:\[[^\]]*\])*", re.DOTALL)
-_LONGEST = 600
+_LONGEST = 380
 DUPLICATE_KEY = (2627, 2601)
 DEADLOCK = 1205
 TABLE_EXISTS = 2714
 UNKNOWN_TABLE = (208, 4902, 3701)
+UNKNOWN_COLUMN = 207
 UNKNOWN_SCHEMA = (2759, 2760)
 LOGIN_FAILED = 18456
 UNKNOWN_DATABASE = (4060, 911)
+
+# What the driver refuses before it is sent, and the number that the server has for it.
+_BY_WORDS = (
+    (re.compile(r"NULL value into non-nullable column"), 515),
+    (re.compile(r"Destination column '.*' not found"), UNKNOWN_COLUMN),
+    (re.compile(r"length .* exceeds"), 2628),
+)
 
 Made = Callable[[str], ServerError]
 _CLASSES: dict[Made, tuple[int, ...]] = {
@@ -77,8 +88,12 @@ def said(error: BaseException) -> str:
     text = str(error)
     found = _NUMBERED.search(text)
     if found:
-        return _WHERE.sub("", found[2]).strip()[:_LONGEST]
-    return _DRIVER.sub("", text).strip()[:_LONGEST]
+        return _short(_WHERE.sub("", found[2]).strip())
+    return _short(_DRIVER.sub("", text).strip())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def translated(error: BaseException, number: int | None, doing: str = "") -> ServerError:
@@ -89,6 +104,31 @@ def translated(error: BaseException, number: int | None, doing: str = "") -> Ser
     remedy = _REMEDIES.get(number, "")
     text = f"{begins}SQL Server says {number}: {said(error)}{remedy and '; ' + remedy}"
     return _numbered(_BY_NUMBER.get(number, ServerError)(text), number)
+
+
+def not_loaded(error: BaseException) -> ServerError:
+    """A bulk load that failed: by the server, by the driver that refused a row, or on the way."""
+    number = number_of(error)
+    if number is not None:
+        return translated(error, number)
+    text = said(error)
+    number = next((number for words, number in _BY_WORDS if words.search(text)), None)
+    if number is None and isinstance(error, RuntimeError):
+        return translated(error, None)
+    made = BadRequest if number is None else _BY_NUMBER[number]
+    begins = "NOT NULL constraint failed" if made is ConstraintViolation else "rows do not fit"
+    return _numbered(made(f"{begins}: {text}"), number)
+
+
+def not_connected(error: BaseException, number: int | None, address: str) -> ServerError:
+    made = translated(error, number, address)
+    vars(made)["connecting"] = True
+    return made
+
+
+def was_connecting(error: BaseException) -> bool:
+    """Whether there was no connection to begin with."""
+    return bool(vars(error).get("connecting"))
 
 
 def _numbered(error: ServerError, number: int | None) -> ServerError:
@@ -115,6 +155,8 @@ def naming(table: str) -> Iterator[None]:
             raise _numbered(AlreadyExists("table", table, hint), number) from error
         if number in UNKNOWN_TABLE:
             raise _numbered(NotFound("table", table, says), number) from error
+        if number == UNKNOWN_COLUMN:
+            raise _numbered(Conflict(f"{table} was altered meanwhile: {error}"), number) from error
         if number in UNKNOWN_SCHEMA:
             schema = table.partition(".")[0]
             hint = f"create it with CREATE SCHEMA ({says})"

@@ -21,7 +21,7 @@ from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.leftovers import Run, running
 from jetbridge.backends.mssql.load import Goal, retried
-from jetbridge.backends.mssql.publishing import stage
+from jetbridge.backends.mssql.publishing import publish_once, stage
 from jetbridge.backends.mssql.spool import Part, Spool, spooling
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
 from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
@@ -228,19 +228,16 @@ def _beside(made: Filling, source: Source, told: debug.Told, old: str, *, drops_
                 stage(database, run, goal, source.parts)
             else:
                 load_directly(database, goal, source, alone=True)
-            retried(database.server, _swapping(made, run, old, drops_rows=drops_rows))
+            publish_once(database, run, _swapping(made, run, old, drops_rows=drops_rows))
 
 
 def _swapping(made: Filling, run: Run, old: str, *, drops_rows: bool) -> Callable[[Loading], None]:
-    """Again is harmless: once it has happened, there is no staging table."""
+    """Within a transaction."""
 
     def swap(connection: Loading) -> None:
-        if not connection.run(tsql_load.find_table(made.schema, run.rows)):
-            return
-        with connection.transaction():
-            if not drops_rows and connection.run(tsql_load.lock_first(made.schema, old)):
-                raise Conflict(f"someone else has put rows into {made.title} meanwhile")
-            connection.run(tsql_load.drop_if_there(made.schema, old))
-            connection.run(tsql.rename_table(made.schema, run.rows, made.request.name))
+        if not drops_rows and connection.run(tsql_load.lock_first(made.schema, old)):
+            raise Conflict(f"someone else has put rows into {made.title} meanwhile")
+        connection.run(tsql_load.drop_if_there(made.schema, old))
+        connection.run(tsql.rename_table(made.schema, run.rows, made.request.name))
 
     return swap

@@ -12,8 +12,8 @@ from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
 from jetbridge.backends.mssql.leftovers import running
-from jetbridge.backends.mssql.load import Goal, retried
-from jetbridge.backends.mssql.publishing import stage
+from jetbridge.backends.mssql.load import Goal
+from jetbridge.backends.mssql.publishing import publish_once, stage
 from jetbridge.backends.mssql.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
@@ -99,16 +99,7 @@ def _in_parallel(database: Database, table: Described, goal: Goal, spool: Spool)
             connection.run(tsql_load.staging(run.staging, columns))
             connection.run(tsql_load.create_ledger(table.schema, run.ledger_name))
         stage(database, run, Goal(run.staging, goal.columns, lock=True), spool.parts)
-
-        def publish(connection: Loading) -> None:
-            """The ledger goes with the rows: once it is gone, they are there."""
-            if not connection.run(tsql_load.find_table(table.schema, run.ledger_name)):
-                return
-            with connection.transaction():
-                _append_from(connection, goal, run.staging)
-                connection.run(tsql_load.drop_if_there(table.schema, run.ledger_name))
-
-        retried(database.server, publish)
+        publish_once(database, run, lambda connection: _append_from(connection, goal, run.staging))
 
 
 def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:

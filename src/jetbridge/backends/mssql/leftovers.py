@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from jetbridge.backends.mssql.connect import Loading
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.load import retried
 from jetbridge.backends.mssql.spool import remove_orphans
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
@@ -51,27 +52,32 @@ class Run:
 def running(database: Database, schema: str) -> Iterator[Run]:
     """Others see by its lock that the load lives; what it made is gone at the end."""
     run = Run(f"jetbridge_{uuid4().hex[:16]}", schema)
-    with database.server.loading() as held:
+    with suppress(_LockLost), database.server.loading() as held:
         if not _locked(held, run.name):
             raise Unavailable(f"the lock of the load {run.name} could not be had")
         try:
             yield run
         finally:
             with suppress(ServerError):
-                _drop(database, run)
-            with suppress(ServerError):
-                held.run(tsql_load.unlock_run(run.name))
+                retried(database.server, lambda connection: _drop(connection, run))
+            database.known.forget()
+        try:
+            held.run(tsql_load.unlock_run(run.name))
+        except ServerError as error:
+            raise _LockLost from error
+
+
+class _LockLost(Exception):
+    """The load is done all the same, but nobody may use that connection again."""
 
 
 def _locked(connection: Loading, run: str) -> bool:
     return bool(connection.run(tsql_load.lock_run(run))[-1][0] >= 0)
 
 
-def _drop(database: Database, run: Run) -> None:
-    with database.server.loading() as connection:
-        for name in (run.rows, run.ledger_name):
-            connection.run(tsql_load.drop_if_there(run.schema, name))
-    database.known.forget()
+def _drop(connection: Loading, run: Run) -> None:
+    for name in (run.rows, run.ledger_name):
+        connection.run(tsql_load.drop_if_there(run.schema, name))
 
 
 def sweep(database: Database) -> list[str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.backends.mssql.connect import Loading, Server
-from jetbridge.backends.mssql.errors import DEADLOCK, server_number
+from jetbridge.backends.mssql.errors import DEADLOCK, server_number, was_connecting
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, wire_schema
 from jetbridge.embedded.sandbox import DATA, query
@@ -94,15 +94,17 @@ def _cuts(
 
 def retried(server: Server, work: Callable[[Loading], _T]) -> _T:
     """Again with a new connection when one is lost, or when the server chose us to break a
-    deadlock; `work` must do nothing twice."""
+    deadlock; `work` must do nothing twice. A server that was not there to begin with is not
+    waited for."""
     pause = _FIRST_PAUSE
     for left in reversed(range(_TRIES)):
         try:
             with server.loading() as connection:
                 return work(connection)
         except (Unavailable, Conflict) as error:
+            absent = left == _TRIES - 1 and was_connecting(error)
             again = isinstance(error, Unavailable) or server_number(error) == DEADLOCK
-            if not left or not again:
+            if not left or not again or absent:
                 raise
         time.sleep(pause)
         pause *= 2

@@ -1,17 +1,23 @@
 """Large loads: Spark's tasks fill a staging table, the ledger says when it is complete."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from jetbridge.backends.mssql.connect import Loading
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.leftovers import Run
-from jetbridge.backends.mssql.load import Goal
+from jetbridge.backends.mssql.load import Goal, retried
 from jetbridge.backends.mssql.spool import Part
 from jetbridge.backends.mssql.task import Order, load_parts
-from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
+from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.sqltext import tsql_load
+
+# What the ledger notes when the rows are where they belong.
+_PUBLISHED = -1
+_JOBS = 4
+_WORKER_LOST = "Python worker exited unexpectedly"
 
 
 def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> None:
@@ -21,21 +27,58 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
         raise FailedPrecondition("there is no Spark to load with")
     _run_tasks(database.engine, order, parts, database.settings.copy_parallel_writers)
     wanted = (len(parts), sum(part.rows for part in parts))
-    with database.server.loading() as connection:
-        ((noted, rows),) = connection.run(tsql_load.sum_ledger(run.ledger))
+    ((noted, rows),) = retried(
+        database.server, lambda connection: connection.run(tsql_load.sum_ledger(run.ledger))
+    )
     if (noted, rows) != wanted:
         raise ServerError(f"the ledger has {noted} parts and {rows} rows instead of {wanted}")
 
 
-def _run_tasks(engine: SparkEngine, order: Order, parts: Sequence[Part], writers: int) -> None:
-    """One task for each part, or for each writer where their number is set."""
-    tasks = min(writers, len(parts)) or len(parts)
-    with engine.session() as session:
+def publish_once(database: Database, run: Run, work: Callable[[Loading], None]) -> None:
+    """In a transaction with a note in the ledger, by which a second try sees that it is done."""
+
+    def once(connection: Loading) -> None:
+        if not connection.run(tsql_load.find_table(run.schema, run.ledger_name)):
+            raise _gone(run)
         try:
-            rows = session.spark.sparkContext.parallelize(list(parts), tasks)
-            rows.mapPartitions(partial(load_parts, order)).collect()
-        except Exception as error:
-            raise _cause(error) from error
+            with connection.transaction():
+                connection.run(tsql_load.note_part(run.ledger, _PUBLISHED, 0))
+                work(connection)
+        except DuplicateKey:
+            if not connection.run(tsql_load.find_part(run.ledger, _PUBLISHED)):
+                raise
+
+    retried(database.server, once)
+
+
+def _gone(run: Run) -> ServerError:
+    return ServerError(
+        f"someone else has dropped the tables of the load {run.name} before its end: look before "
+        "you run the statement again"
+    )
+
+
+def _run_tasks(engine: SparkEngine, order: Order, parts: Sequence[Part], writers: int) -> None:
+    """One task for each part, or for each writer where their number is set.
+
+    On one machine Spark tries a task once; a job that has lost a worker may be run again, for what
+    is in the ledger is not loaded again.
+    """
+    tasks = min(writers, len(parts)) or len(parts)
+    for left in reversed(range(_JOBS)):
+        with engine.session() as session:
+            try:
+                rows = session.spark.sparkContext.parallelize(list(parts), tasks)
+                rows.mapPartitions(partial(load_parts, order)).collect()
+            except Exception as error:
+                if not left or not _has_lost_worker(error):
+                    raise _cause(error) from error
+            else:
+                return
+
+
+def _has_lost_worker(error: Exception) -> bool:
+    return is_from_spark(error) and _WORKER_LOST in str(error)
 
 
 def _cause(error: Exception) -> Exception:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connect import Server
 from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.catalog import ROWID, Scan, TableInfo
@@ -30,18 +31,20 @@ class Question:
 
     sql: str
     parameters: tuple[Any, ...]
+    title: str
     asked: tuple[pa.Field, ...]
     targets: tuple[pa.Field, ...]
     row_ids: RowIds | None
 
     def conformed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not self.targets:
-            yield from _counted(batches)
-            return
         schema = pa.schema(self.targets)
-        for batch in batches:
-            if batch.num_rows:
-                yield pa.RecordBatch.from_arrays(self._columns(batch), schema=schema)
+        with naming(self.title):
+            if not self.targets:
+                yield from _counted(batches)
+                return
+            for batch in batches:
+                if batch.num_rows:
+                    yield pa.RecordBatch.from_arrays(self._columns(batch), schema=schema)
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         found = {
@@ -89,7 +92,7 @@ def question(table: Described, info: TableInfo, row_ids: RowIds | None, request:
     items = [_item(spelled[name]) for name in asked]
     where, parameters = _where(table, request)
     sql = tsql.select(table.schema, table.name, items, where)
-    return Question(sql, parameters, tuple(asked.values()), targets, row_ids)
+    return Question(sql, parameters, table.title(), tuple(asked.values()), targets, row_ids)
 
 
 def _found(fields: dict[str, pa.Field], name: str, table: Described) -> pa.Field:

@@ -40,7 +40,7 @@ class MssqlSchema:
         if there is not None and request.on_conflict is OnConflict.IGNORE:
             return self.load_table(there.name)
         if there is not None and request.on_conflict is OnConflict.ERROR:
-            raise AlreadyExists("table", f"{self._name}.{there.name}")
+            raise AlreadyExists("table", f"{self._name}.{request.name}")
         sql = create_table(self._name, request, self._database.settings)
         title = f"{self._name}.{request.name}"
         try:

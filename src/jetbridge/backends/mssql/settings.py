@@ -57,6 +57,12 @@ def _length(value: str) -> str:
     )
 
 
+def _tablock(value: str) -> str:
+    """`true` and `false` are what scripts for DuckDB's extension have."""
+    given = {"true": "on", "false": "off"}.get(value.strip().lower(), value)
+    return one_of("mssql_copy_tablock", "auto", "on", "off")(given)
+
+
 _PREFIX = "mssql_"
 # What is allowed: a range, some words, or a rule.
 _ABOUT: Mapping[str, tuple[Any, str]] = {
@@ -89,7 +95,7 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
         "rows of one file of the spool, which is loaded in a transaction of its own",
     ),
     "copy_tablock": (
-        ("auto", "on", "off"),
+        _tablock,
         "lock the table for a bulk load; `auto`: heaps that are new",
     ),
     "copy_parallel_writers": (
@@ -117,7 +123,7 @@ def _setting(name: str, default: object) -> Setting:
     if allowed is truth:
         return Setting(default, truth(full), about)
     if not isinstance(allowed, tuple):
-        return Setting(default, _length, about)
+        return Setting(default, allowed, about)
     if isinstance(allowed[0], int):
         return Setting(default, whole(full, *allowed), about)
     return Setting(default, one_of(full, *allowed), about)

@@ -1,7 +1,9 @@
 """Rows as the driver takes them, judged before anything is sent."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,6 +11,7 @@ import pyarrow.compute as pc
 from jetbridge.backends.mssql.types import ServerColumn, loaded_type, wire_type
 from jetbridge.embedded import cast, shown
 from jetbridge.errors import BadRequest
+from jetbridge.sqltext.dialects.tsql_kinds import MOST_DIGITS
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _MICROS = 86_400_000_000
@@ -17,6 +20,7 @@ _BEYOND_UNICODE_16 = "[\U00010000-\U0010ffff]"
 # Lengths that `auto` chooses from.
 _LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 4000)
 _LONGEST_BYTES = 8000
+_EXACT = Context(prec=MOST_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,12 @@ class Loaded:
     def array(self, values: pa.Array, first_row: int) -> pa.Array:
         """As the driver takes it; raises BadRequest with column and row."""
         judge = _JUDGES.get(self.family)
-        if judge is not None:
-            bad = judge(values)
-            if bad is not None:
-                row, problem = bad
-                raise BadRequest(
-                    f"column {self.name!r}, row {first_row + row}: {shown(values[row])} {problem}"
-                )
+        bad = _too_long(self.kind, values) if judge is None else judge(values)
+        if bad is not None:
+            row, problem = bad
+            raise BadRequest(
+                f"column {self.name!r}, row {first_row + row}: {shown(values[row])} {problem}"
+            )
         return cast(values, self.field(), first_row)
 
 
@@ -105,8 +108,43 @@ def _outside(numbers: pa.Array, low: int, end: int) -> Bad:
     return _first(outside, "is not in the years 1 to 9999 that SQL Server has")
 
 
+def _too_long(kind: str, values: pa.Array) -> Bad:
+    """Characters of varchar may take several bytes; the server judges those that are left."""
+    sized = _SIZED.match(kind)
+    if sized is None or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+        return None
+    most = int(sized[2])
+    lengths = _LENGTHS_OF[sized[1]](values)
+    return _first(pc.greater(lengths, most), f"is longer than {sized[0]} of SQL Server")
+
+
+def _units(values: pa.Array) -> pa.Array:
+    lengths = pc.utf8_length(values)
+    if pc.sum(pc.binary_length(values)) == pc.sum(lengths):  # all of it is ASCII
+        return lengths
+    return pc.add(lengths, pc.count_substring_regex(values, _BEYOND_UNICODE_16))
+
+
+_SIZED = re.compile(r"(nvarchar|varchar|varbinary)\((\d+)\)")
+_LENGTHS_OF: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "nvarchar": _units,
+    "varchar": pc.utf8_length,
+    "varbinary": pc.binary_length,
+}
+
+
+def _digits(values: pa.Array) -> Bad:
+    """A HUGEINT may have 39 of them; Arrow does not mind."""
+    kind = values.type
+    if not pa.types.is_decimal128(kind) or kind.precision < MOST_DIGITS:
+        return None
+    most = pa.scalar(Decimal(10**MOST_DIGITS - 1).scaleb(-kind.scale, _EXACT), kind)
+    return _first(pc.greater(pc.abs(values), most), f"has more than {MOST_DIGITS} digits")
+
+
 _JUDGES: dict[str, Callable[[pa.Array], Bad]] = {
     "tinyint": _tinyint,
+    "decimal": _digits,
     "real": _finite,
     "float": _finite,
     "date": _date,
