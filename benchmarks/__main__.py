@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 
 # Each in a module of its own, with a `main` that takes the arguments.
-_PARTS = ("service", "lake", "pipeline")
+_PARTS = ("service", "lake", "pipeline", "mssql")
 
 
 def main() -> int:

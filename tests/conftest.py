@@ -15,7 +15,8 @@ from tests.soak_report import SoakReport
 
 NEEDS_SPARK = re.compile(
     r"^tests/(?:pipeline/|mssql/test_mixed|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
-    r"|sql_lake|serve_lake|spark_engine|readme|replay))"
+    r"|sql_lake|serve_lake|spark_engine|readme|replay)"
+    r"|faults/test_mssql_(?:connections|errors|twice|workers))"
 )
 
 

@@ -4,11 +4,13 @@ After a statement its table holds all rows of it or none, never some of them or 
 the next statement works, and no table of a load is left.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
@@ -23,6 +25,10 @@ from tests.pipeline.targets import Bench
 
 DATABASE = "faults"
 TABLE = "t.dbo.target"
+KINDS = ("new", "replace", "insert")
+# By Spark, and at once.
+LARGE, FEW = 20_000, 500
+MILLION = 1_000_000
 OLD = "SELECT -1 - i AS id, 'old ' || i AS name, i AS v FROM range(100) r(i)"
 EMPTY = f"FROM ({OLD}) WHERE false"
 # What the server itself says; DISTINCT and SUM tell rows that are there twice from others lost.
@@ -69,6 +75,19 @@ class Work:
     def after(self) -> str:
         new = rows_of(self.rows)
         return f"({OLD}) UNION ALL ({new})" if self.kind == "insert" else new
+
+
+def in_soak(works: Iterable[Work], *, but: Iterable[Work]) -> list[Any]:
+    """As parameters of a test: only `but` is for every run."""
+    always = set(but)
+    return [
+        pytest.param(each, id=str(each), marks=() if each in always else pytest.mark.soak)
+        for each in works
+    ]
+
+
+LARGE_ONES = [Work(kind, LARGE) for kind in KINDS]
+SMALL_ONES = [Work(kind, FEW) for kind in KINDS]
 
 
 @dataclass

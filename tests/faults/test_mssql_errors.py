@@ -7,20 +7,33 @@ import pytest
 from jetbridge.backends.mssql import filling, insert, load, publishing
 from jetbridge.errors import Conflict, LimitExceeded, ServerError
 from tests import lakes, mssql_server
-from tests.faults.mssql_scene import PUBLISHES, SMALL, TABLE, UNKNOWN, Scene, Work, opened, rows_of
+from tests.faults.mssql_scene import (
+    FEW,
+    KINDS,
+    LARGE,
+    LARGE_ONES,
+    MILLION,
+    PUBLISHES,
+    SMALL,
+    SMALL_ONES,
+    TABLE,
+    UNKNOWN,
+    Scene,
+    Work,
+    in_soak,
+    opened,
+    rows_of,
+)
 
 pytestmark = [
     pytest.mark.mssql,
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
-LARGE = 20_000
-FEW = 500
-KINDS = ("new", "replace", "insert")
-WORKS = [Work(kind, rows) for kind in KINDS for rows in (LARGE, FEW)]
-LARGE_ONES = [Work(kind, LARGE) for kind in KINDS]
+NEW, REPLACE, INSERT = LARGE_ONES
+NEW_FEW, REPLACE_FEW, INSERT_FEW = SMALL_ONES
+ALL = [*LARGE_ONES, *SMALL_ONES]
 DEADLOCK = 1205
 LOG_FULL = 9002
-MILLION = 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +67,14 @@ def test_a_deadlock_while_publishing_is_tried_again(scene, work):
     assert scene.left() == []
 
 
-@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+@pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
 def test_deadlocks_without_end_leave_the_table_as_it_was(scene, work, hasty):
     scene.prepare(work)
     scene.order(when="statement", pattern=PUBLISHES[work.kind], number=DEADLOCK, times=None)
     assert isinstance(failed(scene, work), Conflict)
 
 
-@pytest.mark.parametrize("work", WORKS, ids=str)
+@pytest.mark.parametrize("work", in_soak(ALL, but=[REPLACE, INSERT_FEW]))
 def test_a_deadlock_while_rows_are_loaded_is_tried_again(scene, work):
     scene.prepare(work)
     scene.order(when="bulk row", at=work.rows // 2, number=DEADLOCK)
@@ -70,7 +83,7 @@ def test_a_deadlock_while_rows_are_loaded_is_tried_again(scene, work):
     scene.check(work, None)
 
 
-@pytest.mark.parametrize("work", WORKS, ids=str)
+@pytest.mark.parametrize("work", in_soak(ALL, but=[INSERT, NEW_FEW]))
 def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
     scene.prepare(work)
     scene.order(when="bulk row", at=work.rows // 2, number=LOG_FULL, times=None)
@@ -80,7 +93,7 @@ def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
 
 
 @pytest.mark.parametrize("pattern", ["publishes", "^COMMIT"])
-@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+@pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[REPLACE]))
 def test_a_log_that_is_full_when_rows_are_published(scene, work, pattern):
     scene.prepare(work)
     text = PUBLISHES[work.kind] if pattern == "publishes" else pattern
@@ -119,7 +132,7 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
         assert TABLE.rpartition(".")[2] not in scene.bench.tables()
 
 
-@pytest.mark.parametrize("work", LARGE_ONES, ids=str)
+@pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
 def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
     """Its lock is lost with an idle connection; then someone else takes the load for dead."""
 

@@ -9,16 +9,24 @@ import pytest
 
 from tests import mssql_server
 from tests.faults.mssql_driver import Driver, driver
-from tests.faults.mssql_scene import PUBLISHES, SMALL, Scene, Work, new_session, opened
+from tests.faults.mssql_scene import (
+    FEW,
+    KINDS,
+    LARGE,
+    MILLION,
+    PUBLISHES,
+    SMALL,
+    Scene,
+    Work,
+    new_session,
+    opened,
+)
 from tests.faults.peers import wait_until
 
 pytestmark = [
     pytest.mark.mssql,
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
-MILLION = 1_000_000
-LARGE = 20_000
-FEW = 500
 PAUSE = 2.0
 # Starts of Spark are slow where the machine is busy.
 SECONDS = 240.0
@@ -124,7 +132,7 @@ def test_the_driver_killed_before_it_hears_of_its_commit(scene, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("phase", [SPOOLING, loading, STAGED, publishing, COMMITTED, CLEANING])
-@pytest.mark.parametrize("kind", ["new", "replace", "insert"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_driver_killed_in_any_phase_of_a_million_rows(scene, tmp_path, kind, phase):
     work = Work(kind, MILLION)
     check(scene, work, phase if isinstance(phase, Phase) else phase(work), tmp_path)

@@ -104,7 +104,11 @@ def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, p
         assert totals(scene, run) == expected(1)
 
 
-@pytest.mark.parametrize("fault", [{"delay": 0.5}, {"delay": 0.5, "drop": "reset"}], ids=str)
+@pytest.mark.parametrize(
+    "fault",
+    [{"delay": 0.5, "drop": "reset"}, pytest.param({"delay": 0.5}, marks=pytest.mark.soak)],
+    ids=str,
+)
 def test_two_jobs_over_the_same_parts_load_them_once(scene, parts, fault):
     with load_of(scene) as (database, run, goal):
 

@@ -83,6 +83,29 @@ def test_identity_values_and_defaults_come_back(catalog, client):
     assert (100, "eve") in rows(client, "people", "id", "name")
 
 
+def test_update_returning_sends_all_columns_and_leaves_identity_alone(catalog, client):
+    run(
+        catalog,
+        "CREATE TABLE dbo.stamped (id int IDENTITY PRIMARY KEY, v int, at datetime2(7), "
+        "there datetimeoffset(7), t time(7))",
+    )
+    run(
+        catalog,
+        "INSERT INTO dbo.stamped (v, at, there, t) VALUES (1, '2020-01-01 00:00:00.123456', "
+        "'2020-01-01 00:00:00.123456 +00:00', '10:11:12.123456'), (2, NULL, NULL, NULL)",
+    )
+    before = client.read("dbo", "stamped", columns=["v", "id", "at", "there", "t", "rowid"])
+    new = before.set_column(0, "v", pa.array([10, 20], pa.int32()))
+    told = client.update("dbo", "stamped", new, returning=True)
+    assert told.affected_rows == 2
+    assert told.returning.column("v").to_pylist() == [10, 20]
+    after = client.read("dbo", "stamped", columns=["v", "id", "at", "there", "t", "rowid"])
+    assert after.sort_by("id").to_pylist() == new.sort_by("id").to_pylist()
+    with pytest.raises(BadRequest, match="id is filled in by SQL Server"):
+        one = pa.table({"id": pa.array([7], pa.int32()), "rowid": pa.array([1], pa.int64())})
+        client.update("dbo", "stamped", one)
+
+
 def test_changes_by_a_key_of_several_columns(catalog, client):
     run(
         catalog,

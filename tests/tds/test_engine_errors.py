@@ -339,3 +339,12 @@ def test_who_may_not_select_is_told_so(engine, session):
     assert value(made, asked.format("INSERT")) == 1
     assert value(made, asked.format("SELECT")) == 0
     made.close()
+
+
+def test_a_duplicate_moment_is_told_with_its_offset(session):
+    run(session, "CREATE TABLE moments (at datetimeoffset(7) NOT NULL PRIMARY KEY)")
+    insert = "INSERT INTO moments VALUES ('2020-01-02 03:04:05.6 +00:00')"
+    run(session, insert)
+    for text in (insert, f"{insert}, ('2021-01-01 00:00:00 +00:00'), ('2021-01-01 00:00 +00:00')"):
+        assert refused(session, text).number == 2627
+    assert "(2020-01-02 03:04:05.6000000 +00:00)." in refused(session, insert).text

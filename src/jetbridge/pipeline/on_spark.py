@@ -5,7 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -51,13 +51,11 @@ class SparkRunner:
     engine: SparkEngine
     folder: str
     prefix: Callable[[], str]
-    _running: dict[str, Session] = field(default_factory=dict)
 
     def interrupt(self) -> None:
-        """From another thread: the jobs of all statements end, with an error."""
-        for tag, session in list(self._running.items()):
-            with suppress(Exception):
-                session.spark.sparkContext.cancelJobsWithTag(tag)
+        """From another thread: all jobs end, with an error, those of loads included."""
+        with suppress(Exception):
+            self.engine.cancel_jobs()
 
     @contextmanager
     def spooled(
@@ -99,7 +97,6 @@ class SparkRunner:
         """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
         context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
         context.addJobTag(tag)
-        self._running[tag] = session
         ended = threading.Event()
         teller = threading.Thread(target=_tell, args=(session, watch, ended), daemon=True)
         teller.start()
@@ -111,7 +108,6 @@ class SparkRunner:
             raise
         finally:
             ended.set()
-            del self._running[tag]
             with suppress(Exception):
                 context.removeJobTag(tag)
 

@@ -89,6 +89,13 @@ class SparkEngine:
                 raise
             raise Unavailable(self._replace(attempt)) from error
 
+    def cancel_jobs(self) -> None:
+        """From another thread: all that Spark does now ends, with errors."""
+        attempt = self._attempt
+        application = attempt.application() if attempt else None
+        if application:
+            application.session.spark.sparkContext.cancelAllJobs()
+
     def alive(self) -> bool:
         """Whether a session would begin at once; asks the process, not Spark."""
         attempt = self._attempt

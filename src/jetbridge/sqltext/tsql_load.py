@@ -146,9 +146,27 @@ def _same_keys(keys: Sequence[str]) -> str:
     )
 
 
-def update(target: str, columns: Sequence[str], keys: Sequence[str], source: str) -> str:
+# How a moment is written up to its sixth digit, which is all that is seen of it.
+_SEEN = {
+    "time": "LEFT(CONVERT(nvarchar(40), {}, 121), 15)",
+    "datetime2": "LEFT(CONVERT(nvarchar(40), {}, 121), 26)",
+    "datetimeoffset": "LEFT(CONVERT(nvarchar(40), SWITCHOFFSET({}, 0), 121), 26)",
+}
+
+
+def assigned(name: str, kind: str = "") -> str:
+    """`c = new value`. With a kind: a moment that looks the same keeps its seventh digit."""
+    old, new = f"t.{bracketed(name)}", f"s.{bracketed(name)}"
+    seen = _SEEN.get(kind)
+    if seen is None:
+        return f"{old} = {new}"
+    same = f"{seen.format(old)} = {seen.format(new)}"
+    return f"{old} = CASE WHEN {same} THEN {old} ELSE {new} END"
+
+
+def update(target: str, changes: Sequence[str], keys: Sequence[str], source: str) -> str:
     """By the keys in a staging table; answers how many rows there were."""
-    new = ", ".join(f"t.{bracketed(name)} = s.{bracketed(name)}" for name in columns)
+    new = ", ".join(changes)
     return (
         f"UPDATE t SET {new} FROM {target} AS t JOIN {source} AS s ON {_same_keys(keys)}; "
         "SELECT @@ROWCOUNT"
@@ -190,17 +208,17 @@ def keep_last(keys: int, source: str) -> str:
 def merge(
     target: str,
     keys: Sequence[str],
-    updated: Sequence[str],
+    changes: Sequence[str],
     inserted: Sequence[str],
     source: str,
 ) -> str:
     """One MERGE for all that a staging table says; answers how many rows it touched."""
     action = f"s.{bracketed(ACTION)}"
-    new = ", ".join(f"t.{bracketed(name)} = s.{bracketed(name)}" for name in updated)
-    changes = f"WHEN MATCHED AND {action} = N'UPDATE' THEN UPDATE SET {new} " if new else ""
+    new = ", ".join(changes)
+    updates = f"WHEN MATCHED AND {action} = N'UPDATE' THEN UPDATE SET {new} " if new else ""
     return (
         f"MERGE INTO {target} AS t USING {source} AS s ON {_same_keys(keys)} "
-        f"{changes}WHEN MATCHED AND {action} = N'DELETE' THEN DELETE "
+        f"{updates}WHEN MATCHED AND {action} = N'DELETE' THEN DELETE "
         f"WHEN NOT MATCHED BY TARGET AND {action} = N'INSERT' THEN "
         f"INSERT ({_names(inserted)}) VALUES ({_names(inserted, 's.')}); SELECT @@ROWCOUNT"
     )

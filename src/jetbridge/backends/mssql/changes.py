@@ -21,6 +21,7 @@ from jetbridge.backends.mssql.load import retried
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
+from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.backends.mssql.wire import Loaded, converted, loaded
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.errors import BadRequest, Conflict, ServerError
@@ -116,22 +117,34 @@ def updating(
     with spooling(database.options, database.settings) as spool:
         statement = _Update(table, ids, spool, options)
         yield statement.write
-        columns = statement.columns()
-        names = [each.name for each in columns]
-        if names:
+        changes = statement.changes()
+        if changes:
             _applied(
                 database,
                 statement.rows,
-                columns,
-                lambda connection, source: _updated(connection, statement.rows, names, source),
+                loaded(statement.columns()),
+                lambda connection, source: _updated(connection, statement.rows, changes, source),
             )
 
 
-def _updated(connection: Loading, rows: _Rows, names: Sequence[str], source: str) -> int:
+def _updated(connection: Loading, rows: _Rows, changes: Sequence[str], source: str) -> int:
     target, keys = tsql.path(rows.table.schema, rows.table.name), rows.keys()
     if len(rows.seen) < rows.spool.rows:  # the last values for a row win
         connection.run(tsql_load.keep_last(len(keys), source))
-    return int(connection.run(tsql_load.update(target, names, keys, source))[-1][0])
+    return int(connection.run(tsql_load.update(target, changes, keys, source))[-1][0])
+
+
+def is_assignable(column: ServerColumn) -> bool:
+    return not (column.identity or column.computed or column.type == "timestamp")
+
+
+def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
+    """Values as they were seen come back among the new ones: what was not seen wholly is kept."""
+    return [
+        tsql_load.assigned(each.name, each.type)
+        for each in columns
+        if is_assignable(each) and not is_read_as_text(each)
+    ]
 
 
 class _Update:
@@ -141,12 +154,21 @@ class _Update:
         self.rows = _Rows(table, ids, spool)
         self._mapping: Mapping | None = None
 
-    def columns(self) -> list[Loaded]:
+    def columns(self) -> list[ServerColumn]:
         mapping = self._mapping
         if mapping is None:
             return []
         spelled = {each.name: each for each in self._table.columns}
-        return loaded([spelled[field.name] for field in mapping.targets])
+        return [spelled[field.name] for field in mapping.targets]
+
+    def changes(self) -> list[str]:
+        """With RETURNING clients send all columns, and nobody knows which of them they set."""
+        if self._options.returning:
+            return all_assigned(self.columns())
+        fixed = [each.name for each in self.columns() if not is_assignable(each)]
+        if fixed:
+            raise BadRequest(f"{self._table.title()}.{fixed[0]} is filled in by SQL Server itself")
+        return [tsql_load.assigned(each.name) for each in self.columns()]
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         mapping = update_mapping(batch.schema, self._schema, self._table.title())
@@ -155,7 +177,7 @@ class _Update:
         self._mapping = mapping
         ids = batch.column(mapping.rowid)
         values = mapping.columns(batch, self.rows.spool.rows)
-        changed = self.rows.add(ids, self.columns(), values)
+        changed = self.rows.add(ids, loaded(self.columns()), values)
         answer = _answer(mapping, ids, values) if self._options.returning else None
         return DMLResult(changed, answer)
 
@@ -256,7 +278,7 @@ class _Merge:
     def commit(self, database: Database) -> None:
         columns = loaded(self._columns)
         target = tsql.path(self._table.schema, self._table.name)
-        updated = [each.name for each in self._columns if not each.identity]
+        updated = all_assigned(self._columns)
         inserted = [each.name for each in self._given.columns()]
         identity = self._new > 0 and self._given.identity()
 

@@ -59,6 +59,8 @@ def describe(asking: Asking, schema: str, name: str | None = None) -> list[Descr
     given = (schema,) if name is None else (schema, name)
     one = name is not None
     columns = asking.rows(tsql.COLUMNS_OF_ONE if one else tsql.COLUMNS, *given)
+    if not columns:
+        return []
     keys = _keys(asking.rows(tsql.KEYS_OF_ONE if one else tsql.KEYS, *given))
     checks = _grouped(asking.rows(tsql.CHECKS_OF_ONE if one else tsql.CHECKS, *given))
     found = []

@@ -11,7 +11,7 @@ from jetbridge.backends.mssql.spool import Part
 from jetbridge.backends.mssql.task import Order, load_parts
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.spark.errors import is_from_spark
+from jetbridge.spark.errors import is_from_spark, java_message
 from jetbridge.sqltext import tsql_load
 
 # What the ledger notes when the rows are where they belong.
@@ -89,7 +89,7 @@ def _cause(error: Exception) -> Exception:
         name, _, message = line.strip().partition(": ")
         if name.startswith("jetbridge.errors."):
             return _again(name.rpartition(".")[2], message)
-    return Unavailable(f"Spark could not load the rows: {str(error).splitlines()[0][:300]}")
+    return Unavailable(f"Spark could not load the rows: {java_message(error)}")
 
 
 def _again(name: str, message: str) -> ServerError:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from jetbridge.backends.mssql.errors import number_of, said, translated
+from jetbridge.backends.mssql.errors import (
+    naming,
+    not_connected,
+    not_loaded,
+    number_of,
+    said,
+    server_number,
+    translated,
+)
+from jetbridge.backends.mssql.load import retried
 from jetbridge.errors import (
     BadRequest,
     Conflict,
@@ -61,3 +70,58 @@ def test_without_a_number_the_connection_failed():
 
 def test_remedy_is_told():
     assert str(translated(ODBC, 18456)).endswith("; check user and password")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "number"),
+    [
+        (CORE, DuplicateKey, 2627),
+        (
+            ValueError("Cannot insert NULL value into non-nullable column 'v'"),
+            ConstraintViolation,
+            515,
+        ),
+        (ValueError("String length (9 characters) exceeds schema size (5)"), BadRequest, 2628),
+        (RuntimeError("Usage Error: Destination column 'v' not found in table"), BadRequest, 207),
+        (TypeError("no such type"), BadRequest, None),
+        (RuntimeError("Connection closed"), Unavailable, None),
+    ],
+)
+def test_what_the_driver_refuses_to_load_is_not_a_lost_connection(error, kind, number):
+    found = not_loaded(error)
+    assert (type(found), server_number(found)) == (kind, number)
+
+
+def test_a_column_that_is_gone_is_a_conflict():
+    with pytest.raises(Conflict, match=r"^s\.t was altered meanwhile: .*'v'"), naming("s.t"):
+        raise not_loaded(RuntimeError("Usage Error: Destination column 'v' not found in table"))
+
+
+def test_messages_stay_short():
+    long = RuntimeError(f"Sql Error: 2627: Class 14: State 1: {'x' * 5000}")
+    assert len(str(translated(long, 2627))) < 500
+
+
+class _Server:
+    """Its connections fail, each time with the next of these errors."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+
+    def loading(self):
+        raise self.errors.pop(0)
+
+
+def test_a_server_that_is_not_there_is_not_waited_for():
+    refused = not_connected(RuntimeError("refused"), None, "host/db")
+    server = _Server(refused, AssertionError("again"))
+    with pytest.raises(Unavailable, match="host/db"):
+        retried(server, lambda connection: None)
+
+
+def test_a_server_that_was_lost_is_waited_for(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    refused = not_connected(RuntimeError("refused"), None, "host/db")
+    server = _Server(Unavailable("lost"), refused, KeyError("third"))
+    with pytest.raises(KeyError):
+        retried(server, lambda connection: None)

@@ -1,0 +1,102 @@
+"""Memory of CREATE TABLE AS into SQL Server, each measured in a process that is new.
+
+python -m benchmarks.mssql_memory ROWS, with the address in JETBRIDGE_BENCH_MSSQL
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Self
+
+import psutil
+
+from benchmarks.mssql_bare import WRITERS
+from benchmarks.processes import PeakMemory
+from benchmarks.report import Result
+from jetbridge.backends.mssql.address import Address, parse
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.config import Config, MssqlConfig
+from jetbridge.pipeline.run import run
+from jetbridge.sessions import open_session
+
+_ADDRESS = "JETBRIDGE_BENCH_MSSQL"
+_MIB = 1024 * 1024
+_TIMES = 10
+_APART = 150
+_SAMPLE_SECONDS = 0.05
+_WORKER = "pyspark.daemon"
+_STATEMENT = """
+CREATE OR REPLACE TABLE m.dbo.memory AS SELECT i AS id, (i * 7919 % {rows}) / {rows} AS x,
+    'item-' || (i * 7919 % {rows}) AS s, make_timestamp(i * 1000000) AS ts FROM range({rows}) r(i)
+"""
+
+
+def on_spark(rows: int) -> str:
+    """Settings by which Spark loads so many rows; the default suffices unless things are tried."""
+    direct = min(MssqlSettings.direct_load_rows, rows - 1)
+    return (
+        f"SET mssql_copy_parallel_writers = '{WRITERS}'; SET mssql_direct_load_rows = '{direct}';"
+    )
+
+
+def memory(address: Address, rows: int) -> Iterator[Result]:
+    """So many rows, and ten times as many; Java's memory is not counted."""
+    sizes = (rows, _TIMES * rows)
+    small, large = (_peaks(address, size) for size in sizes)
+    for who, called in (("driver", "the process"), ("worker", "a worker of Spark")):
+        name = f"CREATE TABLE AS, memory of {called}, {sizes[0]:,} and {sizes[1]:,} rows apart"
+        numbers = {"small MiB": small[who], "large MiB": large[who]}
+        yield Result(name, large[who] - small[who], "MiB", _APART, False, numbers)
+
+
+def _peaks(address: Address, rows: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.mssql_memory", str(rows)]
+    environment = {**os.environ, _ADDRESS: address.for_odbc()}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+class WorkerMemory:
+    """The most resident bytes of any Python worker below this process while the block runs."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.peak = 0
+
+    def _watch(self) -> None:
+        own = psutil.Process()
+        while not self._done.wait(_SAMPLE_SECONDS):
+            for child in own.children(recursive=True):
+                with suppress(psutil.Error):
+                    if _WORKER in child.cmdline():
+                        self.peak = max(self.peak, child.memory_info().rss)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def _run(address: Address, rows: int) -> dict[str, float]:
+    """The most that each had, in MiB."""
+    config = Config(catalogs={"m": MssqlConfig(address=address)})
+    with open_session(config) as session, PeakMemory(os.getpid()) as own, WorkerMemory() as theirs:
+        for outcome in run(session, on_spark(rows) + _STATEMENT.format(rows=rows)):
+            report = outcome.report
+    assert report is not None
+    assert report.rows_written == rows
+    assert theirs.peak
+    return {"driver": own.peak / _MIB, "worker": theirs.peak / _MIB}
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run(parse(os.environ[_ADDRESS]), int(sys.argv[1]))))

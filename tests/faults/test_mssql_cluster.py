@@ -1,0 +1,69 @@
+"""Loads into SQL Server by a standalone cluster, of which one executor is killed with kill -9.
+
+Its Python processes may go on for a moment, while Spark begins their parts elsewhere.
+"""
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests import cluster, mssql_server
+from tests.cluster import Cluster
+from tests.faults.mssql_driver import Driver, driver
+from tests.faults.mssql_scene import KINDS, MILLION, Scene, Work, opened
+from tests.faults.peers import wait_until
+
+pytestmark = [
+    pytest.mark.mssql,
+    pytest.mark.soak,
+    pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
+]
+# More parts than workers, so some are still to come when one is lost.
+SETTINGS = {"mssql_copy_flush_rows": "50000"}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster.running(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(None, tmp_path_factory.mktemp("spools")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def remote(
+    spark: Cluster, scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    folder = tmp_path_factory.mktemp("driver")
+    with driver(scene.server, folder, SETTINGS, cluster.settings(spark.url)) as running:
+        work = Work("new", MILLION)
+        scene.prepare(work)
+        assert "error" not in running.sql(work.statement)
+        yield running
+
+
+def executors(spark: Cluster) -> list[psutil.Process]:
+    children = [child for worker in spark.workers for child in worker.children()]
+    return [child for child in children if child.is_running() and child.name() == "java"]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_executor_killed_costs_no_row_and_doubles_none(spark, scene, remote, kind, share):
+    wait_until(lambda: len(executors(spark)) == cluster.WORKERS, cluster.SECONDS)
+    work = Work(kind, MILLION)
+    scene.prepare(work)
+    scene.order(when="bulk row", at=int(MILLION * share), delay=1.0)
+    remote.begin(work.statement)
+    wait_until(scene.fired, cluster.SECONDS)
+    executors(spark)[0].kill()
+    answer = remote.answer()
+    scene.clear()
+    assert "error" not in answer, answer
+    scene.check(work, None)
+    assert scene.left() == []

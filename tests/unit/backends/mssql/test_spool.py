@@ -1,0 +1,77 @@
+"""Rows on their way: in memory while they are few, then in files that may be read again."""
+
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.spool import new_folder, remove_orphans, spooling
+from jetbridge.errors import LimitExceeded
+
+THOUSAND = MssqlSettings(copy_flush_rows=1000)
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(first, first + rows))})
+
+
+def numbers(batches: object) -> list[int]:
+    return [n for each in batches for n in each.column(0).to_pylist()]  # type: ignore[attr-defined]
+
+
+def test_few_rows_stay_in_memory(tmp_path):
+    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+        spool.add(batch(0, 400))
+        spool.add(batch(400, 500))
+        assert not list(tmp_path.iterdir())
+        assert numbers(spool.batches()) == list(range(900))
+        assert numbers(spool.batches()) == list(range(900))
+
+
+def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
+    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+        for first in range(0, 2500, 500):
+            spool.add(batch(first, 500))
+        assert numbers(spool.batches()) == list(range(2500))
+        spool.to_files()
+        assert [part.rows for part in spool.parts] == [1000, 1000, 500]
+        assert numbers(b for part in spool.parts for b in part.batches()) == list(range(2500))
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_than_a_statement_may_stage(tmp_path):
+    with (
+        spooling(Options(str(tmp_path), staged_bytes=100), THOUSAND) as spool,
+        pytest.raises(LimitExceeded, match="100 bytes"),
+    ):
+        spool.add(batch(0, 1000))
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    with (
+        spooling(Options(str(tmp_path / "missing")), THOUSAND) as spool,
+        pytest.raises(LimitExceeded, match="choose another folder with `spool`"),
+    ):
+        spool.add(batch(0, 1000))
+
+
+def test_files_of_processes_that_are_gone_are_removed(tmp_path):
+    options = Options(str(tmp_path))
+    mine = new_folder(options)
+    mine.mkdir()
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    theirs = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{dead}-"))
+    theirs.mkdir()
+    elsewhere = mine.with_name(f"jetbridge-mssql-another.host-{dead}-0123456789ab")
+    elsewhere.mkdir()
+    remove_orphans(options)
+    assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])

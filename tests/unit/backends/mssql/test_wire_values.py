@@ -1,0 +1,55 @@
+"""Values on their way to SQL Server: what fits, and which row does not."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
+from jetbridge.errors import BadRequest
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "row", "part"),
+    [
+        ("tinyint", pa.array([0, 127, -1], pa.int8()), 2, "0 to 255"),
+        ("tinyint", pa.array([None, 256], pa.int16()), 1, "0 to 255"),
+        ("float", pa.array([1.0, None, float("nan")]), 2, "use NULL"),
+        ("real", pa.array([float("-inf")], pa.float32()), 0, "use NULL"),
+        ("date", pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), 1, "years 1 to 9999"),
+        ("datetime2(7)", pa.array([-(2**62)], pa.int64()).cast(pa.timestamp("us")), 0, "years 1"),
+        ("int", pa.array([1, 2**31], pa.int64()), 1, "int32"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_its_row(kind, values, row, part):
+    with pytest.raises(BadRequest, match=rf"column 'c', row {100 + row}: .*{part}"):
+        Loaded("c", kind).array(values, 100)
+
+
+def test_batches_get_the_types_that_the_driver_takes():
+    columns = [Loaded("a", "tinyint"), Loaded("b", "nvarchar(max)"), Loaded("c", "decimal(10,2)")]
+    values = [pa.array([1], pa.int8()), pa.array(["x"], pa.large_string()), pa.array([Decimal(3)])]
+    made = converted(columns, values, 0)
+    assert made.schema.types == [pa.uint8(), pa.string(), pa.decimal128(10, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "in_units", "in_octets"), [("abc", 3, 3), ("ééé", 3, 6), ("a😀", 4, 5), ("", 0, 0)]
+)
+def test_lengths_of_texts(text, in_units, in_octets):
+    column = pa.array([None, text, ""])
+    assert (units(column), octets(column)) == (in_units, in_octets)
+
+
+@pytest.mark.parametrize(
+    ("kind", "most", "found"),
+    [
+        ("nvarchar(max)", 0, "nvarchar(10)"),
+        ("nvarchar(max)", 11, "nvarchar(20)"),
+        ("nvarchar(max)", 4001, "nvarchar(max)"),
+        ("varchar(max)", 4001, "varchar(8000)"),
+        ("varchar(max)", 8001, "varchar(max)"),
+    ],
+)
+def test_lengths_are_rounded_up(kind, most, found):
+    assert sized(Loaded("c", kind), most).kind == found
