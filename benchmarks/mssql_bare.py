@@ -53,6 +53,7 @@ def bare_load(address: Address, rows: pa.Table, folder: Path) -> Iterator[BareLo
         ours, theirs = processes.Pipe()
         process = processes.Process(target=_work, args=(address, str(file), theirs), daemon=True)
         process.start()
+        theirs.close()
         started.append(process)
         pipes.append(ours)
     try:
@@ -72,7 +73,8 @@ def _write(file: Path, rows: pa.Table) -> None:
 
 def _work(address: Address, file: str, pipe: Connection) -> None:
     """In a process of its own: one transaction for each name of a table, until the pipe ends."""
-    cursor = mssql_py_core.PyCoreConnection(address.for_core()).cursor()
+    connection = mssql_py_core.PyCoreConnection(address.for_core())
+    cursor = connection.cursor()
     try:
         while True:
             table = pipe.recv()
@@ -83,7 +85,7 @@ def _work(address: Address, file: str, pipe: Connection) -> None:
                 cursor.execute("COMMIT")
             pipe.send(table)
     except EOFError:
-        return
+        connection.close()
 
 
 class JdbcLoad:

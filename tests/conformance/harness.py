@@ -60,6 +60,7 @@ class Harness:
     `own_types`: a column may come back with another type of the same values, as it is stored.
     `lacks`: types of DuckDB that no column can have, for one or for both kinds of clients.
     `refuses`: types, and how clients send them, with a value in the tests that cannot be kept.
+    `computes`: ALTER COLUMN ... TYPE ... USING takes any expression, not only a cast.
     """
 
     make: Callable[[], Any]
@@ -76,6 +77,14 @@ class Harness:
     own_types: bool = False
     lacks: frozenset[tuple[str, str]] = frozenset()
     refuses: frozenset[tuple[str, str]] = frozenset()
+    computes: bool = True
+
+    def has_structs(self) -> bool:
+        return not any(kind.startswith("STRUCT") for kind, _ in self.lacks)
+
+    def words(self, own: str, table: str) -> str:
+        """What a refusal must say: our words, or at least the table."""
+        return own if self.own_words else table
 
 
 # What lets DuckDB and Spark read and write by themselves.
@@ -107,6 +116,7 @@ HARNESSES = {
         with_spark=lambda: new_catalog(engine(), mssql_ctas_drop_on_failure="true"),
         keyed=True,
         frozen=False,
+        computes=False,
         comments=False,
         always=("dbo",),
         own_words=False,

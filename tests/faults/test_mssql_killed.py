@@ -34,35 +34,31 @@ SECONDS = 240.0
 
 @dataclass(frozen=True)
 class Phase:
-    """It lasts long enough to be met. `ends`: whether the rows are there after it, if that is sure;
-    `leaves`: whether tables of the load are."""
+    """It lasts long enough to be met. `ends` and `leaves` tell whether the rows and tables of the
+    load are there after it, if that is sure: what the server was told to do, it does."""
 
-    name: str
     fault: dict[str, Any] = field(default_factory=dict)
     ends: bool | None = None
-    leaves: bool = True
-
-    def __str__(self) -> str:
-        return self.name
+    leaves: bool | None = True
 
 
 def statement(pattern: str) -> dict[str, Any]:
     return {"when": "statement", "pattern": pattern, "delay": PAUSE}
 
 
-SPOOLING = Phase("spooling", ends=False, leaves=False)
-STAGED = Phase("staged", statement("COALESCE.*_ledger"), ends=False)
-CLEANING = Phase("cleaning", statement("DROP TABLE .*_ledger"), ends=True)
-COMMITTED = Phase("committed", {"when": "committed", "delay": PAUSE})
+SPOOLING = Phase(ends=False, leaves=False)
+STAGED = Phase(statement("COALESCE.*_ledger"), ends=False)
+CLEANING = Phase(statement("DROP TABLE .*_ledger"), ends=True, leaves=None)
+COMMITTED = Phase({"when": "committed", "delay": PAUSE})
 
 
 def loading(work: Work) -> Phase:
     fault = {"when": "bulk row", "at": work.rows // 2, "delay": PAUSE}
-    return Phase("loading", fault, ends=False)
+    return Phase(fault, ends=False)
 
 
 def publishing(work: Work) -> Phase:
-    return Phase("publishing", statement(PUBLISHES[work.kind]), ends=False)
+    return Phase(statement(PUBLISHES[work.kind]), ends=False)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +91,7 @@ def check(scene: Scene, work: Work, phase: Phase, folder: Path, **settings: str)
     done = scene.holds_after(work)
     assert done or scene.is_as_before(work), scene.told(work, None)
     assert phase.ends in (done, None)
-    assert bool(scene.left()) is phase.leaves
+    assert phase.leaves in (bool(scene.left()), None)
     check_next(scene, work, folder)
 
 
@@ -111,7 +107,7 @@ def check_next(scene: Scene, work: Work, folder: Path) -> None:
 
 
 def test_the_driver_killed_while_it_spools(scene, tmp_path):
-    check(scene, Work("new", MILLION), SPOOLING, tmp_path)
+    check(scene, Work("new", 300_000), SPOOLING, tmp_path, **SMALL)
 
 
 def test_the_driver_killed_while_spark_loads(scene, tmp_path):
@@ -127,11 +123,15 @@ def test_the_driver_killed_while_it_publishes(scene, tmp_path):
 def test_the_driver_killed_before_it_hears_of_its_commit(scene, tmp_path):
     """Of few rows, which go into the table at once."""
     work = Work("insert", FEW)
-    check(scene, work, Phase("committed", COMMITTED.fault, ends=True, leaves=False), tmp_path)
+    check(scene, work, Phase(COMMITTED.fault, ends=True, leaves=False), tmp_path)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("phase", [SPOOLING, loading, STAGED, publishing, COMMITTED, CLEANING])
+@pytest.mark.parametrize(
+    "phase",
+    [SPOOLING, loading, STAGED, publishing, COMMITTED, CLEANING],
+    ids=["spooling", "loading", "staged", "publishing", "committed", "cleaning"],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_driver_killed_in_any_phase_of_a_million_rows(scene, tmp_path, kind, phase):
     work = Work(kind, MILLION)

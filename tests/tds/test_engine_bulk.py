@@ -79,6 +79,21 @@ def test_columns_are_as_the_table_has_them(session):
     assert rows(session, "SELECT id, v FROM t") == [(1, "a")]
 
 
+def test_moments_come_as_texts_where_the_statement_says_so(session):
+    """As the driver for Java sends them."""
+    run(session, "CREATE TABLE t (id int NOT NULL, d datetime2(7))")
+    head = "INSERT BULK t ([id] int, [d] varchar(27))"
+    described = session.bulk(head)
+    assert described.columns[1].type == SqlType("varchar", 27)
+    described.abort()
+    load(session, head, [(1, "2024-02-29 13:14:15.1234560"), (2, None)])
+    assert rows(session, "SELECT id, d FROM t ORDER BY id") == [
+        (1, datetime(2024, 2, 29, 13, 14, 15, 123456)),
+        (2, None),
+    ]
+    assert failing(session, head, [(3, "2024-02-30 00:00:00")]).number == 241
+
+
 START = datetime(2024, 1, 1)
 
 

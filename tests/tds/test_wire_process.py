@@ -77,6 +77,7 @@ def test_it_counts_and_tells(empty):
     after = empty.order(counts=True)
     assert after["connections"] == before["connections"] + 1
     assert after["batches"] == [*before["batches"], "SELECT 42"]
+    assert empty.order(bulk_rows=True) == {"bulk_rows": after["bulk_rows"]}
 
 
 def test_faults_are_set_by_a_line(empty):
