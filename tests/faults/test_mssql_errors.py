@@ -89,7 +89,7 @@ def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
     scene.order(when="bulk row", at=work.rows // 2, number=LOG_FULL, times=None)
     error = failed(scene, work)
     assert isinstance(error, LimitExceeded)
-    assert "the log of the database is full" in str(error)
+    assert "enlarge its log" in str(error)
 
 
 @pytest.mark.parametrize("pattern", ["publishes", "^COMMIT"])

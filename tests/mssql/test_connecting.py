@@ -83,7 +83,7 @@ def test_a_server_that_is_not_there():
         (262, PermissionDenied, "grant the login CREATE TABLE"),
         (2714, AlreadyExists, "already exists"),
         (2760, ServerError, "CREATE SCHEMA"),
-        (1105, LimitExceeded, "full"),
+        (1105, LimitExceeded, "enlarge or free"),
     ],
 )
 def test_what_the_server_refuses(faults, catalog, number, error, part):

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.catalog import Scan
+from jetbridge.backends.mssql.load import Goal, load
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.wire import Loaded, converted
+from jetbridge.catalog import DMLOptions, Scan
 from jetbridge.client import Client, connect
 from jetbridge.errors import (
     BadRequest,
@@ -104,6 +107,35 @@ def test_update_returning_sends_all_columns_and_leaves_identity_alone(catalog, c
     with pytest.raises(BadRequest, match="id is filled in by SQL Server"):
         one = pa.table({"id": pa.array([7], pa.int32()), "rowid": pa.array([1], pa.int64())})
         client.update("dbo", "stamped", one)
+
+
+def test_merge_refuses_what_it_would_not_set(catalog):
+    run(catalog, "CREATE TABLE dbo.merged (id int IDENTITY PRIMARY KEY, v int)")
+    table = catalog.load_schema("dbo").load_table("merged")
+    with table.inserting(DMLOptions()) as write:
+        write(pa.record_batch({"v": pa.array([1], pa.int32())}))
+    changed = {"id": [7], "v": [5], "rowid": [1], "merge_action": ["UPDATE"]}
+    with pytest.raises(BadRequest, match="identity columns never change"), table.merging() as write:
+        write(pa.record_batch(changed))
+    with table.merging() as write:
+        write(pa.record_batch({**changed, "id": [1]}))
+    assert next(iter(table.scan(Scan(("id", "v"))))).to_pylist() == [{"id": 1, "v": 5}]
+
+
+def test_a_value_that_fails_on_its_way_is_told_as_it_is(catalog):
+    run(catalog, "CREATE TABLE dbo.failing (v float)")
+    goal = Goal("[dbo].[failing]", (Loaded("v", "float"),))
+
+    def batches():
+        yield converted(goal.columns, [pa.array([1.0])], 0)
+        yield converted(goal.columns, [pa.array([float("nan")])], 1)
+
+    with (
+        catalog.database.server.loading() as connection,
+        pytest.raises(BadRequest, match=r"^column 'v', row 1: nan is no number"),
+        connection.transaction(),
+    ):
+        load(connection, goal, batches(), MssqlSettings())
 
 
 def test_changes_by_a_key_of_several_columns(catalog, client):

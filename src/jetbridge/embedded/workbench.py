@@ -62,7 +62,9 @@ class Names:
 
 
 # They look at the rows that are there, and a plan is asked for over empty tables.
-_PLANNING = {"disabled_optimizers": "statistics_propagation,empty_result_pullup"}
+# The others it cannot write down.
+_KNOW_ROWS = "statistics_propagation,empty_result_pullup"
+_PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},late_materialization,limit_pushdown"}
 
 
 class Workbench:

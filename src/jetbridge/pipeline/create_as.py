@@ -114,6 +114,7 @@ def _filled(
 ) -> tuple[int, int, Choice]:
     """Rows and bytes that the table got, and from whom; if anything fails, it is not there."""
     spark = session.means.spark
+    replaces = work.request.on_conflict is OnConflict.REPLACE
     direct = work.choice.engine == SPARK and session.transaction is None
     if direct and spark is not None and supports(schema, CanFillOnSpark):
         try:
@@ -121,8 +122,9 @@ def _filled(
                 filled = schema.create_on_spark(work.request, work.choice.sql)
             return filled.rows, filled.size, work.choice
         except BadRequest as error:
+            if not replaces and session.places().is_there(work.path):
+                raise  # the query went well, and its rows did not fit
             work = replace(work, choice=second_choice(session, work.choice, error))
-    replaces = work.request.on_conflict is OnConflict.REPLACE
     how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
     begin = _beginning(session, schema, work.request)
     with produced(session, desk, work.plan, work.choice, clock) as made:

@@ -107,7 +107,8 @@ FROM sys.objects WHERE is_ms_shipped = 0
 _COLUMNS = """
 SELECT o.object_id, o.name, o.type, CONVERT(nvarchar(33), o.create_date, 126), c.name,
     COALESCE(b.name, u.name), c.max_length, c.precision, c.scale, c.is_nullable, c.is_identity,
-    c.is_computed, d.definition, c.collation_name
+    CASE WHEN c.is_computed = 1 OR c.generated_always_type <> 0 THEN 1 ELSE 0 END,
+    d.definition, c.collation_name
 FROM sys.objects o
 JOIN sys.schemas s ON s.schema_id = o.schema_id
 JOIN sys.columns c ON c.object_id = o.object_id

@@ -72,8 +72,9 @@ def sum_ledger(ledger: str) -> str:
     return f"SELECT COUNT_BIG(*), COALESCE(SUM([rows]), 0) FROM {ledger}"
 
 
-def count_rows(table: str) -> str:
-    return f"SELECT COUNT_BIG(*) FROM {table}"
+def count_locked(table: str) -> str:
+    """Waits for whoever still commits, and nobody adds a row before the transaction ends."""
+    return f"SELECT COUNT_BIG(*) FROM {table} WITH (TABLOCKX, HOLDLOCK)"
 
 
 def staging(name: str, columns: Columns) -> str:
@@ -90,7 +91,7 @@ def _collated(kind: str) -> str:
 def may_create(schema: str) -> str:
     """1 if the login may put a table into the schema."""
     right = f"HAS_PERMS_BY_NAME({text(bracketed(schema))}, N'SCHEMA', N'ALTER')"
-    return f"SELECT {right} & HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'CREATE TABLE')"
+    return f"SELECT {right} & HAS_PERMS_BY_NAME(QUOTENAME(DB_NAME()), N'DATABASE', N'CREATE TABLE')"
 
 
 def drop_temporary(name: str) -> str:
@@ -112,25 +113,26 @@ def identity_insert(target: str, *, on: bool) -> str:
 
 
 def append_answering(
-    target: str, given: Sequence[str], source: str, answered: Columns
+    target: str, given: Sequence[str], source: str, answered: Sequence[tuple[str, str, bool]]
 ) -> list[str]:
-    """Inserts rows in the order of their numbers, and answers them as they are stored.
+    """Inserts rows, and answers them as they are stored, in the order of their numbers.
 
-    INSERT could not say which row became which; and OUTPUT without INTO is refused for a table
-    with triggers.
+    `answered` are columns, T-SQL types, and whether to tell them as text. INSERT could not say
+    which row became which; and OUTPUT without INTO is refused for a table with triggers.
     """
-    names = [name for name, _ in answered]
-    made = [(NUMBER, "bigint"), *((name, kind) for name, kind in answered)]
-    new = (
-        f"INSERT ({_names(given)}) VALUES ({_names(given, 's.')})"
-        if given
-        else ("INSERT DEFAULT VALUES")
+    names = [name for name, _, _ in answered]
+    made = [(NUMBER, "bigint"), *((name, kind) for name, kind, _ in answered)]
+    stored = ", ".join(
+        f"CONVERT(nvarchar(max), inserted.{bracketed(name)})"
+        if as_text
+        else f"inserted.{bracketed(name)}"
+        for name, _, as_text in answered
     )
+    new = f"({_names(given)}) VALUES ({_names(given, 's.')})" if given else "DEFAULT VALUES"
     return [
         staging(_ANSWER, made),
-        f"MERGE INTO {target} AS t USING {source} AS s ON 1 = 0 WHEN NOT MATCHED THEN {new} "
-        f"OUTPUT s.{bracketed(NUMBER)}, {_names(names, 'inserted.')} "
-        f"INTO {_ANSWER} ({_names([NUMBER, *names])});",
+        f"MERGE INTO {target} AS t USING {source} AS s ON 1 = 0 WHEN NOT MATCHED THEN INSERT {new} "
+        f"OUTPUT s.{bracketed(NUMBER)}, {stored} INTO {_ANSWER} ({_names([NUMBER, *names])});",
         f"SELECT {_names(names)} FROM {_ANSWER} ORDER BY {bracketed(NUMBER)}",
         drop_temporary(_ANSWER),
     ]
@@ -194,6 +196,20 @@ def item_of(name: str, *, as_text: bool) -> str:
     return f"CONVERT(nvarchar(max), {column}) AS {bracketed(name)}" if as_text else column
 
 
+def changed_fixed(target: str, columns: Columns, keys: Sequence[str], source: str) -> str:
+    """A row if a value differs that is not assigned: columns, and how they are seen."""
+    differ = " OR ".join(
+        f"{seen.format('t.' + bracketed(name))} <> s.{bracketed(name)}" for name, seen in columns
+    )
+    return (
+        f"SELECT TOP 1 1 FROM {source} AS s JOIN {target} AS t ON {_same_keys(keys)} WHERE {differ}"
+    )
+
+
+AS_IT_IS = "{}"
+AS_TEXT = "CONVERT(nvarchar(max), {})"
+
+
 def keep_last(keys: int, source: str) -> str:
     """Of several rows with one key in a staging table."""
     names = [bracketed(key_name(index)) for index in range(keys)]
@@ -215,10 +231,12 @@ def merge(
     """One MERGE for all that a staging table says; answers how many rows it touched."""
     action = f"s.{bracketed(ACTION)}"
     new = ", ".join(changes)
+    listed = f"({_names(inserted)}) VALUES ({_names(inserted, 's.')})"
+    new_row = listed if inserted else "DEFAULT VALUES"
     updates = f"WHEN MATCHED AND {action} = N'UPDATE' THEN UPDATE SET {new} " if new else ""
     return (
         f"MERGE INTO {target} AS t USING {source} AS s ON {_same_keys(keys)} "
         f"{updates}WHEN MATCHED AND {action} = N'DELETE' THEN DELETE "
-        f"WHEN NOT MATCHED BY TARGET AND {action} = N'INSERT' THEN "
-        f"INSERT ({_names(inserted)}) VALUES ({_names(inserted, 's.')}); SELECT @@ROWCOUNT"
+        f"WHEN NOT MATCHED BY TARGET AND {action} = N'INSERT' THEN INSERT {new_row}; "
+        "SELECT @@ROWCOUNT"
     )

@@ -72,6 +72,16 @@ def asked(query: str) -> list[Scan]:
             ("id", "name"),
             """("id" = CAST('5' AS INTEGER))""",
         ),
+        (
+            "SELECT name FROM c.s.t WHERE id = 5 ORDER BY name LIMIT 3",
+            ("id", "name"),
+            """("id" = CAST('5' AS INTEGER))""",
+        ),
+        (
+            "SELECT name FROM c.s.t WHERE id = 5 LIMIT 3",
+            ("id", "name"),
+            """("id" = CAST('5' AS INTEGER))""",
+        ),
         ("SELECT id FROM c.s.t WHERE name LIKE '%x'", ("id", "name"), None),
     ],
 )
@@ -85,6 +95,7 @@ def test_several_conditions_of_several_types():
     (scan,) = asked(
         "SELECT name FROM c.s.t WHERE d >= DATE '2020-01-01' AND price < 2.5 AND id IN (1, 5, 9)"
     )
+    assert scan.filter is not None
     text = render(scan.filter)
     assert "2020-01-01" in text
     assert "2.50" in text
@@ -93,6 +104,7 @@ def test_several_conditions_of_several_types():
 
 def test_a_table_that_is_read_twice_is_asked_for_both():
     (scan,) = asked("SELECT id FROM c.s.t WHERE id = 1 UNION ALL SELECT id FROM c.s.t WHERE id = 2")
+    assert scan.filter is not None
     assert " OR " in render(scan.filter)
     (scan,) = asked("SELECT id FROM c.s.t WHERE id = 1 UNION ALL SELECT id FROM c.s.t")
     assert scan.filter is None

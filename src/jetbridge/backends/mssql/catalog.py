@@ -1,5 +1,6 @@
 """A database of SQL Server as a catalog."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext import tsql
 
 __all__ = ["MssqlCatalog", "Options"]
+
+_SWEEP_SECONDS = 60.0
 
 
 class MssqlCatalog:
@@ -37,7 +40,7 @@ class MssqlCatalog:
             server, settings or MssqlSettings(), engine, options or Options(), Known(server)
         )
         self._moments = Moments(server)
-        self._swept = [False]
+        self._swept = [0.0]
 
     @property
     def database(self) -> Database:
@@ -58,7 +61,7 @@ class MssqlCatalog:
 
     def load_schema(self, name: str) -> MssqlSchema:
         found = MssqlSchema(self._database, self._database.schema(name))
-        self._sweep_once()
+        self._sweep_soon()
         return found
 
     def version(self) -> CatalogVersion:
@@ -94,10 +97,11 @@ class MssqlCatalog:
         finally:
             self._database.known.forget()
 
-    def _sweep_once(self) -> None:
-        """What a crash has left goes when the database is first used again."""
-        if not self._swept[0]:
-            self._swept[0] = True
+    def _sweep_soon(self) -> None:
+        """What crashes have left goes with the next use of the database, once a minute."""
+        now = time.monotonic()
+        if not self._swept[0] or now - self._swept[0] > _SWEEP_SECONDS:
+            self._swept[0] = now
             leftovers.sweep_quietly(self._database)
 
     def sweep(self) -> list[str]:

@@ -7,7 +7,6 @@ and gets the new values; one that is gone raises Conflict.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,20 +16,40 @@ from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
-from jetbridge.backends.mssql.load import retried
+from jetbridge.backends.mssql.load import in_one_transaction
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.backends.mssql.wire import Loaded, converted, loaded
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
-from jetbridge.errors import BadRequest, Conflict, ServerError
+from jetbridge.errors import BadRequest, Conflict
 from jetbridge.names import fold
 from jetbridge.sqltext import tsql, tsql_load
 from jetbridge.tables.mapping import Mapping, update_mapping
+from jetbridge.tables.row_ids import SeenRowIds
 
 _NUMBER = Loaded(tsql_load.NUMBER, "bigint")
 _ACTION = Loaded(tsql_load.ACTION, "nvarchar(10)")
+
+
+class _Seen:
+    """Row ids, each counted once; numbers take eight bytes each."""
+
+    def __init__(self) -> None:
+        self._numbers, self._texts = SeenRowIds(), set[str]()
+        self.count = 0
+
+    def add(self, ids: pa.Array) -> int:
+        """How many are new."""
+        if pa.types.is_integer(ids.type):
+            new = self._numbers.new(ids.to_numpy(zero_copy_only=False))
+        else:
+            before = len(self._texts)
+            self._texts.update(ids.to_pylist())
+            new = len(self._texts) - before
+        self.count += new
+        return new
 
 
 class _Rows:
@@ -38,8 +57,7 @@ class _Rows:
 
     def __init__(self, table: Described, ids: RowIds, spool: Spool, *, new: bool = False) -> None:
         self.table, self.ids, self.spool, self._new = table, ids, spool, new
-        self.seen: set[object] = set()
-        self._numbers = count()
+        self.seen = _Seen()
 
     def key_columns(self) -> list[Loaded]:
         """They compare as the key itself does."""
@@ -59,14 +77,13 @@ class _Rows:
         """How many of them are new."""
         title = self.table.title()
         keys = _scattered(self.ids, ids, title) if self._new else self.ids.keys(ids, title)
-        before = len(self.seen)
-        self.seen.update(ids.drop_null().to_pylist())
+        new = self.seen.add(ids.drop_null())
         first = self.spool.rows
         numbers = pa.array(range(first, first + len(ids)), pa.int64())
         everything = [*self.key_columns(), _NUMBER, *columns]
         if len(ids):
             self.spool.add(converted(everything, [*keys, numbers, *values], first))
-        return len(self.seen) - before
+        return new
 
 
 def _scattered(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
@@ -85,24 +102,15 @@ Change = Callable[[Loading, str], int]
 def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change: Change) -> None:
     """One transaction; a row that is not there any more undoes it."""
     everything = [*rows.key_columns(), _NUMBER, *columns]
-    committing = False
 
-    def once(connection: Loading) -> None:
-        nonlocal committing
-        if committing:
-            raise ServerError(
-                f"the connection was lost while changes of {rows.table.title()} were committed: "
-                "all of them happened, or none"
-            )
-        with connection.transaction():
-            with staged(connection, everything, rows.spool.batches()) as source:
-                if change(connection, source) != len(rows.seen):
-                    raise _gone(rows.table)
-            committing = True
+    def work(connection: Loading) -> None:
+        with staged(connection, everything, rows.spool.batches()) as source:
+            if change(connection, source) != rows.seen.count:
+                raise _gone(rows.table)
 
     if rows.spool.rows:
         with naming(rows.table.title()):
-            retried(database.server, once)
+            in_one_transaction(database.server, rows.table.title(), work)
 
 
 def _gone(table: Described) -> Conflict:
@@ -123,13 +131,13 @@ def updating(
                 database,
                 statement.rows,
                 loaded(statement.columns()),
-                lambda connection, source: _updated(connection, statement.rows, changes, source),
+                lambda connection, source: statement.apply(connection, changes, source),
             )
 
 
 def _updated(connection: Loading, rows: _Rows, changes: Sequence[str], source: str) -> int:
     target, keys = tsql.path(rows.table.schema, rows.table.name), rows.keys()
-    if len(rows.seen) < rows.spool.rows:  # the last values for a row win
+    if rows.seen.count < rows.spool.rows:  # the last values for a row win
         connection.run(tsql_load.keep_last(len(keys), source))
     return int(connection.run(tsql_load.update(target, changes, keys, source))[-1][0])
 
@@ -145,6 +153,24 @@ def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
         for each in columns
         if is_assignable(each) and not is_read_as_text(each)
     ]
+
+
+def refuse_fixed(
+    connection: Loading, rows: "_Rows", columns: Sequence[ServerColumn], source: str
+) -> None:
+    """What `all_assigned` leaves out must be as it was."""
+    fixed = [
+        (each.name, tsql_load.AS_TEXT if is_read_as_text(each) else tsql_load.AS_IT_IS)
+        for each in columns
+        if each.identity or (is_assignable(each) and is_read_as_text(each))
+    ]
+    target = tsql.path(rows.table.schema, rows.table.name)
+    if fixed and connection.run(tsql_load.changed_fixed(target, fixed, rows.keys(), source)):
+        listed = ", ".join(name for name, _ in fixed)
+        raise BadRequest(
+            f"{listed} of {rows.table.title()} cannot be set here: identity columns never change, "
+            "and others of these types only by UPDATE without RETURNING"
+        )
 
 
 class _Update:
@@ -169,6 +195,11 @@ class _Update:
         if fixed:
             raise BadRequest(f"{self._table.title()}.{fixed[0]} is filled in by SQL Server itself")
         return [tsql_load.assigned(each.name) for each in self.columns()]
+
+    def apply(self, connection: Loading, changes: Sequence[str], source: str) -> int:
+        if self._options.returning:
+            refuse_fixed(connection, self.rows, self.columns(), source)
+        return _updated(connection, self.rows, changes, source)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         mapping = update_mapping(batch.schema, self._schema, self._table.title())
@@ -283,6 +314,7 @@ class _Merge:
         identity = self._new > 0 and self._given.identity()
 
         def change(connection: Loading, source: str) -> int:
+            refuse_fixed(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(tsql_load.identity_insert(target, on=True))
             sql = tsql_load.merge(target, self._rows.keys(), updated, inserted, source)

@@ -196,10 +196,11 @@ class Loading:
 
         A source that fails half-way leaves what was sent before, and the driver says nothing.
         """
+        source = _Remembering(batches)
         try:
             done = self._cursor.bulkcopy_arrow(
                 table,
-                batches,
+                source.reader(),
                 timeout=0,
                 column_mappings=list(columns),
                 check_constraints=True,
@@ -209,12 +210,32 @@ class Loading:
                 table_lock=lock,
             )
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            if source.error is not None:  # the driver would tell of it with a traceback
+                raise source.error from None
             raise not_loaded(error) from error
         return int(done["rows_copied"])
 
     def close(self) -> None:
         with suppress(RuntimeError):
             self._connection.close()
+
+
+class _Remembering:
+    """Batches for the driver, and what went wrong when they were made."""
+
+    def __init__(self, batches: pa.RecordBatchReader) -> None:
+        self._batches = batches
+        self.error: Exception | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._batches.schema, self._watched())
+
+    def _watched(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches
+        except Exception as error:
+            self.error = error
+            raise
 
 
 def _answers(ask: Callable[[], Any]) -> bool:

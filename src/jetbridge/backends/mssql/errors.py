@@ -72,9 +72,13 @@ _REMEDIES = {
     DEADLOCK: "another statement held the same rows; run it again",
     1222: "another statement holds the rows; run it again",
     262: "grant the login CREATE TABLE, and ALTER on the schema",
-    229: "grant the login the right",
-    9002: "the log of the database is full",
-    1105: "a file of the database is full",
+    229: "grant the login that right on the table",
+    230: "grant the login that right on the column",
+    300: "grant the login that right",
+    1088: "check the name, and that the login may see it",
+    15247: "ask for the right, or use another login",
+    9002: "back up or enlarge its log, then run the statement again",
+    1105: "enlarge or free a file of the database",
 }
 
 
@@ -100,7 +104,10 @@ def translated(error: BaseException, number: int | None, doing: str = "") -> Ser
     """`number` None: it came from the driver itself, most often because the connection is gone."""
     begins = f"{doing}: " if doing else ""
     if number is None:
-        return Unavailable(f"{begins}the connection to SQL Server failed: {said(error)}")
+        return Unavailable(
+            f"{begins}the connection to SQL Server failed: {said(error)}; check that the server "
+            "runs and can be reached, then run the statement again"
+        )
     remedy = _REMEDIES.get(number, "")
     text = f"{begins}SQL Server says {number}: {said(error)}{remedy and '; ' + remedy}"
     return _numbered(_BY_NUMBER.get(number, ServerError)(text), number)

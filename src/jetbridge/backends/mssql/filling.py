@@ -20,8 +20,8 @@ from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.leftovers import Run, running
-from jetbridge.backends.mssql.load import Goal, retried
-from jetbridge.backends.mssql.publishing import publish_once, stage
+from jetbridge.backends.mssql.load import CommitUnknown, Goal, retried
+from jetbridge.backends.mssql.publishing import is_large, publish_once, stage
 from jetbridge.backends.mssql.spool import Part, Spool, spooling
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
 from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
@@ -36,6 +36,9 @@ class Source(Protocol):
 
     rows: int
     parts: list[Part]
+
+    @property
+    def size(self) -> int: ...
 
     def to_files(self) -> None: ...
 
@@ -171,7 +174,7 @@ def _anew(made: Filling, source: Source, told: debug.Told, there: Described | No
         connection.run(sql)
     database.known.forget()
     try:
-        if _is_large(made, source):
+        if is_large(made.database, source):
             _beside(made, source, told, name, drops_rows=False)
         else:
             with told.dml():
@@ -181,13 +184,10 @@ def _anew(made: Filling, source: Source, told: debug.Told, there: Described | No
         raise
 
 
-def _is_large(made: Filling, source: Source) -> bool:
-    database = made.database
-    return database.engine is not None and source.rows > database.settings.direct_load_rows
-
-
 def _clean_up(made: Filling, error: BaseException) -> None:
     """Both errors are told if the table cannot be dropped, either."""
+    if isinstance(error, CommitUnknown):
+        return
     if not made.database.settings.ctas_drop_on_failure:
         _add(error, f"table {made.title} was made and got no rows")
         return
@@ -223,7 +223,7 @@ def _beside(made: Filling, source: Source, told: debug.Told, old: str, *, drops_
             connection.run(tsql_load.create_ledger(made.schema, run.ledger_name))
         goal = _goal(made, run.rows)
         with told.dml():
-            if _is_large(made, source):
+            if is_large(made.database, source):
                 source.to_files()
                 stage(database, run, goal, source.parts)
             else:

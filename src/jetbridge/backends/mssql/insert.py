@@ -12,13 +12,13 @@ from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
 from jetbridge.backends.mssql.leftovers import running
-from jetbridge.backends.mssql.load import Goal
-from jetbridge.backends.mssql.publishing import publish_once, stage
+from jetbridge.backends.mssql.load import Goal, in_one_transaction
+from jetbridge.backends.mssql.publishing import is_large, publish_once, stage
 from jetbridge.backends.mssql.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.types import ServerColumn, is_loaded, loaded_type
-from jetbridge.backends.mssql.wire import Loaded, converted, loaded
+from jetbridge.backends.mssql.types import ServerColumn, is_loaded
+from jetbridge.backends.mssql.wire import Loaded, collated, converted, loaded
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.errors import ServerError
 from jetbridge.sqltext import tsql, tsql_load
@@ -76,8 +76,7 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
         lock=database.settings.copy_tablock == "on",
         identity=given.identity(),
     )
-    large = database.engine is not None and spool.rows > database.settings.direct_load_rows
-    if large and columns and _may_stage(database, table):
+    if is_large(database, spool) and columns and _may_stage(database, table):
         _in_parallel(database, table, goal, spool)
     elif columns and all(map(is_loaded, columns)):
         load_directly(database, goal, spool, alone=False)
@@ -98,7 +97,8 @@ def _in_parallel(database: Database, table: Described, goal: Goal, spool: Spool)
             columns = [(each.name, each.kind) for each in goal.columns]
             connection.run(tsql_load.staging(run.staging, columns))
             connection.run(tsql_load.create_ledger(table.schema, run.ledger_name))
-        stage(database, run, Goal(run.staging, goal.columns, lock=True), spool.parts)
+        lock = database.settings.copy_tablock != "off"
+        stage(database, run, Goal(run.staging, goal.columns, lock=lock), spool.parts)
         publish_once(database, run, lambda connection: _append_from(connection, goal, run.staging))
 
 
@@ -106,17 +106,15 @@ def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:
     """Columns of types that the driver does not load in bulk: SQL Server converts them."""
     names = [each.name for each in goal.columns]
 
-    def once(connection: Loading) -> None:
-        with connection.transaction():
-            if not names:
-                connection.run(tsql_load.append_defaults(goal.table, spool.rows))
-                return
-            batches = (batch.select(names) for batch in spool.batches())
-            with staged(connection, goal.columns, batches) as rows:
-                _append_from(connection, goal, rows)
+    def work(connection: Loading) -> None:
+        if not names:
+            connection.run(tsql_load.append_defaults(goal.table, spool.rows))
+            return
+        batches = (batch.select(names) for batch in spool.batches())
+        with staged(connection, goal.columns, batches) as rows:
+            _append_from(connection, goal, rows)
 
-    with database.server.loading() as connection:
-        once(connection)
+    in_one_transaction(database.server, goal.table, work)
 
 
 def _append_from(connection: Loading, goal: Goal, source: str) -> None:
@@ -169,7 +167,10 @@ class _Returning:
             target,
             [each.name for each in columns],
             tsql_load.TEMPORARY,
-            [(each.name, _answer_type(each)) for each in self._table.columns],
+            [
+                (each.name, _answer_type(each), is_answered_as_text(each))
+                for each in self._table.columns
+            ],
         )
         told: list[tuple[object, ...]] = []
         if identity:
@@ -193,4 +194,4 @@ class _Returning:
 
 
 def _answer_type(column: ServerColumn) -> str:
-    return "nvarchar(max)" if is_answered_as_text(column) else loaded_type(column)
+    return "nvarchar(max)" if is_answered_as_text(column) else collated(column)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql import path
 
 log = logging.getLogger(__name__)
+
+_SPEAK_SECONDS = 60.0
 
 _NAMED = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
 
@@ -56,7 +59,8 @@ def running(database: Database, schema: str) -> Iterator[Run]:
         if not _locked(held, run.name):
             raise Unavailable(f"the lock of the load {run.name} could not be had")
         try:
-            yield run
+            with _kept_awake(held):
+                yield run
         finally:
             with suppress(ServerError):
                 retried(database.server, lambda connection: _drop(connection, run))
@@ -65,6 +69,24 @@ def running(database: Database, schema: str) -> Iterator[Run]:
             held.run(tsql_load.unlock_run(run.name))
         except ServerError as error:
             raise _LockLost from error
+
+
+@contextmanager
+def _kept_awake(held: Loading) -> Iterator[None]:
+    """Some servers and firewalls close a connection that says nothing for long."""
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(_SPEAK_SECONDS) and held.answers():
+            pass
+
+    speaker = threading.Thread(target=speak, name="mssql-lock", daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()
 
 
 class _LockLost(Exception):

@@ -14,7 +14,7 @@ from jetbridge.backends.mssql.errors import DEADLOCK, server_number, was_connect
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, wire_schema
 from jetbridge.embedded.sandbox import DATA, query
-from jetbridge.errors import BadRequest, Conflict, Unavailable
+from jetbridge.errors import BadRequest, Conflict, ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.dialects.tsql_values import constants
 
@@ -109,3 +109,47 @@ def retried(server: Server, work: Callable[[Loading], _T]) -> _T:
         time.sleep(pause)
         pause *= 2
     raise AssertionError  # the last try raises
+
+
+class CommitUnknown(ServerError):
+    """The connection was lost while a COMMIT was answered, and nobody can tell what came of it."""
+
+
+def commit_unknown(title: str) -> CommitUnknown:
+    return CommitUnknown(
+        f"the connection was lost while changes of {title} were being committed: all of them "
+        "are there, or none; look before you run the statement again"
+    )
+
+
+def in_one_transaction(
+    server: Server,
+    title: str,
+    work: Callable[[Loading], None],
+    happened: Callable[[Loading], bool | None] | None = None,
+) -> None:
+    """All of `work` or nothing, tried again as `retried` says.
+
+    When the answer to COMMIT was lost, `happened` tells whether it has; None: nobody knows.
+    """
+    committing = False
+
+    def once(connection: Loading) -> None:
+        nonlocal committing
+        with connection.transaction():
+            if committing:
+                found = happened(connection) if happened else None
+                if found:
+                    return
+                if found is None:
+                    raise commit_unknown(title)
+                committing = False
+            work(connection)
+            committing = True
+
+    try:
+        retried(server, once)
+    except Unavailable as error:
+        if committing:
+            raise commit_unknown(title) from error
+        raise

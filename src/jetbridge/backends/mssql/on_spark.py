@@ -23,8 +23,12 @@ class SparkSpool:
         files = sorted(folder.glob("*.parquet"))
         counted = [(str(file), pq.read_metadata(file).num_rows) for file in files]
         filled = [(file, rows) for file, rows in counted if rows]
-        self.parts = [Part(number, file, rows) for number, (file, rows) in enumerate(filled)]
+        self.parts = [Part(number, (file,), rows) for number, (file, rows) in enumerate(filled)]
         self.rows = sum(part.rows for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        return sum(Path(file).stat().st_size for part in self.parts for file in part.files)
 
     def to_files(self) -> None:
         """They are there."""
@@ -50,7 +54,6 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
             for batch in source.batches():
                 made.measure(batch)
         publish(made, source)
-        size = sum(Path(part.file).stat().st_size for part in source.parts)
-        return Filled(source.rows, size)
+        return Filled(source.rows, source.size)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

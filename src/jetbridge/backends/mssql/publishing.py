@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from jetbridge.backends.mssql.connect import Loading
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.leftovers import Run
-from jetbridge.backends.mssql.load import Goal, retried
-from jetbridge.backends.mssql.spool import Part
+from jetbridge.backends.mssql.load import Goal, commit_unknown, retried
+from jetbridge.backends.mssql.spool import Part, grouped
 from jetbridge.backends.mssql.task import Order, load_parts
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
@@ -17,7 +18,18 @@ from jetbridge.sqltext import tsql_load
 # What the ledger notes when the rows are where they belong.
 _PUBLISHED = -1
 _JOBS = 4
+# Of one transaction: each costs the server some round trips, and what fails is loaded again.
+_TASK_ROWS = 1_000_000
 _WORKER_LOST = "Python worker exited unexpectedly"
+
+
+class Large(Protocol):
+    """Rows that may be too many for one connection; `size` is in bytes."""
+
+    rows: int
+
+    @property
+    def size(self) -> int: ...
 
 
 def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> None:
@@ -25,30 +37,51 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
     order = Order(database.server.address, goal, run.ledger, database.settings)
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to load with")
-    _run_tasks(database.engine, order, parts, database.settings.copy_parallel_writers)
-    wanted = (len(parts), sum(part.rows for part in parts))
-    ((noted, rows),) = retried(
+    with database.engine.session() as session:
+        cores = int(session.spark.sparkContext.defaultParallelism)
+    writers = database.settings.copy_parallel_writers or cores
+    rows = sum(part.rows for part in parts)
+    groups = grouped(parts, writers * -(-rows // (writers * _TASK_ROWS)))
+    _run_tasks(database.engine, order, groups, database.settings.copy_parallel_writers)
+    wanted = (len(groups), rows)
+    ((noted, loaded),) = retried(
         database.server, lambda connection: connection.run(tsql_load.sum_ledger(run.ledger))
     )
-    if (noted, rows) != wanted:
-        raise ServerError(f"the ledger has {noted} parts and {rows} rows instead of {wanted}")
+    if (noted, loaded) != wanted:
+        raise ServerError(f"the ledger has {noted} parts and {loaded} rows instead of {wanted}")
 
 
 def publish_once(database: Database, run: Run, work: Callable[[Loading], None]) -> None:
     """In a transaction with a note in the ledger, by which a second try sees that it is done."""
 
+    committing = False
+
     def once(connection: Loading) -> None:
+        nonlocal committing
         if not connection.run(tsql_load.find_table(run.schema, run.ledger_name)):
             raise _gone(run)
         try:
             with connection.transaction():
                 connection.run(tsql_load.note_part(run.ledger, _PUBLISHED, 0))
                 work(connection)
+                committing = True
         except DuplicateKey:
             if not connection.run(tsql_load.find_part(run.ledger, _PUBLISHED)):
                 raise
 
-    retried(database.server, once)
+    try:
+        retried(database.server, once)
+    except Unavailable as error:
+        if committing:
+            raise commit_unknown(run.schema) from error
+        raise
+
+
+def is_large(database: Database, source: Large) -> bool:
+    """Whether Spark loads it."""
+    settings = database.settings
+    many = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes
+    return database.engine is not None and many
 
 
 def _gone(run: Run) -> ServerError:

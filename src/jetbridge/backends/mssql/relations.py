@@ -31,8 +31,11 @@ _SAME = frozenset(
 _GUESSED_BYTES = 32
 
 
-def spark_relation(database: Database, table: Described, info: TableInfo) -> SparkRelation:
+def spark_relation(database: Database, table: Described, info: TableInfo) -> SparkRelation | None:
+    """None for a table of which Spark has no column."""
     same = [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+    if not same:
+        return None
     types = {field.name: duckdb_type(field) for field in same}
     missing = {f.name: duckdb_type(f) for f in info.schema if f.name not in types}
     name = f"jetbridge_{uuid4().hex}"

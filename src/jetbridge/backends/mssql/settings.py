@@ -32,6 +32,7 @@ class MssqlSettings:
     insert_max_rows_per_statement: int = 1000
     insert_max_sql_bytes: int = 8_388_608
     direct_load_rows: int = 200_000
+    direct_load_bytes: int = 256 * 1024 * 1024
     snapshot_reads: bool = True
 
     def changed(self, given: Mapping[str, str]) -> "MssqlSettings":
@@ -92,7 +93,7 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
     "ctas_table_kind": (("heap", "columnstore"), "how new tables are stored"),
     "copy_flush_rows": (
         (1000, 10**9),
-        "rows of one file of the spool, which is loaded in a transaction of its own",
+        "rows of one file of the spool; a task of Spark loads some of them in one transaction",
     ),
     "copy_tablock": (
         _tablock,
@@ -109,6 +110,7 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
         (0, 10**12),
         "up to so many rows are loaded in one transaction, without Spark",
     ),
+    "direct_load_bytes": ((0, 2**60), "the same in bytes; more of either go to Spark"),
     "snapshot_reads": (
         truth,
         "read all tables of a transaction as of one moment, where the database allows SNAPSHOT "

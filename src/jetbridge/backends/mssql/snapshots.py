@@ -39,8 +39,9 @@ class Moments:
         with self._lock:
             self._open = [each for each in self._open if not each.ended]
             now = time.monotonic()
-            idle = [each for each in self._open if now - each.used > _IDLE_SECONDS]
-            extra = self._open[: max(0, len(self._open) - _MOST_OPEN + 1)]
+            unread = [each for each in self._open if not each.is_read()]
+            idle = [each for each in unread if now - each.used > _IDLE_SECONDS]
+            extra = unread[: max(0, len(self._open) - _MOST_OPEN + 1)]
             self._open.append(held)
         for each in {*idle, *extra}:
             each.end()
@@ -96,14 +97,19 @@ class _Held:
             self._current = _Rows(self._connection.stream(sql, parameters), self._lock)
             return self._current
 
+    def is_read(self) -> bool:
+        """Whether somebody is still reading rows."""
+        current = self._current
+        return current is not None and not current.closed
+
     def end(self) -> None:
-        """Gives the connection back, unless rows are on their way; then it is closed."""
+        """Gives the connection back; who reads rows is told that they are cut."""
         with self._lock:
             if self.ended:
                 return
             self.ended = True
-            if self._current is not None:
-                self._current.close()
+            if self._current is not None and not self._current.closed:
+                self._current.cut()
             connection, self._connection = self._connection, None
             if connection is None:
                 return
@@ -122,23 +128,44 @@ class _Rows:
         self._batches, self._lock = batches, lock
         self._rest: Iterator[pa.RecordBatch] | None = None
         self._staging: Staging | None = None
+        self.closed = False
 
     def next(self) -> pa.RecordBatch | None:
         with self._lock:
             return next(self._rest if self._rest is not None else self._batches, None)
 
     def read_rest(self) -> None:
-        if self._rest is None:
-            self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
+        """What goes wrong is for the one who reads these rows, not for the next to ask."""
+        if self._rest is not None or self.closed:
+            return
+        self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
+        failed: Exception | None = None
+        try:
             for batch in self._batches:
                 self._staging.add(batch)
-            self._rest = self._staging.batches()
+        except Exception as error:  # noqa: BLE001 - raised where the rows are read
+            failed = error
+        self._rest = _then(self._staging.batches(), failed)
+
+    def cut(self) -> None:
+        self._stop()
+        self._rest = _then(iter(()), Conflict("the rows of this transaction were cut; begin anew"))
 
     def close(self) -> None:
         with self._lock:
-            close = getattr(self._batches, "close", None)
-            if close is not None:
-                close()
+            self.closed = True
+            self._stop()
             self._rest = iter(())
             if self._staging is not None:
                 self._staging.close()
+
+    def _stop(self) -> None:
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
+def _then(batches: Iterator[pa.RecordBatch], failed: Exception | None) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    if failed is not None:
+        raise failed

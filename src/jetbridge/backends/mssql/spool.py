@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,23 +28,24 @@ _PREFIX = "jetbridge-mssql"
 
 @dataclass(frozen=True)
 class Part:
-    """One file, and how many rows it has."""
+    """Some files, and how many rows they have."""
 
     number: int
-    file: str
+    files: tuple[str, ...]
     rows: int
 
     def is_ready(self) -> bool:
         """Whether its rows are as the driver takes them; Spark writes its own types."""
-        return not self.file.endswith(".parquet")
+        return not self.files[0].endswith(".parquet")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        if not self.is_ready():
-            with pq.ParquetFile(self.file) as source:
-                yield from source.iter_batches(_READ_ROWS)
-            return
-        with pa.memory_map(self.file) as mapped:
-            yield from pa.ipc.open_stream(mapped)
+        for file in self.files:
+            if self.is_ready():
+                with pa.memory_map(file) as mapped:
+                    yield from pa.ipc.open_stream(mapped)
+            else:
+                with pq.ParquetFile(file) as source:
+                    yield from source.iter_batches(_READ_ROWS)
 
 
 class Spool:
@@ -73,6 +74,10 @@ class Spool:
         if self._waiting_rows >= self._file_rows or self._waiting_bytes >= _FILE_BYTES:
             self._write()
 
+    @property
+    def size(self) -> int:
+        return self._bytes
+
     def to_files(self) -> None:
         """All that is still in memory; for loads by others."""
         if self._waiting_rows:
@@ -88,7 +93,7 @@ class Spool:
             ):
                 for batch in self._waiting:
                     writer.write_batch(batch)
-        self.parts.append(Part(len(self.parts), str(file), self._waiting_rows))
+        self.parts.append(Part(len(self.parts), (str(file),), self._waiting_rows))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -100,6 +105,25 @@ class Spool:
     def delete(self) -> None:
         self._waiting = []
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def grouped(parts: Sequence[Part], most: int) -> list[Part]:
+    """The same files in at most so many parts, of about the same number of rows."""
+    rows = sum(part.rows for part in parts)
+    made: list[list[Part]] = [[] for _ in range(min(most, len(parts)))]
+    before = 0
+    for part in parts:
+        made[min(len(made) - 1, before * len(made) // max(rows, 1))].append(part)
+        before += part.rows
+    filled = [group for group in made if group]
+    return [
+        Part(
+            number,
+            tuple(file for each in group for file in each.files),
+            sum(each.rows for each in group),
+        )
+        for number, group in enumerate(filled)
+    ]
 
 
 @contextmanager

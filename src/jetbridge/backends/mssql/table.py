@@ -35,7 +35,7 @@ class MssqlView:
 
     def spark_relation(self) -> SparkRelation | None:
         """At one moment there is one connection; so Spark's tasks read at moments of their own."""
-        if self._database.engine is None or not len(self._info.schema):
+        if self._database.engine is None:
             return None
         return relations.spark_relation(self._database, self._described, self._info)
 

@@ -48,7 +48,7 @@ def load_part(server: Server, order: Order, part: Part) -> int:
                 connection.run(tsql_load.note_part(order.ledger, part.number, part.rows))
                 done = load(connection, order.goal, _rows(order.goal, part), order.settings)
                 if done != part.rows:
-                    raise ServerError(f"{done} of {part.rows} rows of {part.file} were loaded")
+                    raise ServerError(f"{done} of {part.rows} rows of {part.files[0]} were loaded")
         except DuplicateKey as error:
             if server_number(error) not in DUPLICATE_KEY or not _is_noted(connection, order, part):
                 raise

@@ -137,6 +137,7 @@ _INSTEAD = {
     "smalldatetime": "datetime2(6)",
     "binary": "varbinary(8000)",
     "image": "varbinary(max)",
+    "timestamp": "varbinary(8)",
 }
 _TEXTS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 

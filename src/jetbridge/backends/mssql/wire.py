@@ -50,7 +50,14 @@ class Loaded:
 
 
 def loaded(columns: Sequence[ServerColumn]) -> list[Loaded]:
-    return [Loaded(each.name, loaded_type(each)) for each in columns]
+    return [Loaded(each.name, collated(each)) for each in columns]
+
+
+def collated(column: ServerColumn) -> str:
+    """A staging column keeps the letters that only the collation of its target has."""
+    kind = loaded_type(column)
+    is_text = kind.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
+    return f"{kind} COLLATE {column.collation}" if is_text else kind
 
 
 def converted(

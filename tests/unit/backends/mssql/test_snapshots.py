@@ -1,0 +1,101 @@
+"""Reads of one moment on one connection: nobody waits, and nobody gets fewer rows unnoticed."""
+
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.mssql import snapshots
+from jetbridge.backends.mssql.snapshots import Moments
+from jetbridge.errors import Conflict, Unavailable
+
+
+class Connection:
+    """Answers every question with ten rows, each a batch; `fails` after so many."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails: int | None = None
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self.asked.append(sql)
+        return []
+
+    def stream(self, sql: str, parameters: Any):
+        self.asked.append(sql)
+        for number in range(10):
+            if self.fails is not None and number >= self.fails:
+                raise Unavailable("the connection is gone")
+            yield pa.record_batch({"n": [number]})
+
+
+class Server:
+    def __init__(self) -> None:
+        self.connection, self.lent = Connection(), 0
+
+    @contextmanager
+    def asking(self):
+        self.lent += 1
+        yield self.connection
+        self.lent -= 1
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def moments(server) -> Moments:
+    return Moments(cast(Any, server))
+
+
+def numbers(batches) -> list[int]:
+    return [n for batch in batches for n in batch.column(0).to_pylist()]
+
+
+def test_two_scans_share_a_connection_and_both_get_all_rows(server, moments):
+    moment = moments.new()
+    one = moment.stream("one", ())
+    begun = numbers([next(one)])
+    assert numbers(moment.stream("two", ())) == list(range(10))
+    assert begun + numbers(one) == list(range(10))
+    assert server.lent == 1
+    del moment, one
+    assert server.lent == 0
+
+
+def test_what_fails_is_told_to_the_one_whose_rows_they_are(server, moments):
+    moment = moments.new()
+    one = moment.stream("one", ())
+    begun = numbers([next(one)])
+    server.connection.fails = 5
+    two = moment.stream("two", ())
+    assert numbers([next(two)]) == [0]
+    with pytest.raises(Unavailable):
+        begun += numbers(one)
+    assert begun == [0]
+
+
+def test_a_scan_that_runs_keeps_its_moment(moments, monkeypatch):
+    moment = moments.new()
+    scan = moment.stream("one", ())
+    begun = numbers([next(scan)])
+    monkeypatch.setattr(snapshots, "_IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(snapshots, "_MOST_OPEN", 0)
+    others = [moments.new() for _ in range(3)]
+    assert begun + numbers(scan) == list(range(10))
+    moments.new()
+    with pytest.raises(Conflict, match="begin anew"):
+        numbers(moment.stream("two", ()))
+    assert others
+
+
+def test_rows_that_are_cut_do_not_end_as_if_there_were_no_more(moments):
+    moment = moments.new()
+    scan = moment.stream("one", ())
+    next(scan)
+    moments.close()
+    with pytest.raises(Conflict, match="cut"):
+        numbers(scan)
