@@ -47,13 +47,25 @@ class WatchedTable:
         return self._inner.scan(request)
 
 
-def asked(query: str) -> list[Scan]:
+@pytest.fixture(scope="module")
+def watched():
     catalog = Watched()
     session = Session({"c": catalog})
-    for outcome in run(session, query):
-        outcome.table()
+    yield catalog, session
     session.close()
-    return catalog.asked
+
+
+@pytest.fixture
+def asked(watched):
+    catalog, session = watched
+
+    def ask(query: str) -> list[Scan]:
+        catalog.asked.clear()
+        for outcome in run(session, query):
+            outcome.table()
+        return list(catalog.asked)
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -85,13 +97,13 @@ def asked(query: str) -> list[Scan]:
         ("SELECT id FROM c.s.t WHERE name LIKE '%x'", ("id", "name"), None),
     ],
 )
-def test_columns_and_conditions(query, columns, condition):
+def test_columns_and_conditions(asked, query, columns, condition):
     (scan,) = asked(query)
     assert scan.columns == columns
     assert (None if scan.filter is None else render(scan.filter)) == condition
 
 
-def test_several_conditions_of_several_types():
+def test_several_conditions_of_several_types(asked):
     (scan,) = asked(
         "SELECT name FROM c.s.t WHERE d >= DATE '2020-01-01' AND price < 2.5 AND id IN (1, 5, 9)"
     )
@@ -102,7 +114,7 @@ def test_several_conditions_of_several_types():
     assert '"id" IN' in text
 
 
-def test_a_table_that_is_read_twice_is_asked_for_both():
+def test_a_table_that_is_read_twice_is_asked_for_both(asked):
     (scan,) = asked("SELECT id FROM c.s.t WHERE id = 1 UNION ALL SELECT id FROM c.s.t WHERE id = 2")
     assert scan.filter is not None
     assert " OR " in render(scan.filter)
