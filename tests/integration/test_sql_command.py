@@ -112,6 +112,8 @@ def test_ctrl_c_stops_the_statement_and_says_so(config: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that runs the tests in the background has Ctrl-C ignored, and so have they.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert child.stdout is not None
     assert child.stdout.readline() == '{"a":1}\n'
