@@ -14,7 +14,7 @@ from jetbridge.service import Server
 from tests.soak_report import SoakReport
 
 NEEDS_SPARK = re.compile(
-    r"^tests/(?:pipeline/|mssql/test_mixed|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
+    r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
     r"|sql_lake|serve_lake|spark_engine|readme|replay)"
     r"|faults/test_mssql_(?:connections|errors|twice|workers))"
 )

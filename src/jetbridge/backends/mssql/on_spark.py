@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.filling import Filling, planned, publish
 from jetbridge.backends.mssql.spool import Part, new_folder
-from jetbridge.backends.mssql.wire import converted
+from jetbridge.backends.mssql.wire import all_converted
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import FailedPrecondition
 
@@ -34,11 +34,8 @@ class SparkSpool:
         """They are there."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        first = 0
-        for part in self.parts:
-            for batch in part.batches():
-                yield converted(self._made.columns, batch.columns, first)
-                first += batch.num_rows
+        batches = (batch for part in self.parts for batch in part.batches())
+        return all_converted(self._made.columns, batches)
 
 
 def create_on_spark(database: Database, schema: str, request: CreateTable, query: str) -> Filled:

@@ -12,7 +12,7 @@ from jetbridge.backends.mssql.errors import DUPLICATE_KEY, server_number
 from jetbridge.backends.mssql.load import Goal, load, retried
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.spool import Part
-from jetbridge.backends.mssql.wire import converted
+from jetbridge.backends.mssql.wire import all_converted
 from jetbridge.errors import DuplicateKey, ServerError
 from jetbridge.sqltext import tsql_load
 
@@ -63,7 +63,8 @@ def _is_noted(connection: Loading, order: Order, part: Part) -> bool:
 
 def _rows(goal: Goal, part: Part) -> Iterator[pa.RecordBatch]:
     """Our own files are as the driver takes them; those of Spark have its types."""
-    first = 0
-    for batch in part.batches():
-        yield batch if part.is_ready() else converted(goal.columns, batch.columns, first)
-        first += batch.num_rows
+    if not part.is_ready():
+        return all_converted(goal.columns, part.batches())
+    # A column that the server fills in is in the file, and not among those of the goal.
+    names = [each.name for each in goal.columns]
+    return (batch.select(names) for batch in part.batches())

@@ -1,7 +1,7 @@
 """Rows as the driver takes them, judged before anything is sent."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
@@ -66,6 +66,16 @@ def converted(
     """A batch as the driver takes it."""
     made = [each.array(array, first_row) for each, array in zip(columns, values, strict=True)]
     return pa.RecordBatch.from_arrays(made, schema=wire_schema(columns))
+
+
+def all_converted(
+    columns: Sequence[Loaded], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Batches with these columns, in other types; rows are counted from the first one."""
+    first = 0
+    for batch in batches:
+        yield converted(columns, batch.columns, first)
+        first += batch.num_rows
 
 
 def wire_schema(columns: Sequence[Loaded]) -> pa.Schema:
