@@ -6,13 +6,9 @@ It is the stand-in, in a process of its own, or the server whose connection stri
 
 import atexit
 import itertools
-import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
 
 from jetbridge.backends.mssql.address import Address, parse
 from jetbridge.backends.mssql.catalog import MssqlCatalog
@@ -20,6 +16,8 @@ from jetbridge.backends.mssql.connect import Server
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext.tsql import bracketed
+from tests.tds_server import process
+from tests.tds_server.process import ServerProcess
 
 GIVEN = "JETBRIDGE_TEST_MSSQL"
 
@@ -31,38 +29,15 @@ def is_given() -> bool:
     return bool(os.environ.get(GIVEN))
 
 
-class StandIn(NamedTuple):
-    """The process; faults are ordered on its standard input (tests/tds_server/control.py)."""
-
-    port: int
-    process: subprocess.Popen[str]
-
-    def order(self, **what: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(10)
-        self.process.stdout.close()
+class StandIn(ServerProcess):
+    """Faults are ordered of it (tests/tds_server/control.py)."""
 
     def master(self) -> Address:
         return Address(f"127.0.0.1,{self.port}", "master", "sa", "secret", "no", trust=True)
 
 
 def start() -> StandIn:
-    command = [sys.executable, "-m", "tests.tds_server"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    said, _, port = process.stdout.readline().strip().rpartition(":")
-    assert said == "listening on 127.0.0.1", said
-    return StandIn(int(port), process)
+    return StandIn(*process.start())
 
 
 @cache

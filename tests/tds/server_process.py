@@ -5,13 +5,11 @@ when it loads: with the server in the same process they would wait for ever.
 """
 
 import contextlib
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.tds.scripted import INT, ScriptedEngine, Table
+from tests.tds_server.process import ServerProcess, start
 from tests.tds_server.values import Column, Rows, SqlType
 
 
@@ -35,29 +33,11 @@ def _endless(*_: Any) -> Iterator[Rows]:
     yield Rows((Column("i", INT, nullable=False),), ((i,) for i in range(10**10)))
 
 
-class ServerProcess(NamedTuple):
-    port: int
-    process: subprocess.Popen[str]
-
-    def order(self, **what: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-
 @contextlib.contextmanager
 def running(*options: str) -> Iterator[ServerProcess]:
-    command = [sys.executable, "-m", "tests.tds_server", "--engine", f"{__name__}:engine", *options]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        said, _, port = process.stdout.readline().strip().rpartition(":")
-        assert said == "listening on 127.0.0.1"
-        yield ServerProcess(int(port), process)
-        process.stdin.close()
-        assert process.wait(10) == 0
+    started = start("--engine", f"{__name__}:engine", *options)
+    try:
+        yield started
+    finally:
+        code = started.stop()
+    assert code == 0

@@ -20,7 +20,7 @@ from jetbridge.backends.mssql.load import in_one_transaction
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
+from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text, takes_values
 from jetbridge.backends.mssql.wire import Loaded, converted, loaded
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.errors import BadRequest, Conflict
@@ -143,7 +143,7 @@ def _updated(connection: Loading, rows: _Rows, changes: Sequence[str], source: s
 
 
 def is_assignable(column: ServerColumn) -> bool:
-    return not (column.identity or column.computed or column.type == "timestamp")
+    return takes_values(column) and not column.identity
 
 
 def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:

@@ -7,15 +7,13 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.shown import filled_by_server
-from jetbridge.backends.mssql.types import ServerColumn
+from jetbridge.backends.mssql.types import ServerColumn, takes_values
 from jetbridge.errors import BadRequest
-
-_ROWVERSION = "timestamp"
 
 
 def writable(table: Described) -> list[ServerColumn]:
     """Those that take values at all."""
-    return [each for each in table.columns if not each.computed and each.type != _ROWVERSION]
+    return [each for each in table.columns if takes_values(each)]
 
 
 @dataclass

@@ -31,9 +31,13 @@ _SAME = frozenset(
 _GUESSED_BYTES = 32
 
 
+def _same(info: TableInfo) -> list[pa.Field]:
+    return [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+
+
 def spark_relation(database: Database, table: Described, info: TableInfo) -> SparkRelation | None:
     """None for a table of which Spark has no column."""
-    same = [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+    same = _same(info)
     if not same:
         return None
     types = {field.name: duckdb_type(field) for field in same}
@@ -53,7 +57,7 @@ def _view(
 
     Spark could take the rows from its Python workers one by one only, so they go into files.
     """
-    same = [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
+    same = _same(info)
     wanted = [f.name for f in same if scan.columns is None or f.name in scan.columns]
     columns = tuple(wanted) or (same[0].name,)
     questions = [

@@ -8,14 +8,12 @@ import pyarrow as pa
 
 from jetbridge import embedded
 from jetbridge.backends.mssql.definition import declared, declared_columns
-from jetbridge.backends.mssql.types import ServerColumn, arrow_type
+from jetbridge.backends.mssql.types import ServerColumn, arrow_type, takes_values
 from jetbridge.errors import BadRequest
 from jetbridge.sqltext.dialects import tsql_shown
 
 if TYPE_CHECKING:
     from jetbridge.backends.mssql.describe import Described
-
-_ROWVERSION = "timestamp"
 
 
 def for_clients(described: "Described") -> tuple[tuple[str, ...], dict[str, str]]:
@@ -37,7 +35,7 @@ def for_clients(described: "Described") -> tuple[tuple[str, ...], dict[str, str]
 
 def filled_by_server(column: ServerColumn) -> bool:
     """Whether a NULL of the client, which it sends for what it does not know, is to be left out."""
-    by_itself = column.identity or column.computed or column.type == _ROWVERSION
+    by_itself = column.identity or not takes_values(column)
     return by_itself or bool(column.default and not shown_default(column))
 
 

@@ -1,4 +1,4 @@
-"""What Spark's workers do: each file of a spool in one transaction, noted in the ledger with it."""
+"""What Spark's workers do: each part of a spool in one transaction, noted in the ledger with it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

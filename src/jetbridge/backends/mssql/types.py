@@ -1,7 +1,7 @@
 """Which type of SQL Server a column of DuckDB gets, and which one of Arrow a column there has."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -89,6 +89,14 @@ class ServerColumn:
     collation: str = ""
 
 
+_ROWVERSION = "timestamp"
+
+
+def takes_values(column: ServerColumn) -> bool:
+    """Computed columns and rowversions do not."""
+    return not column.computed and column.type != _ROWVERSION
+
+
 _UTC = pa.timestamp("us", tz="UTC")
 _ARROW: dict[str, Callable[[ServerColumn], pa.DataType]] = {
     "bit": lambda _: pa.bool_(),
@@ -116,12 +124,8 @@ _ARROW: dict[str, Callable[[ServerColumn], pa.DataType]] = {
 }
 
 
-def arrow_schema(columns: Sequence[ServerColumn]) -> pa.Schema:
-    """As clients see the table; a type that Arrow has nothing for is read as text."""
-    return pa.schema([pa.field(c.name, arrow_type(c), nullable=c.nullable) for c in columns])
-
-
 def arrow_type(column: ServerColumn) -> pa.DataType:
+    """As clients see it; what Arrow has nothing for is read as text."""
     made = _ARROW.get(column.type)
     return pa.string() if made is None else made(column)
 

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from jetbridge.errors import NotSupported
 from jetbridge.names import fold
+from jetbridge.sqltext.dialects.tsql_conditions import OPERATORS, Conditions, plain
 from jetbridge.sqltext.dialects.tsql_kinds import (
     MOST_DIGITS,
     Family,
@@ -27,14 +28,6 @@ from jetbridge.sqltext.dialects.tsql_kinds import (
 from jetbridge.sqltext.tsql import bracketed, text
 
 _EXACT = "COLLATE Latin1_General_100_BIN2"
-_OPERATORS: Mapping[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _FAMILIES: Mapping[exp.DType, Family] = {
     **dict.fromkeys(
@@ -74,7 +67,7 @@ def check(expression: str, columns: Mapping[str, str]) -> str:
 
 def default(expression: str, declared: str, column: str) -> str:
     """A default that is another value each time; constants are for `tsql_ddl.constant`."""
-    node = _plain(_parsed(expression))
+    node = plain(_parsed(expression))
     called = fold(node.name if isinstance(node, exp.Anonymous | exp.Column) else node.key)
     kind = kind_of(declared)
     if kind.family == "zoned" and called.replace("currenttimestamp", "now") in _CLOCK:
@@ -90,13 +83,13 @@ def default(expression: str, declared: str, column: str) -> str:
 def is_cast_of(expression: str, column: str, kind: str) -> bool:
     """Whether it is the column itself, or its cast to that type of DuckDB."""
     try:
-        node = _plain(_parsed(expression))
+        node = plain(_parsed(expression))
     except NotSupported:
         return False
     if type(node) is exp.Cast:
         if node.to != exp.DataType.build(kind, dialect="duckdb"):
             return False
-        node = _plain(node.this)
+        node = plain(node.this)
     return isinstance(node, exp.Column) and not node.table and fold(node.name) == fold(column)
 
 
@@ -108,12 +101,6 @@ def _parsed(expression: str) -> exp.Expr:
             f"{_short(expression)} cannot be written for SQL Server; create it there itself"
         ) from None
     return found
-
-
-def _plain(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _short(expression: str) -> str:
@@ -131,7 +118,7 @@ class _Value:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _Writer(Conditions):
     what: str
     columns: Mapping[str, tuple[str, Kind]]
 
@@ -143,27 +130,16 @@ class _Writer:
         )
 
     def condition(self, node: exp.Expr) -> str:
-        node = _plain(node)
+        node = plain(node)
         made = _CONDITIONS.get(type(node))
         if made is not None:
             return made(self, node)
-        if type(node) in _OPERATORS:
-            return self.compared(node.this, _OPERATORS[type(node)], node.expression, node)
+        if type(node) in OPERATORS:
+            return self.compared(node.this, OPERATORS[type(node)], node.expression, node)
         value = self.value(node)
         if value.kind.family != "bit":
             raise self.refusal(node)
         return f"({value.sql} = 1)"
-
-    def joined(self, node: exp.Expr) -> str:
-        word = " AND " if isinstance(node, exp.And) else " OR "
-        # Flat: SQL Server keeps a list of IN as a chain of OR, however long.
-        return f"({word.join(self.condition(each) for each in node.flatten(unnest=False))})"
-
-    def negated(self, node: exp.Not) -> str:
-        inner = _plain(node.this)
-        if isinstance(inner, exp.Is):
-            return self.is_null(inner, "IS NOT NULL")
-        return f"(NOT {self.condition(inner)})"
 
     def is_null(self, node: exp.Is, words: str = "IS NULL") -> str:
         if not isinstance(node.expression, exp.Null):
@@ -203,7 +179,7 @@ class _Writer:
         return value
 
     def value(self, node: exp.Expr) -> _Value:
-        node = _plain(node)
+        node = plain(node)
         made = _VALUES.get(type(node))
         if made is not None:
             found = made(self, node)

@@ -13,17 +13,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from jetbridge.names import fold
+from jetbridge.sqltext.dialects.tsql_conditions import OPERATORS, Conditions, plain
 from jetbridge.sqltext.dialects.tsql_kinds import Family, Kind, comparable, kind_of, written
 from jetbridge.sqltext.quoting import identifier, literal
 
-_OPERATORS: Mapping[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _TYPES: Mapping[Family, str] = {
     "date": "DATE",
@@ -55,7 +48,7 @@ def check(definition: str, columns: Mapping[str, str]) -> str | None:
 def default(definition: str, declared: str) -> str | None:
     """Of constants that the column takes as they are."""
     try:
-        node = _plain(_parsed(definition))
+        node = plain(_parsed(definition))
         return _constant_for(kind_of(declared), node)
     except _Unknown:
         return None
@@ -69,44 +62,27 @@ def _parsed(definition: str) -> exp.Expr:
     return found
 
 
-def _plain(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-class _Reader:
+class _Reader(Conditions):
     def __init__(self, columns: Mapping[str, tuple[str, Kind]]) -> None:
         self._columns = columns
 
     def condition(self, node: exp.Expr) -> str:
-        node = _plain(node)
+        node = plain(node)
         made = _CONDITIONS.get(type(node))
         if made is not None:
             return made(self, node)
-        if type(node) in _OPERATORS:
-            return self.compared(node.this, _OPERATORS[type(node)], node.expression)
+        if type(node) in OPERATORS:
+            return self.compared(node.this, OPERATORS[type(node)], node.expression)
         raise _Unknown
 
-    def joined(self, node: exp.Expr) -> str:
-        word = " AND " if isinstance(node, exp.And) else " OR "
-        # Flat: SQL Server keeps a list of IN as a chain of OR, however long.
-        return f"({word.join(self.condition(each) for each in node.flatten(unnest=False))})"
-
-    def negated(self, node: exp.Not) -> str:
-        inner = _plain(node.this)
-        if isinstance(inner, exp.Is):
-            return self.is_null(inner, "IS NOT NULL")
-        return f"(NOT {self.condition(inner)})"
-
     def is_null(self, node: exp.Is, words: str = "IS NULL") -> str:
-        child = _plain(node.this)
+        child = plain(node.this)
         if not isinstance(child, exp.Column) or not isinstance(node.expression, exp.Null):
             raise _Unknown
         return f"({self.column(child)[0]} {words})"
 
     def compared(self, left: exp.Expr, op: str, right: exp.Expr) -> str:
-        left, right = _plain(left), _plain(right)
+        left, right = plain(left), plain(right)
         one, other = self.value(left), self.value(right)
         if one is None and other is not None:
             one = _constant_of(other[1], left)
@@ -118,7 +94,7 @@ class _Reader:
 
     def value(self, node: exp.Expr) -> tuple[str, Kind] | None:
         """A column or what is calculated from some; None for what may be a constant."""
-        node = _plain(node)
+        node = plain(node)
         if isinstance(node, exp.Column):
             return self.column(node)
         if type(node) not in _SIGNS:
@@ -146,7 +122,7 @@ def _same(one: Kind, other: Kind, op: str) -> bool:
 
 
 def _small(node: exp.Expr) -> tuple[str, Kind]:
-    node = _plain(node)
+    node = plain(node)
     value = _decimal(node)
     if value is None or value != int(value) or not -_LARGEST_INT < value < _LARGEST_INT:
         raise _Unknown
@@ -198,7 +174,7 @@ def _unconverted(family: Family, node: exp.Expr) -> exp.Expr:
     else:
         return node
     kind = kind_of(to.sql("tsql"))
-    return node if kind.family != family or _is_short(kind) else _plain(inner)
+    return node if kind.family != family or _is_short(kind) else plain(inner)
 
 
 def _text(node: exp.Expr) -> str | None:
@@ -209,7 +185,7 @@ def _text(node: exp.Expr) -> str | None:
 
 def _decimal(node: exp.Expr) -> Decimal | None:
     if isinstance(node, exp.Neg):
-        inner = _decimal(_plain(node.this))
+        inner = _decimal(plain(node.this))
         return None if inner is None else -inner
     if isinstance(node, exp.Literal) and not node.is_string:
         # With an exponent it is a float, which is another comparison.
@@ -235,7 +211,7 @@ def _exact(kind: Kind, node: exp.Expr) -> str | None:
 
 
 def _float(kind: Kind, node: exp.Expr) -> str | None:
-    sign, inner = ("-", _plain(node.this)) if isinstance(node, exp.Neg) else ("", node)
+    sign, inner = ("-", plain(node.this)) if isinstance(node, exp.Neg) else ("", node)
     if not isinstance(inner, exp.Literal) or inner.is_string:
         return None
     return sign + inner.name

@@ -4,8 +4,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn, arrow_schema, column_types
+from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.errors import BadRequest
 
 # As the document has it.
@@ -92,7 +93,7 @@ def test_columns_of_the_server_as_arrow():
         ServerColumn("d", "datetimeoffset", 10, 34, 7, nullable=True),
         ServerColumn("e", "geography", -1, 0, 0, nullable=True),
     ]
-    found = arrow_schema(columns)
+    found = Described("dbo", "t", 1, "now", False, tuple(columns)).info(None).schema
     assert found.types == [
         pa.uint8(),
         pa.decimal128(18, 4),
