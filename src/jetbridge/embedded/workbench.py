@@ -149,6 +149,19 @@ class Desk:
 
     def scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
         """What a query would read of each table, as DuckDB writes its plan; [] if it cannot."""
+        found = []
+        for node in _nodes(self._planned(query)):
+            data = node.get("function_data") or {}
+            if node.get("type") == "LOGICAL_GET" and "table" in data:
+                found.append(((data["catalog"], data["schema"], data["table"]), node))
+        return found
+
+    def copied(self, query: str) -> tuple[str, ...] | None:
+        """The columns of the one table that a query does nothing with but to read them."""
+        return _copied(self._planned(query))
+
+    def _planned(self, query: str) -> Any:
+        """None for what DuckDB cannot write down."""
         with self._planning() as other:
             if self._place is not None:
                 other.use(*self._place)
@@ -157,21 +170,14 @@ class Desk:
                 other.declare_types(path, columns)
             return other.plan(query)
 
-    def plan(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
+    def plan(self, query: str) -> Any:
         try:
             asked = "SELECT json_serialize_plan(?, optimize := true)"
             row = self._cursor.execute(asked, [query]).fetchone()
         except duckdb.Error:
-            return []
+            return None
         tree = json.loads(row[0]) if row else {"error": True}
-        if tree.get("error"):
-            return []
-        found = []
-        for node in _nodes(tree):
-            data = node.get("function_data") or {}
-            if node.get("type") == "LOGICAL_GET" and "table" in data:
-                found.append(((data["catalog"], data["schema"], data["table"]), node))
-        return found
+        return None if tree.get("error") else tree
 
     def constant(self, text: str) -> str:
         """The value of an expression without columns, as DuckDB prints it."""
@@ -259,6 +265,24 @@ def _nodes(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, list):
         for each in node:
             yield from _nodes(each)
+
+
+def _copied(tree: Any) -> tuple[str, ...] | None:
+    match tree:
+        case {
+            "plans": [
+                {
+                    "type": "LOGICAL_PROJECTION",
+                    "expressions": written,
+                    "children": [{"type": "LOGICAL_GET", "table_filters": {"filters": []}} as scan],
+                }
+            ]
+        } if all(each["type"] == "BOUND_REF" for each in written):
+            read = [scan["column_indexes"][place]["index"] for place in scan["projection_ids"]]
+            wanted = [read[each["index"]] for each in written]
+            names = scan["names"]
+            return tuple(names[i] for i in wanted) if max(wanted) < len(names) else None
+    return None
 
 
 def _tables(tree: Any) -> Iterator[dict[str, Any]]:

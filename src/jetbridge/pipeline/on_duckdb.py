@@ -1,7 +1,7 @@
 """Queries run by the embedded DuckDB: out of core, their rows as a stream of batches."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 
 import pyarrow as pa
 
@@ -56,6 +56,29 @@ def _copy(
 
 def rows(desk: Desk, plan: Plan) -> Iterator[pa.RecordBatch]:
     """Those of a planned query, with exactly the columns of the plan."""
-    with laid_out(desk, plan.sources, plan.query):
-        for batch in desk.stream(plan.query):
+    copied = _copied(desk, plan)
+    with closing(_queried(desk, plan) if copied is None else copied) as batches:
+        for batch in batches:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
+
+
+def _queried(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch]:
+    with laid_out(desk, plan.sources, plan.query):
+        yield from desk.stream(plan.query)
+
+
+def _copied(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch] | None:
+    """The rows as the table has them, for a query that does nothing but read one."""
+    table = next(iter(plan.sources.values()), None)
+    if table is None or len(plan.sources) > 1 or supports(table, CanRelate):
+        return None
+    columns = desk.copied(plan.query)
+    if columns is None or len(set(columns)) < len(columns):
+        return None
+    schema = table.info().schema
+    same = [schema.field(name).type for name in columns] == plan.schema.types
+    return _scanned(table, columns) if same else None
+
+
+def _scanned(table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
+    yield from table.scan(Scan(columns))

@@ -20,6 +20,7 @@ from jetbridge.backends.mssql.task import server_of
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
 from jetbridge.embedded import duckdb_type
 from jetbridge.expr.types import kind_of
+from jetbridge.spark.workers import forget_archives
 from jetbridge.sqltext.spark import everything
 
 # Spark and DuckDB have the same values of them.
@@ -82,6 +83,7 @@ def _written(
     address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, Question]]
 ) -> Iterator[str]:
     """In Spark's workers: a file for each part, which another attempt writes anew."""
+    forget_archives()
     for number, asked in tasks:
         file = Path(folder, f"{number:05d}.parquet")
         making = file.with_name(f"_{file.name}.{uuid4().hex[:8]}")

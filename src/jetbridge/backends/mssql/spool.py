@@ -28,17 +28,30 @@ _PREFIX = "jetbridge-mssql"
 
 @dataclass(frozen=True)
 class Part:
-    """Some files, and how many rows they have."""
+    """So many rows of some files, one after the other, after those that are skipped."""
 
     number: int
     files: tuple[str, ...]
     rows: int
+    skip: int = 0
 
     def is_ready(self) -> bool:
         """Whether its rows are as the driver takes them; Spark writes its own types."""
         return not self.files[0].endswith(".parquet")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        skip, left = self.skip, self.rows
+        for batch in self._whole():
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            taken = batch.slice(skip, left)
+            yield taken
+            skip, left = 0, left - taken.num_rows
+            if not left:
+                return
+
+    def _whole(self) -> Iterator[pa.RecordBatch]:
         for file in self.files:
             if self.is_ready():
                 with pa.memory_map(file) as mapped:
@@ -108,22 +121,22 @@ class Spool:
 
 
 def grouped(parts: Sequence[Part], most: int) -> list[Part]:
-    """The same files in at most so many parts, of about the same number of rows."""
+    """The rows of whole files in at most so many parts, which are as even as can be."""
     rows = sum(part.rows for part in parts)
-    made: list[list[Part]] = [[] for _ in range(min(most, len(parts)))]
-    before = 0
+    count = min(most, rows)
+    ends = [rows * number // max(count, 1) for number in range(count + 1)]
+    return [_cut(parts, number, ends[number], ends[number + 1]) for number in range(count)]
+
+
+def _cut(parts: Sequence[Part], number: int, start: int, end: int) -> Part:
+    files: list[str] = []
+    skip = before = 0
     for part in parts:
-        made[min(len(made) - 1, before * len(made) // max(rows, 1))].append(part)
+        if before < end and start < before + part.rows:
+            skip = skip if files else start - before
+            files += part.files
         before += part.rows
-    filled = [group for group in made if group]
-    return [
-        Part(
-            number,
-            tuple(file for each in group for file in each.files),
-            sum(each.rows for each in group),
-        )
-        for number, group in enumerate(filled)
-    ]
+    return Part(number, tuple(files), end - start, skip)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.spool import Part
 from jetbridge.backends.mssql.wire import all_converted
 from jetbridge.errors import DuplicateKey, ServerError
+from jetbridge.spark.workers import forget_archives
 from jetbridge.sqltext import tsql_load
 
 
@@ -35,6 +36,7 @@ def server_of(address: Address) -> Server:
 
 def load_parts(order: Order, parts: Iterable[Part]) -> Iterator[int]:
     """The numbers of the parts that are loaded now, by this attempt or by another."""
+    forget_archives()
     for part in parts:
         yield load_part(server_of(order.address), order, part)
 

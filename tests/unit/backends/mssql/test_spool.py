@@ -5,11 +5,12 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.mssql.database import Options
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.spool import new_folder, remove_orphans, spooling
+from jetbridge.backends.mssql.spool import Part, grouped, new_folder, remove_orphans, spooling
 from jetbridge.errors import LimitExceeded
 
 THOUSAND = MssqlSettings(copy_flush_rows=1000)
@@ -41,6 +42,37 @@ def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
         assert [part.rows for part in spool.parts] == [1000, 1000, 500]
         assert numbers(b for part in spool.parts for b in part.batches()) == list(range(2500))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"), [(1, [2500]), (2, [1250, 1250]), (3, [833, 833, 834]), (5, [500] * 5)]
+)
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_parts_are_even_whatever_the_files(tmp_path, most, sizes, kind):
+    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+        for first in range(0, 2500, 500):
+            spool.add(batch(first, 500))
+        spool.to_files()
+        files = spool.parts if kind == "arrow" else [as_parquet(part) for part in spool.parts]
+        parts = grouped(files, most)
+        assert [part.rows for part in parts] == sizes
+        assert [part.number for part in parts] == list(range(most))
+        for part in parts:
+            assert sum(each.num_rows for each in part.batches()) == part.rows
+        assert numbers(b for part in parts for b in part.batches()) == list(range(2500))
+
+
+def as_parquet(part: Part) -> Part:
+    file = part.files[0].replace(".arrow", ".parquet")
+    pq.write_table(pa.Table.from_batches(part.batches()), file)
+    return Part(part.number, (file,), part.rows)
+
+
+def test_fewer_rows_than_parts_are_asked_for(tmp_path):
+    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+        spool.add(batch(0, 2))
+        spool.to_files()
+        assert [part.rows for part in grouped(spool.parts, 8)] == [1, 1]
 
 
 def test_more_than_a_statement_may_stage(tmp_path):

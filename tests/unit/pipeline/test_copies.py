@@ -1,0 +1,76 @@
+"""Queries that do nothing but read one table get its rows without DuckDB in between."""
+
+import pytest
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.embedded.workbench import Desk
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Session
+
+MAKE = """
+CREATE SCHEMA m.s;
+CREATE TABLE m.s.t AS
+    SELECT i AS id, 'n' || i AS name, i / 4 AS x, DATE '2024-01-01' + i::INT AS d
+    FROM range(5000) r(i);
+"""
+
+
+@pytest.fixture(scope="module")
+def session():
+    made = Session({"m": MemoryCatalog()})
+    list(run(made, MAKE))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def answer(session, monkeypatch):
+    """The rows, and whether DuckDB kept a copy of the table to find them."""
+
+    def ask(query):
+        kept = []
+        real = Desk.keep
+        monkeypatch.setattr(Desk, "keep", lambda *given: kept.append(given) or real(*given))
+        (outcome,) = run(session, query)
+        return outcome.table(), bool(kept)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("FROM m.s.t", ["id", "name", "x", "d"]),
+        ("SELECT d, id FROM m.s.t", ["d", "id"]),
+        ("SELECT x AS y, name AS x FROM m.s.t", ["y", "x"]),
+        ("SELECT * EXCLUDE (id) FROM m.s.t", ["name", "x", "d"]),
+    ],
+)
+def test_rows_are_handed_on(answer, query, names):
+    found, kept = answer(query)
+    assert (found.column_names, kept) == (names, False)
+    same, kept = answer(f"FROM ({query}) WHERE random() >= 0")
+    assert kept
+    assert found.sort_by(names[0]).equals(same.sort_by(names[0]))
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "first"),
+    [
+        ("SELECT id, id AS again FROM m.s.t ORDER BY id", 5000, (0, 0)),
+        ("SELECT id + 1 AS i FROM m.s.t ORDER BY i", 5000, (1,)),
+        ("SELECT id FROM m.s.t ORDER BY id DESC", 5000, (4999,)),
+        ("SELECT id FROM m.s.t WHERE id = 7", 1, (7,)),
+        ("SELECT DISTINCT id % 3 AS r FROM m.s.t ORDER BY r", 3, (0,)),
+        ("SELECT id FROM m.s.t ORDER BY id LIMIT 2 OFFSET 5", 2, (5,)),
+        ("SELECT count(*) FROM m.s.t", 1, (5000,)),
+        ("SELECT a.id FROM m.s.t a JOIN m.s.t b USING (id) ORDER BY 1", 5000, (0,)),
+        ("SELECT id FROM m.s.t UNION ALL SELECT id FROM m.s.t ORDER BY id", 10_000, (0,)),
+        ("SELECT id::INTEGER AS id FROM m.s.t ORDER BY id", 5000, (0,)),
+        ("SELECT unnest([id, id]) AS u FROM m.s.t ORDER BY u", 10_000, (0,)),
+    ],
+)
+def test_whatever_does_more_is_left_to_duckdb(answer, query, rows, first):
+    found, kept = answer(query)
+    assert (found.num_rows, kept) == (rows, True)
+    assert tuple(found.slice(0, 1).to_pylist()[0].values()) == first
