@@ -1,5 +1,6 @@
 """What several suites share: a running server, and clients for it."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from tests.soak_report import SoakReport
+
+# Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
+# the computing of a start, and a fifth of that of a long run.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 NEEDS_SPARK = re.compile(
     r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"

@@ -53,6 +53,10 @@ def parse(text: str) -> exp.Expr:
     return _parsed(text).copy()
 
 
+def check_syntax(text: str) -> None:
+    _parsed(text)
+
+
 @lru_cache(maxsize=2000)
 def _parsed(text: str) -> exp.Expr:
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.tds_server.engine.dialect import parse, parse_condition
+from tests.tds_server.engine.dialect import check_syntax, parse_condition
 from tests.tds_server.engine.errors import BATCH_ABORTING, SCOPE_ABORTING, error, unknown
 from tests.tds_server.engine.flow import BatchEnds, Leave
 from tests.tds_server.engine.reading import again
@@ -159,7 +159,7 @@ class Interpreter:
 def _check_syntax(node: Node) -> None:
     match node:
         case Leaf(kind, text) if kind == "SELECT" and not is_assignment(text):
-            parse(text)
+            check_syntax(text)
         case Block(body):
             for each in body:
                 _check_syntax(each)

@@ -74,7 +74,7 @@ FUNCTIONS: dict[str, tuple[Udf, Any, Any]] = {
     "_of_utf16": (_decoded("utf-16-le"), BLOB, VARCHAR),
     "_of_latin1": (_decoded("cp1252"), BLOB, VARCHAR),
 }
-SETTINGS: dict[str, Any] = {"memory_limit": "512MB", "threads": 2, "preserve_insertion_order": True}
+SETTINGS: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "preserve_insertion_order": True}
 
 
 class Store:
