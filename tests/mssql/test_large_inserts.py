@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jetbridge.pipeline import on_spark
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]
@@ -41,3 +42,12 @@ def test_identity_values_that_are_given_are_kept(people):
     found = people.rows("SELECT count(*), sum(id)::BIGINT, sum(v)::BIGINT FROM t.dbo.people")
     assert found == [(5000, 124_975_000, 12_497_500)]
     assert people.rows("SELECT count(*) FROM t.dbo.people WHERE id <> v * 10") == [(0,)]
+
+
+def test_the_load_is_told_in_tasks(people, monkeypatch):
+    monkeypatch.setattr(on_spark, "_PERIOD", 0.01)
+    people.steps.clear()
+    people.sql("INSERT INTO t.dbo.people (v) SELECT i FROM range(100000) r(i)")
+    told = [step for step in people.steps if step.unit == "tasks"]
+    assert {step.phase for step in told} == {"load"}
+    assert all(step.total is not None and 0 <= step.done <= step.total for step in told)

@@ -96,7 +96,7 @@ def change(session: Session, statement: Change) -> Outcome:
                 desk.keep(CHANGED, queries.once(source))
                 source = queries.everything(CHANGED)
             begin = _beginning(statement.kind, path, table)
-            with session.writing(path, statement.kind.value, begin) as write:
+            with session.writing(path, statement.kind.value, begin, clock) as write:
                 rows = _written(desk, write, _sent(source, wanted), clock)
                 told = evaluated(desk, answers) if answers.wanted else None
     return told or Outcome(

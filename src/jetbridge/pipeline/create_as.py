@@ -129,7 +129,7 @@ def _filled(
     begin = _beginning(session, schema, work.request)
     with produced(session, desk, work.plan, work.choice, clock) as made:
         size = 0
-        with clock.phase("load"), session.writing(work.path, how, begin) as write:
+        with clock.phase("load"), session.writing(work.path, how, begin, clock) as write:
             for batch in made.batches:
                 write(batch)
                 size += batch.nbytes

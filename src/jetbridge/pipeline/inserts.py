@@ -37,7 +37,7 @@ def insert(session: Session, statement: Insert) -> Outcome:
         with (
             produced(session, desk, plan, choice, clock) as made,
             clock.phase("load"),
-            session.writing(path, HOW, _beginning(session, path, table, answers)) as write,
+            session.writing(path, HOW, _beginning(session, path, table, answers), clock) as write,
         ):
             size = _written(made, write, answers)
             told = returned(desk, answers) if answers.wanted else None

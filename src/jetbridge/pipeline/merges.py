@@ -16,7 +16,7 @@ from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
 from jetbridge.pipeline.plan import TARGET, Plan, plan
 from jetbridge.pipeline.produce import planned
-from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Change
@@ -50,7 +50,7 @@ def merge(session: Session, statement: Change) -> Outcome:
             _keep_changed(session, desk, places, source, table, text)
         with clock.phase("load"):
             told = evaluated(desk, answers) if answers.wanted else None
-            rows = _merged(session, desk, path, merging)
+            rows = _merged(session, desk, path, merging, clock)
     return told or Outcome(
         Report(
             HOW,
@@ -82,9 +82,9 @@ def _keep_changed(
         desk.keep(CHANGED, found.query)
 
 
-def _merged(session: Session, desk: Desk, path: Path, merging: Beginning) -> int:
+def _merged(session: Session, desk: Desk, path: Path, merging: Beginning, clock: Clock) -> int:
     query = queries.everything(CHANGED)
-    with session.writing(path, HOW, merging) as write:
+    with session.writing(path, HOW, merging, clock) as write:
         return sum(write(batch).affected_rows for batch in desk.stream(query))
 
 

@@ -97,19 +97,26 @@ class SparkRunner:
         """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
         context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
         context.addJobTag(tag)
-        ended = threading.Event()
-        teller = threading.Thread(target=_tell, args=(session, watch, ended), daemon=True)
-        teller.start()
         try:
-            yield
+            with self.telling(watch):
+                yield
         except BaseException:
             with suppress(Exception):  # Spark itself may be gone
                 context.cancelJobsWithTag(tag)
             raise
         finally:
-            ended.set()
             with suppress(Exception):
                 context.removeJobTag(tag)
+
+    @contextmanager
+    def telling(self, watch: TaskWatch) -> Iterator[None]:
+        """How far Spark has come with what it does during the block, if it does anything."""
+        ended = threading.Event()
+        threading.Thread(target=_tell, args=(self.engine, watch, ended), daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
 
 _SAME = {
@@ -146,16 +153,12 @@ def duckdb_name(kind: Any) -> str:
     return found
 
 
-def _tell(session: Session, watch: TaskWatch, ended: threading.Event) -> None:
-    """Which part of their tasks the stages that run have done; Spark may run others' as well."""
-    tracker = session.spark.sparkContext.statusTracker()
+def _tell(engine: SparkEngine, watch: TaskWatch, ended: threading.Event) -> None:
     while not ended.wait(_PERIOD):
         with suppress(Exception):
-            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-            found = [stage for stage in stages if stage is not None]
-            if found and not ended.is_set():
-                total = sum(stage.numTasks for stage in found)
-                watch(sum(stage.numCompletedTasks for stage in found), total)
+            tasks = engine.running_tasks()
+            if tasks is not None and not ended.is_set():
+                watch(*tasks)
 
 
 def _found(place: Path) -> Spool:

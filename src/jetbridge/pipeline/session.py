@@ -1,7 +1,7 @@
 """One person's statements, one after the other: what they share, and what each leads to."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -126,13 +126,15 @@ class Session:
         return Clock(self.watch)
 
     @contextmanager
-    def writing(self, path: Path, how: str, begin: Beginning) -> Iterator[Write]:
+    def writing(self, path: Path, how: str, begin: Beginning, clock: Clock) -> Iterator[Write]:
         """Takes rows for a table: of the transaction, or published at the end of the block."""
         if self.transaction is not None:
             yield self.transaction.writing(path, how, begin)
             return
-        with begin() as write:
-            yield write
+        with ExitStack() as stack:
+            yield stack.enter_context(begin())
+            with self.means.spark.telling(clock.tasks) if self.means.spark else nullcontext():
+                stack.close()
 
     @contextmanager
     def desk(self, query: str = "") -> Iterator[Desk]:

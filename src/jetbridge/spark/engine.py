@@ -96,6 +96,23 @@ class SparkEngine:
         if application:
             application.session.spark.sparkContext.cancelAllJobs()
 
+    def running_tasks(self) -> tuple[int, int] | None:
+        """Of the stages that run now, whoever's: how many tasks are done, and how many there are.
+
+        None: nothing runs. Never waits for Spark to start.
+        """
+        attempt = self._attempt
+        application = attempt.application() if attempt else None
+        if application is None:
+            return None
+        tracker = application.session.spark.sparkContext.statusTracker()
+        asked = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        stages = [stage for stage in asked if stage is not None]
+        if not stages:
+            return None
+        done = sum(stage.numCompletedTasks for stage in stages)
+        return done, sum(stage.numTasks for stage in stages)
+
     def alive(self) -> bool:
         """Whether a session would begin at once; asks the process, not Spark."""
         attempt = self._attempt

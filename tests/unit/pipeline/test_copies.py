@@ -26,11 +26,16 @@ def session():
 @pytest.fixture
 def answer(session, monkeypatch):
     """The rows, and whether DuckDB kept a copy of the table to find them."""
+    real = Desk.keep
 
     def ask(query):
         kept = []
-        real = Desk.keep
-        monkeypatch.setattr(Desk, "keep", lambda *given: kept.append(given) or real(*given))
+
+        def keep(*given):
+            kept.append(given)
+            return real(*given)
+
+        monkeypatch.setattr(Desk, "keep", keep)
         (outcome,) = run(session, query)
         return outcome.table(), bool(kept)
 
