@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded.extended import Extended, arrow_batches
+from jetbridge.embedded.extended import EXTENSIONS, Extended, arrow_batches
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 from jetbridge.names import dotted
@@ -36,7 +36,8 @@ Path = tuple[str, str, str]
 class Access:
     """`folders` None: all files may be read, as by the person who runs the command.
 
-    Unless it `reads_tables`, those of the catalogs are not among them.
+    Unless it `reads_tables`, those of the catalogs are not among them. Only if it is `extended`
+    does DuckDB know Iceberg, Avro and stores in the network.
     """
 
     folders: Sequence[str] | None = ()
@@ -44,6 +45,7 @@ class Access:
     memory_limit: str = "2GB"
     temporary: str = ""
     reads_tables: bool = True
+    extended: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Workbench:
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
         self._reads_tables = access.reads_tables
         statements = [*access.secrets, work, *attached]
-        self._duckdb = Extended(config, access.folders, statements)
+        extensions = EXTENSIONS if access.extended else ()
+        self._duckdb = Extended(config, access.folders, statements, extensions)
         self._planner = Extended({**config, **_PLANNING}, access.folders, [work, *attached], ())
 
     @contextmanager
