@@ -1,6 +1,7 @@
-"""Loads into SQL Server by a standalone cluster, of which one executor is killed with kill -9.
+"""Loads into SQL Server by a standalone cluster: executors killed, and tasks tried twice at once.
 
-Its Python processes may go on for a moment, while Spark begins their parts elsewhere.
+The Python processes of an executor that is killed with kill -9 may go on for a moment, while Spark
+begins their parts elsewhere.
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,15 @@ pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
-# More parts than workers, so some are still to come when one is lost.
-SETTINGS = {"mssql_copy_flush_rows": "50000"}
+# One task that has ended is enough to try the other one a second time.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
+# The parts, a part again, and that all is published.
+NOTES = cluster.WORKERS + 2
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,8 @@ def remote(
     spark: Cluster, scene: Scene, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:
     folder = tmp_path_factory.mktemp("driver")
-    with driver(scene.server, folder, SETTINGS, cluster.settings(spark.url)) as running:
+    settings = {**cluster.settings(spark.url), **SPECULATION}
+    with driver(scene.server, folder, {}, settings) as running:
         work = Work("new", MILLION)
         scene.prepare(work)
         assert "error" not in running.sql(work.statement)
@@ -65,5 +74,23 @@ def test_an_executor_killed_costs_no_row_and_doubles_none(spark, scene, remote, 
     answer = remote.answer()
     scene.clear()
     assert "error" not in answer, answer
+    scene.check(work, None)
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_speculative_attempt_loads_nothing_twice(spark, scene, remote, kind):
+    """One writer stands still; Spark tries its part again, which waits at the ledger's key."""
+    wait_until(lambda: len(executors(spark)) == cluster.WORKERS, cluster.SECONDS)
+    work = Work(kind, MILLION)
+    scene.prepare(work)
+    scene.order(when="bulk row", at=MILLION // 4, delay=20.0)
+    scene.order(when="statement", pattern=r"INSERT INTO \S+_ledger\]", at=NOTES)
+    remote.begin(work.statement)
+    answer = remote.answer()
+    both = scene.fired()
+    scene.clear()
+    assert "error" not in answer, answer
+    assert both == 2, "there was no second attempt"
     scene.check(work, None)
     assert scene.left() == []

@@ -1,5 +1,7 @@
 """Which types of SQL Server columns get, and what its columns are here."""
 
+from functools import cache
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -42,9 +44,12 @@ EXTENDED = {
 def schema(*types: str) -> pa.Schema:
     """As DuckDB gives it, with what Arrow itself has no types for."""
     listed = ", ".join(f'CAST(NULL AS {kind}) AS "c{at}"' for at, kind in enumerate(types))
-    connection = duckdb.connect()
-    connection.execute("SET arrow_lossless_conversion = true")
-    return connection.execute(f"SELECT {listed}").to_arrow_table().schema
+    return lossless().execute(f"SELECT {listed}").to_arrow_table().schema
+
+
+@cache
+def lossless() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"arrow_lossless_conversion": True})
 
 
 @pytest.mark.parametrize(("duckdb_type", "expected"), DOCUMENT.items())
