@@ -21,7 +21,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 NEEDS_SPARK = re.compile(
     r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
     r"|sql_lake|serve_lake|spark_engine|readme|replay)"
-    r"|faults/test_mssql_(?:connections|errors|twice|workers))"
+    r"|faults/test_mssql_(?:connections|errors|on_spark|twice|workers))"
 )
 
 

@@ -17,6 +17,7 @@ from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
 from jetbridge.backends.mssql.connect import Server
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.errors import ServerError
+from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.session import Means, Session
 from jetbridge.spark.engine import SparkEngine
 from tests import mssql_server
@@ -183,7 +184,8 @@ def new_session(server: StandIn, engine: SparkEngine | None, folder: Path) -> Be
         engine=engine,
         options=Options(spool=str(folder)),
     )
-    return Bench("mssql", Session({"t": catalog}, Means(settings=SETTINGS)), catalog)
+    spark = None if engine is None else SparkRunner(engine, str(folder), lambda: "test")
+    return Bench("mssql", Session({"t": catalog}, Means(spark=spark, settings=SETTINGS)), catalog)
 
 
 @contextmanager
