@@ -135,9 +135,10 @@ def test_what_cannot_be_parsed_is_refused():
 
 
 def test_long_chains_are_read_and_deep_ones_refused():
-    many = " OR ".join(f"[i]=({number})" for number in range(3000))
-    assert (tsql_shown.check(f"({many})", COLUMNS) or "").count(" OR ") == 2999
-    assert check(" OR ".join(["i = 1"] * 3000), COLUMNS).count(" OR ") == 2999
+    """Longer than Python calls itself."""
+    many = " OR ".join(f"[i]=({number})" for number in range(1100))
+    assert (tsql_shown.check(f"({many})", COLUMNS) or "").count(" OR ") == 1099
+    assert check(" OR ".join(["i = 1"] * 1100), COLUMNS).count(" OR ") == 1099
     deep = "i = 1 AND (i = 2 OR (" * 60 + "i = 3" + "))" * 60
     with pytest.raises(NotSupported):
         check(deep, COLUMNS)
