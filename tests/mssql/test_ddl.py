@@ -67,7 +67,7 @@ class Base:
 
     def table(self, name: str) -> Described:
         with self.server.asking() as asking:
-            (found,) = describe(asking, "dbo", name)
+            (found,) = describe(asking, "dbo", name, folded=self.server.is_babelfish())
         return found
 
     def alter(self, table: Described, change) -> Described:
@@ -89,7 +89,7 @@ def base(server):
     made = Base(server)
     yield made
     with server.asking() as asking:
-        for each in describe(asking, "dbo"):
+        for each in sorted(describe(asking, "dbo"), key=lambda each: not each.is_view):
             made.run(f"DROP {'VIEW' if each.is_view else 'TABLE'} [{each.name}]")
 
 

@@ -92,17 +92,27 @@ def least_and_most(schema: str, name: str, column: str) -> str:
 BEGIN_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
 END_SNAPSHOT = "IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
+# PostgreSQL that speaks T-SQL, without all of it; NULL for SQL Server itself.
+BABELFISH = "SELECT CONVERT(int, SERVERPROPERTY(N'Babelfish'))"
 ROW_COUNT = "SELECT SUM(rows) FROM sys.partitions WHERE object_id = ? AND index_id IN (0, 1)"
-# Those of the server itself and of its fixed roles are above.
+# Those of the fixed roles have these numbers; a server that is not Microsoft's gives its own above.
 SCHEMAS = """
 SELECT name FROM sys.schemas
-WHERE schema_id < 16384 AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
+WHERE schema_id NOT BETWEEN 16384 AND 16399
+    AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
 ORDER BY name
 """
 # Rises with most changes of tables; with the number of objects also when the last one is dropped.
 VERSION = """
 SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*)
 FROM sys.objects WHERE is_ms_shipped = 0
+"""
+# For a server that notes no dates of changes. Types and names are in the sum of each column.
+VERSION_BY_COLUMNS = """
+SELECT CONVERT(nvarchar(33), MAX(o.create_date), 126), COUNT(*), SUM(CONVERT(bigint,
+    CHECKSUM(o.name, c.name, c.system_type_id, c.max_length, c.precision, c.scale, c.is_nullable)))
+FROM sys.objects o LEFT JOIN sys.columns c ON c.object_id = o.object_id
+WHERE o.is_ms_shipped = 0
 """
 _COLUMNS = """
 SELECT o.object_id, o.name, o.type, CONVERT(nvarchar(33), o.create_date, 126), c.name,
@@ -120,15 +130,22 @@ ORDER BY o.name, o.object_id, c.column_id
 """
 COLUMNS = _COLUMNS.format(one="")
 COLUMNS_OF_ONE = _COLUMNS.format(one=" AND LOWER(o.name) = LOWER(?)")
+_NAMES = """
+SELECT TABLE_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS
+WHERE TABLE_SCHEMA = ?{one} ORDER BY TABLE_NAME, ORDINAL_POSITION
+"""
+NAMES = _NAMES.format(one="")
+NAMES_OF_ONE = _NAMES.format(one=" AND LOWER(TABLE_NAME) = LOWER(?)")
+# The index of a key has its name. That of sys.key_constraints is not the same number everywhere.
 _KEYS = """
-SELECT o.object_id, k.name, k.type, c.name
-FROM sys.key_constraints k
-JOIN sys.objects o ON o.object_id = k.parent_object_id
+SELECT o.object_id, x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, c.name
+FROM sys.indexes x
+JOIN sys.objects o ON o.object_id = x.object_id
 JOIN sys.schemas s ON s.schema_id = o.schema_id
-JOIN sys.index_columns i ON i.object_id = o.object_id AND i.index_id = k.unique_index_id
-JOIN sys.columns c ON c.object_id = o.object_id AND c.column_id = i.column_id
-WHERE s.name = ?{one}
-ORDER BY o.object_id, k.object_id, i.key_ordinal
+JOIN sys.index_columns i ON i.object_id = x.object_id AND i.index_id = x.index_id
+JOIN sys.columns c ON c.object_id = x.object_id AND c.column_id = i.column_id
+WHERE (x.is_primary_key = 1 OR x.is_unique_constraint = 1) AND i.key_ordinal > 0 AND s.name = ?{one}
+ORDER BY o.object_id, x.index_id, i.key_ordinal
 """
 KEYS = _KEYS.format(one="")
 KEYS_OF_ONE = _KEYS.format(one=" AND LOWER(o.name) = LOWER(?)")

@@ -16,6 +16,7 @@ from jetbridge.names import fold
 from jetbridge.sqltext.tsql import bracketed, path, text
 
 COLUMNSTORE = "INDEX [columnstore] CLUSTERED COLUMNSTORE"
+NO_DEFAULT = "NULL"
 
 
 def _float(value: float) -> str:
@@ -97,14 +98,21 @@ def drop_column(schema: str, table: str, name: str) -> str:
 
 
 def alter_column(
-    schema: str, table: str, name: str, kind: str, *, required: bool, collation: str = ""
+    schema: str,
+    table: str,
+    name: str,
+    kind: str,
+    *,
+    required: bool | None,
+    collation: str = "",
 ) -> str:
-    """Without its collation a column of text would get that of the database."""
+    """Without its collation a column of text would get that of the database.
+
+    `required` None says nothing of NULL, for servers where that cannot be changed.
+    """
     collate = f" COLLATE {collation}" if collation.isidentifier() else ""
-    null = "NOT NULL" if required else "NULL"
-    return (
-        f"ALTER TABLE {path(schema, table)} ALTER COLUMN {bracketed(name)} {kind}{collate} {null}"
-    )
+    null = {None: "", True: " NOT NULL", False: " NULL"}[required]
+    return f"ALTER TABLE {path(schema, table)} ALTER COLUMN {bracketed(name)} {kind}{collate}{null}"
 
 
 def rename_column(schema: str, table: str, name: str, new: str) -> str:
@@ -187,11 +195,13 @@ def checks_of(object_id: int) -> str:
 def keys_of(object_id: int) -> str:
     """A row for each column; type 1 is clustered."""
     return (
-        "SELECT k.name, k.type, x.type, c.name, i.is_descending_key FROM sys.key_constraints k "
-        "JOIN sys.indexes x ON x.object_id = k.parent_object_id AND x.index_id = k.unique_index_id "
+        "SELECT x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, x.type, c.name, "
+        "i.is_descending_key FROM sys.indexes x "
         "JOIN sys.index_columns i ON i.object_id = x.object_id AND i.index_id = x.index_id "
         "JOIN sys.columns c ON c.object_id = i.object_id AND c.column_id = i.column_id "
-        f"WHERE k.parent_object_id = {int(object_id)} ORDER BY k.object_id, i.key_ordinal"
+        f"WHERE x.object_id = {int(object_id)} AND i.key_ordinal > 0 "
+        "AND (x.is_primary_key = 1 OR x.is_unique_constraint = 1) "
+        "ORDER BY x.index_id, i.key_ordinal"
     )
 
 
@@ -206,6 +216,8 @@ def key_again(columns: Sequence[tuple[str, bool]], *, primary: bool, clustered: 
 
 _PIECES = re.compile(r"N?'(?:[^']|'')*'|\[(?:[^\]]|\]\])*\]")
 _BEFORE_TYPE = re.compile(r"convert\(\s*$|\bas\s*$", re.IGNORECASE)
+_TEXTS = re.compile(r"'(?:[^']|'')*'")
+_BARE = re.compile(r'"((?:[^"]|"")*)"|\b([^\W\d]\w*)\b(?!\s*\()')
 
 
 def _named(definition: str) -> Iterator[re.Match[str]]:
@@ -220,6 +232,25 @@ def _named(definition: str) -> Iterator[re.Match[str]]:
 def columns_in(definition: str) -> frozenset[str]:
     """Their folded names."""
     return frozenset(fold(found[0][1:-1].replace("]]", "]")) for found in _named(definition))
+
+
+_CASTS = re.compile(
+    r"CAST\(\(('(?:[^']|'')*')\) AS nvarchar\(\d+\)\)"
+    r"|CAST\('(-?\d+(?:\.\d+)?)' AS (?:numeric|bigint|int|smallint)\)"
+)
+
+
+def without_casts(definition: str) -> str:
+    """Constants as they were given, where Babelfish shows each as a text that is cast."""
+    return _CASTS.sub(lambda found: f"N{found[1]}" if found[1] else f"({found[2]})", definition)
+
+
+def words_in(definition: str) -> frozenset[str]:
+    """Folded; the columns are among them where the server writes these without brackets."""
+    return frozenset(
+        fold(found[1].replace('""', '"') if found[1] else found[2])
+        for found in _BARE.finditer(_TEXTS.sub("''", definition))
+    )
 
 
 def with_column_renamed(definition: str, old: str, new: str) -> str:

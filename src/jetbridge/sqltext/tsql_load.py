@@ -138,6 +138,30 @@ def append_answering(
     ]
 
 
+def append_answering_in_order(
+    target: str, given: Sequence[str], source: str, answered: Sequence[tuple[str, str, bool]]
+) -> list[str]:
+    """The same without MERGE, for Babelfish: it inserts rows, and outputs them, in their order.
+
+    Its OUTPUT takes columns only, so the types are those of the target.
+    """
+    names = [name for name, _, _ in answered]
+    made = ", ".join(f"{bracketed(name)} {_collated(kind)} NULL" for name, kind, _ in answered)
+    told = ", ".join(
+        AS_TEXT.format(bracketed(name)) if as_text else bracketed(name)
+        for name, _, as_text in answered
+    )
+    new = f"({_names(given)}) " if given else ""
+    rows = f"SELECT {_names(given)} FROM {source} ORDER BY {bracketed(NUMBER)}"
+    return [
+        f"CREATE TABLE {_ANSWER} ({bracketed(NUMBER)} bigint IDENTITY, {made})",
+        f"INSERT INTO {target} {new}OUTPUT {_names(names, 'inserted.')} INTO {_ANSWER} "
+        f"({_names(names)}) {rows if given else 'DEFAULT VALUES'}",
+        f"SELECT {told} FROM {_ANSWER} ORDER BY {bracketed(NUMBER)}",
+        drop_temporary(_ANSWER),
+    ]
+
+
 def key_name(index: int) -> str:
     return f"{KEY}{index}"
 
@@ -240,3 +264,21 @@ def merge(
         f"WHEN NOT MATCHED BY TARGET AND {action} = N'INSERT' THEN INSERT {new_row}; "
         "SELECT @@ROWCOUNT"
     )
+
+
+def merge_apart(
+    target: str,
+    keys: Sequence[str],
+    changes: Sequence[str],
+    inserted: Sequence[str],
+    source: str,
+) -> list[str]:
+    """The same without MERGE, for Babelfish; each statement answers how many rows it touched."""
+    action = f"s.{bracketed(ACTION)}"
+    joined = f"FROM {target} AS t JOIN {source} AS s ON {_same_keys(keys)} WHERE {action} ="
+    new = ", ".join(changes)
+    rows = f"SELECT {_names(inserted, 's.')} FROM {source} AS s WHERE {action} = N'INSERT'"
+    found = [f"DELETE t {joined} N'DELETE'"]
+    found += [f"UPDATE t SET {new} {joined} N'UPDATE'"] if new else []
+    found += [f"INSERT INTO {target} ({_names(inserted)}) {rows}"] if inserted else []
+    return [f"{each}; SELECT @@ROWCOUNT" for each in found]

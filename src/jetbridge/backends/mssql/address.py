@@ -11,6 +11,9 @@ from jetbridge.errors import BadRequest
 DEFAULT_PORT = 1433
 # Until a server that does not answer is given up.
 CONNECT_SECONDS = 15
+# Encrypted connections take 16,383 at most. The core must not ask for what the server has anyhow,
+# often 4096 or 8192: some servers then confirm nothing, and the core does not survive that.
+PACKET_BYTES = 16_000
 ENCRYPT = ("yes", "no", "strict")
 _ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "false": "no", "optional": "no"}
 # A password may hold `://`, too, so this stands at the beginning.
@@ -71,6 +74,7 @@ class Address:
             "encryption": self.encrypt,
             "trust_server_certificate": "yes" if self.trust else "no",
             "connect_timeout": CONNECT_SECONDS,
+            "packet_size": PACKET_BYTES,
         }
 
 

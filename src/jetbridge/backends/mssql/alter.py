@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from jetbridge import embedded
 from jetbridge.backends.mssql import dependents
-from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.connect import Running, Server
 from jetbridge.backends.mssql.definition import (
     collation_for,
     column_of,
@@ -77,9 +77,10 @@ def alter(server: Server, described: Described, change: Alteration, settings: Ms
     after = altered(before, meant, now.title(), 1 if filled else 0).definition
     if after is before:
         return now.name
-    with naming(now.title()), server.loading() as connection, connection.transaction():
+    babelfish = server.is_babelfish()
+    with naming(now.title()), server.asking() as connection, connection.transaction():
         try:
-            _STEPS[type(change)](_Work(connection, now, after, settings), change)
+            _STEPS[type(change)](_Work(connection, now, after, settings, babelfish), change)
         except (ConstraintViolation, DuplicateKey) as error:
             raise FailedPrecondition(str(error)) from error
     return after.name
@@ -89,7 +90,7 @@ def _now(server: Server, described: Described) -> Described:
     found = server.ask(tsql_ddl.name_of(described.object_id))
     if found:
         with server.asking() as asking:
-            for each in describe(asking, *found[0]):
+            for each in describe(asking, *found[0], folded=server.is_babelfish()):
                 if each.object_id == described.object_id:
                     return each
     raise NotFound("table", described.title())
@@ -102,12 +103,16 @@ def _definition(now: Described) -> Definition:
 
 @dataclass(frozen=True)
 class _Work:
-    """`after` is what the table is to be, as clients see it."""
+    """`after` is what the table is to be, as clients see it.
 
-    connection: Loading
+    Babelfish alters and renames columns together with what uses them.
+    """
+
+    connection: Running
     table: Described
     after: Definition
     settings: MssqlSettings
+    babelfish: bool
 
     @property
     def where(self) -> tuple[str, str]:
@@ -123,20 +128,36 @@ class _Work:
         """Its type and whether it is NOT NULL; nothing if both are so."""
         if (kind, required) == (declared(column), not column.nullable):
             return
+        if self.babelfish:
+            self._alter_type(column, kind, required=required)
+            return
         collation = collation_for(kind, column)
         sql = tsql_ddl.alter_column(
             *self.where, column.name, kind, required=required, collation=collation
         )
         with dependents.without(self.connection, self.table, column.name):
-            try:
-                self.run(sql)
-            except ConstraintViolation:
-                raise
-            except BadRequest as error:
-                raise FailedPrecondition(
-                    f"a value of column {self.table.title()}.{column.name} does not survive as "
-                    f"{kind}: {error}"[:_LONGEST]
-                ) from error
+            self._run_for(column, kind, sql)
+
+    def _alter_type(self, column: ServerColumn, kind: str, *, required: bool) -> None:
+        """All that Babelfish has of ALTER COLUMN."""
+        if required == column.nullable:
+            raise NotSupported(
+                f"column {self.table.title()}.{column.name} cannot become "
+                f"{'NOT NULL' if required else 'NULL'}: Babelfish has no ALTER COLUMN for that"
+            )
+        sql = tsql_ddl.alter_column(*self.where, column.name, kind, required=None)
+        self._run_for(column, kind, sql)
+
+    def _run_for(self, column: ServerColumn, kind: str, sql: str) -> None:
+        try:
+            self.run(sql)
+        except ConstraintViolation:
+            raise
+        except BadRequest as error:
+            raise FailedPrecondition(
+                f"a value of column {self.table.title()}.{column.name} does not survive as "
+                f"{kind}: {error}"[:_LONGEST]
+            ) from error
 
     def refuse_nulls(self, name: str) -> None:
         ((count,),) = self.run(tsql_ddl.nulls(*self.where, name))
@@ -149,7 +170,7 @@ class _Work:
 def _add_column(work: _Work, change: AddColumn) -> None:
     field = work.after.schema.field(change.field.name)
     (kind,) = column_types(pa.schema([field]), work.settings)
-    work.run(tsql_ddl.add(*work.where, column_of(field, kind, filled=True)))
+    work.run(tsql_ddl.add(*work.where, column_of(field, kind, filled=not work.babelfish)))
 
 
 def _remove_column(work: _Work, change: RemoveColumn) -> None:
@@ -160,7 +181,7 @@ def _remove_column(work: _Work, change: RemoveColumn) -> None:
         raise FailedPrecondition(
             f"column {work.table.title()}.{change.name} is used by {', '.join(others)}; use CASCADE"
         )
-    for each in users:
+    for each in () if work.babelfish else users:
         dependents.drop(work.connection, work.table, each)
     work.run(tsql_ddl.drop_column(*work.where, column.name))
 
@@ -168,7 +189,7 @@ def _remove_column(work: _Work, change: RemoveColumn) -> None:
 def _rename_column(work: _Work, change: RenameColumn) -> None:
     column = work.column(change.name)
     users = dependents.using(work.connection, work.table, column.name)
-    checks = [each for each in users if each.is_check]
+    checks = [each for each in users if each.is_check and not work.babelfish]
     for each in checks:
         dependents.drop(work.connection, work.table, each)
     work.run(tsql_ddl.rename_column(*work.where, column.name, change.new_name))
@@ -187,10 +208,13 @@ def _rename_table(work: _Work, change: RenameTable) -> None:
 
 def _set_default(work: _Work, change: SetDefault) -> None:
     column = work.column(change.column)
-    for each in dependents.using(work.connection, work.table, column.name):
-        if each.is_default:
-            dependents.drop(work.connection, work.table, each)
     text = written_default(work.after.schema.field(column.name), declared(column))
+    if work.babelfish:  # a new one takes the place of the old one, which has no name of its own
+        text = text or tsql_ddl.NO_DEFAULT
+    else:
+        for each in dependents.using(work.connection, work.table, column.name):
+            if each.is_default:
+                dependents.drop(work.connection, work.table, each)
     if text:
         work.run(tsql_ddl.add(*work.where, tsql_ddl.default_for(column.name, text)))
 
@@ -273,13 +297,17 @@ def _add_key(work: _Work, change: AddKey) -> None:
 
 
 def _fit_columns(work: _Work, key: UniqueKey) -> None:
-    """Of a key no column can be nvarchar(max), and of a primary key none NULL."""
+    """Of a key no column can be nvarchar(max), and of a primary key none NULL.
+
+    Babelfish makes the columns of a primary key NOT NULL by itself.
+    """
     types = declared_columns(work.table.columns)
     short = fitting(types, [key])
     for name in key.columns:
         column = work.column(name)
         kind = short[name] if column.length < 0 else types[name]
-        work.alter_column(column, kind, required=key.primary or not column.nullable)
+        required = not column.nullable or (key.primary and not work.babelfish)
+        work.alter_column(column, kind, required=required)
 
 
 _STEPS: Mapping[type, Callable[[_Work, Any], None]] = {

@@ -61,14 +61,10 @@ class _Rows:
 
     def key_columns(self) -> list[Loaded]:
         """They compare as the key itself does."""
-        found = []
-        for index, (column, kind) in enumerate(
-            zip(self.ids.columns, loaded(self.ids.columns), strict=True)
-        ):
-            collation = f" COLLATE {column.collation}" if column.collation else ""
-            name = tsql_load.key_name(index)
-            found.append(replace(kind, name=name, kind=f"{kind.kind}{collation}"))
-        return found
+        return [
+            replace(each, name=tsql_load.key_name(index))
+            for index, each in enumerate(loaded(self.ids.columns))
+        ]
 
     def keys(self) -> list[str]:
         return [each.name for each in self.ids.columns]
@@ -103,8 +99,10 @@ def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change:
     """One transaction; a row that is not there any more undoes it."""
     everything = [*rows.key_columns(), _NUMBER, *columns]
 
+    bulk = not database.server.is_babelfish()
+
     def work(connection: Loading) -> None:
-        with staged(connection, everything, rows.spool.batches()) as source:
+        with staged(connection, everything, rows.spool.batches(), bulk=bulk) as source:
             if change(connection, source) != rows.seen.count:
                 raise _gone(rows.table)
 
@@ -255,11 +253,12 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
         tsql_load.item_of(each.name, as_text=is_answered_as_text(each)) for each in table.columns
     ]
     target = tsql.path(table.schema, table.name)
+    bulk = not database.server.is_babelfish()
     with (
         naming(table.title()),
         database.server.loading() as connection,
         connection.transaction(),
-        staged(connection, columns, iter([batch])) as source,
+        staged(connection, columns, iter([batch]), bulk=bulk) as source,
     ):
         told = connection.run(tsql_load.found(target, items, rows.keys(), source))
     if len(told) != len(ids):
@@ -312,13 +311,15 @@ class _Merge:
         updated = all_assigned(self._columns)
         inserted = [each.name for each in self._given.columns()]
         identity = self._new > 0 and self._given.identity()
+        apart = database.server.is_babelfish()
 
         def change(connection: Loading, source: str) -> int:
             refuse_fixed(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(tsql_load.identity_insert(target, on=True))
-            sql = tsql_load.merge(target, self._rows.keys(), updated, inserted, source)
-            done = int(connection.run(sql)[-1][0])
+            told = target, self._rows.keys(), updated, inserted, source
+            texts = tsql_load.merge_apart(*told) if apart else [tsql_load.merge(*told)]
+            done = sum(int(connection.run(sql)[-1][0]) for sql in texts)
             if identity:
                 connection.run(tsql_load.identity_insert(target, on=False))
             return done - self._new

@@ -2,11 +2,15 @@
 
 The driver has two halves. Its ODBC one runs queries with parameters and streams results as Arrow;
 its other one, the core, runs texts and bulk loads on one connection, and its errors have numbers.
-Both kinds are kept and used again, for a new one may take a second.
+The core gives up a text after 30 seconds, whatever it is told, so what may take longer and needs
+no bulk load goes to the other half. Both kinds are kept and used again, for a new one may take a
+second.
 """
 
 import threading
 import time
+import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -24,12 +28,17 @@ from jetbridge.backends.mssql.errors import (
     was_connecting,
 )
 from jetbridge.errors import ServerError, Unavailable
+from jetbridge.sqltext import tsql
 
 _MOST_KEPT = 8
 # A connection that was left alone for longer is asked first whether it is still there.
 _FRESH_SECONDS = 5.0
 _BATCH_ROWS = 65_536
 _ASK_NUMBER = "SELECT @@ERROR"
+_DECIMAL_BYTES = 16
+# Of connections that nobody has closed. The garbage collector may find one while the core asks
+# for rows, and the core panics if another ends just then; so they wait until the next one begins.
+_forgotten: list[Any] = []
 _Kept = TypeVar("_Kept", "Asking", "Loading")
 
 
@@ -43,6 +52,13 @@ class Server:
         self._asking: list[Asking] = []
         self._loading: list[Loading] = []
         self._lock = threading.Lock()
+        self._babelfish: bool | None = None
+
+    def is_babelfish(self) -> bool:
+        """Whether it lacks some T-SQL, for it is not Microsoft's; asked once."""
+        if self._babelfish is None:
+            self._babelfish = self.ask(tsql.BABELFISH) == [(1,)]
+        return self._babelfish
 
     @contextmanager
     def asking(self) -> Iterator["Asking"]:
@@ -99,8 +115,31 @@ class Server:
             each.close()
 
 
-class Asking:
-    """One connection of the ODBC half; every statement commits by itself."""
+class Running(ABC):
+    """A connection that runs texts: what both halves can do."""
+
+    @abstractmethod
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of the first result that has columns; all constants stand in the text quoted."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block or nothing; the core's own commit() and rollback() send nothing."""
+        self.run("SET XACT_ABORT ON; BEGIN TRANSACTION")
+        try:
+            yield
+        except BaseException:
+            with suppress(ServerError):
+                self.run("IF @@TRANCOUNT > 0 ROLLBACK")
+            raise
+        self.run("COMMIT")
+
+
+class Asking(Running):
+    """One connection of the ODBC half; outside of `transaction` every statement commits by itself.
+
+    A statement may take as long as it likes.
+    """
 
     used = 0.0
 
@@ -117,6 +156,22 @@ class Asking:
         try:
             cursor.execute(sql, *parameters)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        except mssql_python.Error as error:
+            raise self._said(error) from error
+        finally:
+            cursor.close()
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        told = False
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql)
+            while True:
+                if cursor.description and not told:
+                    found, told = [tuple(row) for row in cursor.fetchall()], True
+                if not cursor.nextset():  # what goes wrong in a later statement is raised here
+                    return found
         except mssql_python.Error as error:
             raise self._said(error) from error
         finally:
@@ -148,20 +203,23 @@ class Asking:
             self._connection.close()
 
 
-class Loading:
-    """One connection of the core, for statements that change something and for bulk loads."""
+class Loading(Running):
+    """One connection of the core, for bulk loads and for statements beside them."""
 
     used = 0.0
 
     def __init__(self, address: Address) -> None:
+        _forgotten.clear()
         try:
-            self._connection = mssql_py_core.PyCoreConnection(address.for_core())
+            self._connection: Any = mssql_py_core.PyCoreConnection(address.for_core())
         except RuntimeError as error:
             raise _not_connected(address, error) from error
-        self._cursor = self._connection.cursor()
+        self._cursor: Any = self._connection.cursor()
+        kept = weakref.finalize(self, _forgotten.append, (self._connection, self._cursor))
+        kept.atexit = False
+        self._closed = kept.detach
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of the last result; texts only, so all constants stand in it quoted."""
         try:
             self._cursor.execute(sql)
             return [tuple(row) for row in self._cursor.fetchall() or ()]
@@ -170,18 +228,6 @@ class Loading:
 
     def answers(self) -> bool:
         return _answers(lambda: self.run("SELECT 1"))
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of the block or nothing; the core's own commit() and rollback() send nothing."""
-        self.run("SET XACT_ABORT ON; BEGIN TRANSACTION")
-        try:
-            yield
-        except BaseException:
-            with suppress(ServerError):
-                self.run("IF @@TRANCOUNT > 0 ROLLBACK")
-            raise
-        self.run("COMMIT")
 
     def load(
         self,
@@ -216,8 +262,16 @@ class Loading:
         return int(done["rows_copied"])
 
     def close(self) -> None:
+        """An error may keep this object for long, so what the driver made ends here and now."""
+        self._closed()
         with suppress(RuntimeError):
             self._connection.close()
+        self._connection = self._cursor = _Ended()
+
+
+class _Ended:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("the connection is closed")
 
 
 class _Remembering:
@@ -232,10 +286,27 @@ class _Remembering:
 
     def _watched(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._batches
+            for batch in self._batches:
+                yield aligned(batch)
         except Exception as error:
             self.error = error
             raise
+
+
+def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The driver panics at decimals whose address is no multiple of 16, as in our files."""
+    arrays = [
+        pa.concat_arrays([array, array.slice(0, 0)]) if _is_askew(array) else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _is_askew(array: pa.Array) -> bool:
+    if not pa.types.is_decimal128(array.type):
+        return False
+    values = array.buffers()[1]
+    return values is not None and values.address % _DECIMAL_BYTES != 0
 
 
 def _answers(ask: Callable[[], Any]) -> bool:

@@ -61,7 +61,8 @@ class Known:
         return self._number
 
     def _look(self) -> None:
-        (stamp,) = self._server.ask(tsql.VERSION)
+        by_columns = self._server.is_babelfish()
+        (stamp,) = self._server.ask(tsql.VERSION_BY_COLUMNS if by_columns else tsql.VERSION)
         with self._lock:
             if stamp != self._stamp:
                 self._stamp = stamp
@@ -69,9 +70,14 @@ class Known:
                 self._kept.clear()
 
     def allows_snapshots(self) -> bool:
-        """Whether the database has ALLOW_SNAPSHOT_ISOLATION; asked once."""
+        """Whether the database has ALLOW_SNAPSHOT_ISOLATION; asked once.
+
+        A transaction of Babelfish keeps the tables that it has read from being altered or replaced,
+        even by the statement that has read them, so there the answer is no.
+        """
         if self._snapshots is None:
-            self._snapshots = self._server.ask(tsql.SNAPSHOTS) == [(1,)]
+            allowed = self._server.ask(tsql.SNAPSHOTS) == [(1,)]
+            self._snapshots = allowed and not self._server.is_babelfish()
         return self._snapshots
 
 
@@ -106,4 +112,4 @@ class Database:
 
     def _described(self, schema: str, name: str | None = None) -> list[Described]:
         with self.server.asking() as connection:
-            return describe(connection, schema, name)
+            return describe(connection, schema, name, folded=self.server.is_babelfish())

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.names import fold
 from jetbridge.sqltext import tsql_ddl
@@ -26,7 +26,7 @@ class Constraint:
     disabled: bool = False
 
 
-def constraints(connection: Loading, object_id: int) -> list[Constraint]:
+def constraints(connection: Running, object_id: int) -> list[Constraint]:
     """Defaults, then checks, then keys: in this order they can be dropped."""
     defaults = [
         Constraint(name, frozenset({fold(column)}), tsql_ddl.default_for(column, text), True)
@@ -35,7 +35,7 @@ def constraints(connection: Loading, object_id: int) -> list[Constraint]:
     checks = [
         Constraint(
             name,
-            tsql_ddl.columns_in(text),
+            tsql_ddl.columns_in(text) or tsql_ddl.words_in(text),
             tsql_ddl.check(text),
             is_check=True,
             trusted=not untrusted,
@@ -57,16 +57,16 @@ def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
         yield Constraint(name, frozenset(fold(column) for column, _ in columns), sql)
 
 
-def using(connection: Loading, table: Described, column: str) -> list[Constraint]:
+def using(connection: Running, table: Described, column: str) -> list[Constraint]:
     found = constraints(connection, table.object_id)
     return [each for each in found if fold(column) in each.columns]
 
 
-def drop(connection: Loading, table: Described, each: Constraint) -> None:
+def drop(connection: Running, table: Described, each: Constraint) -> None:
     connection.run(tsql_ddl.drop_constraint(table.schema, table.name, each.name))
 
 
-def add(connection: Loading, table: Described, each: Constraint) -> None:
+def add(connection: Running, table: Described, each: Constraint) -> None:
     where = table.schema, table.name
     connection.run(tsql_ddl.add(*where, each.sql, name=each.name, trusted=each.trusted))
     if each.disabled:
@@ -74,7 +74,7 @@ def add(connection: Loading, table: Described, each: Constraint) -> None:
 
 
 @contextmanager
-def without(connection: Loading, table: Described, column: str) -> Iterator[None]:
+def without(connection: Running, table: Described, column: str) -> Iterator[None]:
     """ALTER COLUMN refuses a column that constraints use; here they are gone for a while."""
     held = using(connection, table, column)
     for each in held:

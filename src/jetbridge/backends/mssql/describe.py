@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,9 @@ from jetbridge.backends.mssql.connect import Asking
 from jetbridge.backends.mssql.shown import for_clients, nullable_for_clients
 from jetbridge.backends.mssql.types import ServerColumn, arrow_type
 from jetbridge.catalog import TableInfo, UniqueKey
+from jetbridge.names import fold
 from jetbridge.sqltext import tsql
+from jetbridge.sqltext.tsql_ddl import without_casts
 
 _VIEW = "V"
 _PRIMARY = "PK"
@@ -54,8 +56,13 @@ def _field(column: ServerColumn, default: str | None) -> pa.Field:
     return pa.field(column.name, arrow_type(column), nullable_for_clients(column), metadata)
 
 
-def describe(asking: Asking, schema: str, name: str | None = None) -> list[Described]:
-    """All tables and views of a schema, or the one of this name."""
+def describe(
+    asking: Asking, schema: str, name: str | None = None, *, folded: bool = False
+) -> list[Described]:
+    """All tables and views of a schema, or the one of this name.
+
+    `folded`: as those of Babelfish, the views that tell all else have names in lower case.
+    """
     given = (schema,) if name is None else (schema, name)
     one = name is not None
     columns = asking.rows(tsql.COLUMNS_OF_ONE if one else tsql.COLUMNS, *given)
@@ -78,7 +85,30 @@ def describe(asking: Asking, schema: str, name: str | None = None) -> list[Descr
                 tuple(text for (text,) in checks.get(number, []) if text),  # NULL: not to be seen
             )
         )
+    if folded:
+        names = asking.rows(tsql.NAMES_OF_ONE if one else tsql.NAMES, *given)
+        return [_spelled(each, names) for each in found]
     return found
+
+
+def _spelled(found: Described, rows: Iterable[Sequence[Any]]) -> Described:
+    """With names and constants as they were given; rows of tables and columns."""
+    own = [(table, column) for table, column in rows if fold(table) == fold(found.name)]
+    names: dict[str, str] = {fold(column): column for _, column in own}
+
+    def spelled(name: str) -> str:
+        return names.get(fold(name), name)
+
+    return replace(
+        found,
+        name=own[0][0] if own else found.name,
+        columns=tuple(
+            replace(each, name=spelled(each.name), default=without_casts(each.default))
+            for each in found.columns
+        ),
+        checks=tuple(map(without_casts, found.checks)),
+        keys=tuple(replace(each, columns=tuple(map(spelled, each.columns))) for each in found.keys),
+    )
 
 
 def _column(row: Sequence[Any]) -> ServerColumn:

@@ -17,6 +17,7 @@ from jetbridge.errors import (
     FailedPrecondition,
     LimitExceeded,
     NotFound,
+    NotSupported,
     PermissionDenied,
     ServerError,
     Unavailable,
@@ -45,17 +46,32 @@ _BY_WORDS = (
     (re.compile(r"length .* exceeds"), 2628),
 )
 
+# The one number of Babelfish for all that it has none for; the words are PostgreSQL's.
+_NO_NUMBER = 33557097
+_BY_POSTGRES = (
+    (re.compile(r'schema ".*" does not exist'), 2760),
+    (re.compile(r'column ".*" of relation ".*" already exists'), 2705),
+    (re.compile(r"column .* does not exist"), UNKNOWN_COLUMN),
+    (re.compile(r'relation ".*" does not exist'), 208),
+    (re.compile(r"invalid input syntax|is out of range"), 245),
+    (re.compile(r"syntax error"), 102),
+    (re.compile(r"permission denied|must be owner"), 229),
+    (re.compile(r"could not serialize access"), 3960),
+    (re.compile(r"not currently supported"), 40517),
+)
+
 Made = Callable[[str], ServerError]
 _CLASSES: dict[Made, tuple[int, ...]] = {
     DuplicateKey: DUPLICATE_KEY,
     ConstraintViolation: (515, 547),
     BadRequest: (
-        *(102, 156, 206, 207, 220, 232, 241, 242, 244, 245, 248, 257, 2628, 4815, 7339),
+        *(102, 156, 206, 207, 220, 232, 241, 242, 244, 245, 248, 257, 2628, 2705, 4815, 7339),
         *(8114, 8115, 8134, 8152),
     ),
     Conflict: (DEADLOCK, 3960, 3961, 1222),
     PermissionDenied: (229, 230, 262, 300, 1088, 15247),
     LimitExceeded: (701, 1101, 1105, 9002),
+    NotSupported: (40517,),
     FailedPrecondition: (
         *(LOGIN_FAILED, *UNKNOWN_DATABASE, 3952),
         # Something uses the table, the column or the key; or the rows do not suit a new constraint.
@@ -87,6 +103,13 @@ def number_of(error: BaseException) -> int | None:
     return int(found[1]) if found else None
 
 
+def _known(number: int, text: str) -> int:
+    """That of SQL Server for what the words say."""
+    if number != _NO_NUMBER:
+        return number
+    return next((known for words, known in _BY_POSTGRES if words.search(text)), number)
+
+
 def said(error: BaseException) -> str:
     """The words of the server, without those of the driver around them."""
     text = str(error)
@@ -108,6 +131,7 @@ def translated(error: BaseException, number: int | None, doing: str = "") -> Ser
             f"{begins}the connection to SQL Server failed: {said(error)}; check that the server "
             "runs and can be reached, then run the statement again"
         )
+    number = _known(number, said(error))
     remedy = _REMEDIES.get(number, "")
     text = f"{begins}SQL Server says {number}: {said(error)}{remedy and '; ' + remedy}"
     return _numbered(_BY_NUMBER.get(number, ServerError)(text), number)

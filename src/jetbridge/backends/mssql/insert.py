@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.definition import declared
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
@@ -78,10 +79,17 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
     )
     if is_large(database, spool) and columns and _may_stage(database, table):
         _in_parallel(database, table, goal, spool)
-    elif columns and all(map(is_loaded, columns)):
+    elif (
+        columns and all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
+    ):
         load_directly(database, goal, spool, alone=False)
     else:
         _by_conversion(database, goal, spool)
+
+
+def _would_lose_defaults(database: Database, goal: Goal, table: Described) -> bool:
+    """A bulk load of Babelfish gives NULL to columns that it is not told of."""
+    return len(goal.columns) < len(table.columns) and database.server.is_babelfish()
 
 
 def _may_stage(database: Database, table: Described) -> bool:
@@ -111,13 +119,14 @@ def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:
             connection.run(tsql_load.append_defaults(goal.table, spool.rows))
             return
         batches = (batch.select(names) for batch in spool.batches())
-        with staged(connection, goal.columns, batches) as rows:
+        bulk = not database.server.is_babelfish()
+        with staged(connection, goal.columns, batches, bulk=bulk) as rows:
             _append_from(connection, goal, rows)
 
     in_one_transaction(database.server, goal.table, work)
 
 
-def _append_from(connection: Loading, goal: Goal, source: str) -> None:
+def _append_from(connection: Running, goal: Goal, source: str) -> None:
     if goal.identity:
         connection.run(tsql_load.identity_insert(goal.table, on=True))
     connection.run(tsql_load.append(goal.table, [each.name for each in goal.columns], source))
@@ -129,14 +138,19 @@ def _append_from(connection: Loading, goal: Goal, source: str) -> None:
 def _returning(database: Database, table: Described) -> Iterator[Write]:
     """One transaction from the first batch to the end of the statement."""
     ids = row_ids(table)
+    merges = not database.server.is_babelfish()
     with database.server.loading() as connection, connection.transaction():
-        statement = _Returning(connection, table, ids)
+        statement = _Returning(connection, table, ids, merges=merges)
         yield statement.write
 
 
 class _Returning:
-    def __init__(self, connection: Loading, table: Described, ids: RowIds | None) -> None:
-        self._connection, self._table, self._ids = connection, table, ids
+    """`merges`: the server has MERGE, and bulk copy into temporary tables."""
+
+    def __init__(
+        self, connection: Loading, table: Described, ids: RowIds | None, *, merges: bool
+    ) -> None:
+        self._connection, self._table, self._ids, self._merges = connection, table, ids, merges
         self._mapped = _Mapped(table)
         self._answer = table.info(None).schema
 
@@ -163,19 +177,11 @@ class _Returning:
             [*rows.columns, pa.array(range(rows.num_rows), pa.int64())],
             names=[*rows.schema.names, number.name],
         )
-        steps = tsql_load.append_answering(
-            target,
-            [each.name for each in columns],
-            tsql_load.TEMPORARY,
-            [
-                (each.name, _answer_type(each), is_answered_as_text(each))
-                for each in self._table.columns
-            ],
-        )
+        steps = self._steps(target, [each.name for each in columns])
         told: list[tuple[object, ...]] = []
         if identity:
             self._connection.run(tsql_load.identity_insert(target, on=True))
-        with staged(self._connection, [*columns, number], iter([numbered])):
+        with staged(self._connection, [*columns, number], iter([numbered]), bulk=self._merges):
             for step in steps:
                 told = self._connection.run(step) or told
         if identity:
@@ -183,6 +189,16 @@ class _Returning:
         if len(told) != rows.num_rows:
             raise ServerError(f"{len(told)} of {rows.num_rows} rows came back")
         return answered(told, list(self._answer))
+
+    def _steps(self, target: str, given: list[str]) -> list[str]:
+        append = tsql_load.append_answering
+        kind = _answer_type
+        if not self._merges:
+            append, kind = tsql_load.append_answering_in_order, declared
+        answer = [
+            (each.name, kind(each), is_answered_as_text(each)) for each in self._table.columns
+        ]
+        return append(target, given, tsql_load.TEMPORARY, answer)
 
     def _answered(self, stored: list[pa.Array], rows: int) -> pa.RecordBatch:
         fields = list(self._answer)

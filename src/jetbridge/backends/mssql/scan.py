@@ -152,7 +152,10 @@ def parts(server: Server, table: Described) -> Sequence[str]:
 
 
 def count(server: Server, table: Described) -> int:
-    """What the server keeps of it, without reading the rows."""
+    """What the server keeps of it, without reading the rows; Babelfish keeps a guess, or 0."""
+    if server.is_babelfish():
+        ((found,),) = server.ask(tsql.select(table.schema, table.name, []))
+        return int(found)
     ((found,),) = server.ask(tsql.ROW_COUNT, table.object_id)
     return int(found or 0)
 

@@ -2,26 +2,38 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.load import Goal, load
+from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
-from jetbridge.backends.mssql.wire import Loaded, wire_schema
+from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.embedded import cast
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql_load import TEMPORARY
 
+_BULK = MssqlSettings()
+_BY_INSERT = replace(_BULK, ctas_use_bcp=False)
+
 
 @contextmanager
 def staged(
-    connection: Loading, columns: Sequence[Loaded], batches: Iterator[pa.RecordBatch]
+    connection: Loading,
+    columns: Sequence[Loaded],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    bulk: bool = True,
 ) -> Iterator[str]:
-    """The name of the table; within a transaction of the caller."""
+    """The name of the table; within a transaction of the caller.
+
+    `bulk` False is for servers that know no bulk copy into temporary tables.
+    """
     connection.run(tsql_load.staging(TEMPORARY, [(each.name, each.kind) for each in columns]))
-    rows = pa.RecordBatchReader.from_batches(wire_schema(columns), batches)
-    connection.load(TEMPORARY, rows, [each.name for each in columns])
+    load(connection, Goal(TEMPORARY, tuple(columns)), batches, _BULK if bulk else _BY_INSERT)
     yield TEMPORARY
     connection.run(tsql_load.drop_temporary(TEMPORARY))
 

@@ -105,3 +105,8 @@ def test_password_is_not_shown():
     address = Address("db", "s", "u", "secret-word")
     assert "secret-word" not in repr(address)
     assert address.title() == "db/s"
+
+
+def test_the_size_of_packets_is_one_that_servers_have_to_confirm():
+    """Encrypted connections take no more; 4096 and 8192 are what servers have by themselves."""
+    assert 8192 < parse("Server=h;Database=d").for_core()["packet_size"] <= 16_383

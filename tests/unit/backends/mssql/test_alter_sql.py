@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from jetbridge.catalog import (
     UniqueKey,
 )
 from jetbridge.errors import BadRequest, DuplicateKey, FailedPrecondition, NotFound, NotSupported
+from jetbridge.sqltext import tsql_ddl
 
 COLUMNS = (
     ServerColumn("id", "int", 4, 10, 0, False),
@@ -38,7 +40,7 @@ TABLE = Described("dbo", "t", 7, "now", False, COLUMNS, KEYS, ("([qty]>(0))",))
 CONSTRAINTS = {
     "sys.default_constraints": [("qty", "df", "((1))")],
     "sys.check_constraints": [("ck", "([qty]>(0))", True, True)],
-    "sys.key_constraints": [("pk", "PK", 1, "id", False), ("uq", "UQ", 2, "qty", True)],
+    "sys.indexes x": [("pk", "PK", 1, "id", False), ("uq", "UQ", 2, "qty", True)],
     "sys.indexes WHERE": [(1,)],
     "COUNT_BIG(*) FROM": [(0,)],
 }
@@ -47,9 +49,13 @@ CONSTRAINTS = {
 class Scripted:
     """A server that has the table, and remembers what it was told to change."""
 
-    def __init__(self, answers=None) -> None:
+    def __init__(self, answers=None, *, babelfish: bool = False) -> None:
         self.answers: dict[str, Any] = {**CONSTRAINTS, **(answers or {})}
         self.told: list[str] = []
+        self._babelfish = babelfish
+
+    def is_babelfish(self) -> bool:
+        return self._babelfish
 
     def ask(self, sql: str, *_) -> list:
         found: list = self.answers.get("name", [("dbo", "t")] if "sys.objects" in sql else [])
@@ -80,9 +86,9 @@ class Scripted:
 def told(monkeypatch):
     """What a change makes of the table, with other answers of the server."""
 
-    def run(change, answers=None, table=TABLE):
-        monkeypatch.setattr(module, "describe", lambda *_: [table])
-        server = Scripted(answers)
+    def run(change, answers=None, table=TABLE, *, babelfish=False):
+        monkeypatch.setattr(module, "describe", lambda *_, folded: [table])
+        server = Scripted(answers, babelfish=babelfish)
         module.alter(cast(Server, server), table, change, MssqlSettings())
         assert server.told.pop() == "COMMIT"
         return server.told
@@ -206,3 +212,63 @@ def test_the_first_key_may_be_clustered(told):
 def test_refusals(told, change, answers, error, words):
     with pytest.raises(error, match=words):
         told(change, answers)
+
+
+BARE_CHECK = {"sys.check_constraints": [("ck", "((qty > 0) OR (name = 'id'))", False, False)]}
+
+
+@pytest.mark.parametrize(
+    ("change", "statements"),
+    [
+        (
+            AddColumn(pa.field("n", pa.int16(), metadata={"default": "2"})),
+            ["ADD [n] smallint NULL DEFAULT 2"],
+        ),
+        (RemoveColumn("qty", cascade=True), ["DROP COLUMN [qty]"]),
+        (RenameColumn("qty", "n"), ["EXEC sp_rename N'[dbo].[t].[qty]', N'n', N'COLUMN'"]),
+        (SetDefault("qty", "2"), ["ADD DEFAULT 2 FOR [qty]"]),
+        (SetDefault("qty", ""), ["ADD DEFAULT NULL FOR [qty]"]),
+        (ChangeType(pa.field("qty", pa.int32())), ["ALTER COLUMN [qty] int"]),
+        (AddKey(UniqueKey(("name",))), ["ALTER COLUMN [name] nvarchar(450)"]),
+    ],
+)
+def test_babelfish_is_told_less(told, change, statements):
+    assert told(change, BARE_CHECK, babelfish=True)[: len(statements)] == statements
+
+
+def test_babelfish_makes_a_primary_key_not_null_by_itself(told):
+    free = replace(TABLE, keys=())
+    statements = told(AddKey(UniqueKey(("qty",), True)), BARE_CHECK, free, babelfish=True)
+    assert statements == ["ADD PRIMARY KEY NONCLUSTERED ([qty])"]
+
+
+def test_what_babelfish_cannot_alter_is_refused(told):
+    with pytest.raises(NotSupported, match=r"dbo\.t\.qty cannot become NOT NULL"):
+        told(SetNotNull("qty"), babelfish=True)
+    with pytest.raises(NotSupported, match=r"dbo\.t\.id cannot become NULL"):
+        told(DropNotNull("id"), table=replace(TABLE, keys=()), babelfish=True)
+
+
+def test_columns_without_brackets_are_found_in_checks(told):
+    for column in ("qty", "name"):
+        with pytest.raises(FailedPrecondition, match=f"{column} is used by ck"):
+            told(RemoveColumn(column), BARE_CHECK, replace(TABLE, keys=()), babelfish=True)
+    free = replace(TABLE, keys=())
+    assert told(RemoveColumn("price"), BARE_CHECK, free, babelfish=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ("CAST(('it''s') AS nvarchar(4))", "N'it''s'"),
+        ("CAST('-1.50' AS numeric)", "(-1.50)"),
+        (
+            "((w = CAST(('x') AS nvarchar(1))) OR (v > CAST('-5' AS int)))",
+            "((w = N'x') OR (v > (-5)))",
+        ),
+        ("'CAST((''a'') AS nvarchar(1))'", "'CAST((''a'') AS nvarchar(1))'"),
+        ("(getdate())", "(getdate())"),
+    ],
+)
+def test_constants_of_babelfish_are_shown_as_they_were_given(shown, given):
+    assert tsql_ddl.without_casts(shown) == given

@@ -21,6 +21,8 @@ from jetbridge.errors import (
     DuplicateKey,
     FailedPrecondition,
     LimitExceeded,
+    NotFound,
+    NotSupported,
     PermissionDenied,
     ServerError,
     Unavailable,
@@ -130,3 +132,26 @@ def test_a_server_that_was_lost_is_waited_for(monkeypatch):
     server = _Server(Unavailable("lost"), refused, KeyError("third"))
     with pytest.raises(KeyError):
         retried(cast(Any, server), lambda connection: None)
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "kind"),
+    [
+        ('relation "nowhere" does not exist', 208, NotFound),
+        ('schema "base_s" does not exist', 2760, NotFound),
+        ('column "c" does not exist', 207, Conflict),
+        ('column "c" of relation "t" does not exist', 207, Conflict),
+        ('column "c" of relation "t" already exists', 2705, BadRequest),
+        ('invalid input syntax for type integer: "a"', 245, BadRequest),
+        ('syntax error at or near "order"', 102, BadRequest),
+        ("'MERGE' is not currently supported in Babelfish", 40517, NotSupported),
+        ("permission denied for table t", 229, PermissionDenied),
+        ("something else", 33557097, ServerError),
+    ],
+)
+def test_what_babelfish_has_no_number_for_is_known_by_its_words(words, number, kind):
+    raised = RuntimeError(f"Sql Error: 33557097: Class 16: State 1: {words}")
+    with pytest.raises(ServerError) as found, naming("s.t"):
+        raise translated(raised, number_of(raised))
+    assert type(found.value) is kind
+    assert server_number(found.value) == number

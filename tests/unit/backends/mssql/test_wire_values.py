@@ -5,6 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from jetbridge.backends.mssql.connect import aligned
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
 from jetbridge.errors import BadRequest
 
@@ -53,3 +54,21 @@ def test_lengths_of_texts(text, in_units, in_octets):
 )
 def test_lengths_are_rounded_up(kind, most, found):
     assert sized(Loaded("c", kind), most).kind == found
+
+
+def test_decimals_are_where_the_driver_can_read_them():
+    """Those of a file are at multiples of eight only."""
+    numbers = pa.array([Decimal(n) for n in range(101)], pa.decimal128(12, 2))
+    batch = pa.record_batch({"n": numbers, "t": pa.array(["x"] * 101)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        for start in range(8):
+            writer.write_batch(batch.slice(start, 90 - start))
+    found = list(pa.ipc.open_stream(sink.getvalue()))
+    assert any(each.column("n").buffers()[1].address % 16 for each in found)
+    for each in found:
+        made = aligned(each)
+        assert made.column("n").buffers()[1].address % 16 == 0
+        assert made.equals(each)
+    nulls = pa.record_batch({"n": pa.nulls(3, pa.decimal128(5, 1))})
+    assert aligned(nulls).equals(nulls)
