@@ -81,10 +81,12 @@ def address() -> Address:
 
 
 def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCatalog:
-    """An empty one, whose database allows reads of one moment."""
+    """An empty one, whose database allows reads of one moment where that can be said."""
     made = address()
-    with _master().loading() as connection:
-        connection.run(f"ALTER DATABASE {bracketed(made.database)} SET ALLOW_SNAPSHOT_ISOLATION ON")
+    if not _master().is_babelfish():
+        name = bracketed(made.database)
+        with _master().loading() as connection:
+            connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
     given = MssqlSettings().changed(settings)
     return MssqlCatalog("m", made, settings=given, engine=engine)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.backends.mssql import filling, insert, load, publishing
+from jetbridge.backends.mssql import filling, load, publishing
 from jetbridge.errors import Conflict, LimitExceeded, ServerError
 from tests import lakes, mssql_server
 from tests.faults.mssql_scene import (
@@ -136,17 +136,29 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
 def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
     """Its lock is lost with an idle connection; then someone else takes the load for dead."""
 
+    stage = publishing.stage
+
     def staged_and_dropped(database, run, goal, parts):
-        publishing.stage(database, run, goal, parts)
+        stage(database, run, goal, parts)
         with scene.witness.loading() as connection:
             for name in scene.left():
                 connection.run(f"DROP TABLE dbo.{name}")
 
     scene.prepare(work)
     with monkeypatch.context() as patched:
-        for module in (filling, insert):
+        for module in (filling, publishing):
             patched.setattr(module, "stage", staged_and_dropped)
         error = scene.attempt(work)
     assert error is not None
     assert UNKNOWN in str(error)
     assert scene.is_as_before(work)
+
+
+@pytest.mark.parametrize("work", [NEW, INSERT_FEW], ids=str)
+def test_a_server_without_answers_for_bulk_copy_is_sent_inserts(scene, work):
+    """The driver asks for the columns of the table before it sends any row."""
+    scene.prepare(work)
+    scene.order(when="statement", pattern="sp_tablecollations_100", number=207, times=None)
+    scene.bench.sql(work.statement)
+    assert scene.fired()
+    scene.check(work, None)

@@ -58,7 +58,6 @@ class Bench:
     def keyed(self, table: str, column: str = "id") -> None:
         """SQL Server changes rows by their primary key; the others need none."""
         if self.kind == "mssql":
-            self.sql(f"ALTER TABLE t.dbo.{table} ALTER COLUMN {column} SET NOT NULL")
             self.sql(f"ALTER TABLE t.dbo.{table} ADD PRIMARY KEY ({column})")
 
     def columns(self, table: str) -> list[tuple[str, str, bool]]:

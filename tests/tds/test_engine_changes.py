@@ -227,3 +227,15 @@ def test_what_a_reader_has_not_read_does_not_linger(session):
     answers.close()
     assert value(session, "SELECT COUNT(*) FROM t") == 3
     run(session, "DROP TABLE t")
+
+
+def test_merge_gives_identity_values_where_that_is_set(session):
+    run(session, "CREATE TABLE numbered (id int IDENTITY, v int)")
+    merge = (
+        "MERGE INTO numbered AS t USING (SELECT 5 AS id) AS s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 1);"
+    )
+    assert refused(session, merge).number == 544
+    run(session, f"SET IDENTITY_INSERT numbered ON; {merge} SET IDENTITY_INSERT numbered OFF")
+    run(session, "INSERT INTO numbered (v) VALUES (2)")
+    assert rows(session, "SELECT id, v FROM numbered ORDER BY id") == [(5, 1), (6, 2)]

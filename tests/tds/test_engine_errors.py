@@ -83,6 +83,8 @@ CASES = [
     ("INSERT INTO parent (id) VALUES (2)", 515, "column 'v'"),
     ("UPDATE parent SET v = NULL", 515, "UPDATE fails."),
     ("INSERT INTO numbered (id, ti) VALUES (1, 1)", 544, "IDENTITY_INSERT is set to OFF"),
+    ("CREATE TABLE twice (a nvarchar(9) COLLATE Latin1_General_BIN2 COLLATE Latin1_General_BIN2)",
+     102, "COLLATE"),
     (
         "INSERT INTO child VALUES (-1, 1)", 547,
         'The INSERT statement conflicted with the CHECK constraint "ck_pos". The conflict occurred'

@@ -231,6 +231,7 @@ class Connection:
         try:
             self._faults.meet(When.STATEMENT, text=text)
         except SqlError as cause:
+            self._session.note(cause)
             yield from self._undone(cause)
             raise
         yield from self._session.run(text, parameters)

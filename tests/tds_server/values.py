@@ -160,6 +160,10 @@ class Session(Protocol):
         """The descriptor; 0 outside of a transaction."""
         ...
 
+    def note(self, failure: SqlError) -> None:
+        """One that was ordered: it becomes @@ERROR, as one of its own does."""
+        ...
+
     def run(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Answer]:
         """A batch; with parameters what sp_executesql runs. What is not read must not linger."""
         ...

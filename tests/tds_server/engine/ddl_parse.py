@@ -91,7 +91,7 @@ def _option(tokens: Tokens, made: ColumnSpec, spec: TableSpec) -> None:
         made.nullable = False
     elif tokens.take("NULL"):
         made.nullable = True
-    elif tokens.take("COLLATE"):
+    elif not made.collation and tokens.take("COLLATE"):
         made.collation = tokens.name()
     elif tokens.take("IDENTITY"):
         made.identity = _identity(tokens)

@@ -313,6 +313,7 @@ class Merging:
         return self.stages.change(
             stage, "MERGE", outputs=outputs, refuses_twice=True, changed=None,
             hints=self.parsed.hints, right="UPDATE",
+            explicit_identity=self.compiler.around.gives_identity(self.table),
         )  # fmt: skip
 
     def _sides(self) -> tuple[str, str, str, Source]:
@@ -384,7 +385,7 @@ class Merging:
             column = self.table.column(name)
             if column is None:
                 raise error(207, name)
-            if column.identity is not None:
+            if column.identity is not None and not self.compiler.around.gives_identity(self.table):
                 raise error(544, self.table.name)
             found.append(column)
         return found

@@ -66,7 +66,7 @@ def target_columns(
     session: Any, table: Table, names: tuple[str, ...] | None
 ) -> tuple[ColumnDef, ...]:
     """Those that are given values; identity columns only where that was allowed."""
-    explicit = session.settings.identity_insert == table.object_id
+    explicit = session.gives_identity(table)
     if names is None:
         if explicit:
             raise error(8101, table.full_name)

@@ -53,6 +53,10 @@ class Names(Surroundings, Protocol):
         """Raises 208; waits for a transaction that is changing what the name means."""
         ...
 
+    def gives_identity(self, table: Table) -> bool:
+        """Whether values for its identity column may be given."""
+        ...
+
     def system_rows(self, parts: tuple[str, ...]) -> tuple[str, SystemRows] | None: ...
 
 

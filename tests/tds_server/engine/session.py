@@ -110,11 +110,14 @@ class DuckSession:
         try:
             yield from Interpreter(self).batch(parse_script(text))
         except SqlError as failure:
-            self.state.error = failure.number
+            self.note(failure)
             raise
         self._outputs = {
             p.name: self.variables[p.name.lower()].value for p in parameters if p.output
         }
+
+    def note(self, failure: SqlError) -> None:
+        self.state.error = failure.number
 
     def outputs(self) -> Mapping[str, Any]:
         return self._outputs
@@ -267,6 +270,9 @@ class DuckSession:
         if found is None:
             raise error(208, ".".join(parts))
         return found
+
+    def gives_identity(self, table: Table) -> bool:
+        return self.settings.identity_insert == table.object_id
 
     def tables(self) -> list[Table]:
         return list(self.core.catalog.visible(self.here.changes))

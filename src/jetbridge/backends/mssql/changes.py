@@ -11,12 +11,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
 from jetbridge.backends.mssql.load import in_one_transaction
+from jetbridge.backends.mssql.publishing import is_large, load_beside, may_stage
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
@@ -92,23 +93,28 @@ def _scattered(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
     return [each.take(places) for each in found]
 
 
-Change = Callable[[Loading, str], int]
+Change = Callable[[Running, str], int]
 
 
 def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change: Change) -> None:
     """One transaction; a row that is not there any more undoes it."""
     everything = [*rows.key_columns(), _NUMBER, *columns]
+    title, schema = rows.table.title(), rows.table.schema
 
-    bulk = not database.server.is_babelfish()
+    def publish(connection: Running, source: str) -> None:
+        if change(connection, source) != rows.seen.count:
+            raise _gone(rows.table)
 
     def work(connection: Loading) -> None:
+        bulk = not database.server.is_babelfish()
         with staged(connection, everything, rows.spool.batches(), bulk=bulk) as source:
-            if change(connection, source) != rows.seen.count:
-                raise _gone(rows.table)
+            publish(connection, source)
 
-    if rows.spool.rows:
-        with naming(rows.table.title()):
-            in_one_transaction(database.server, rows.table.title(), work)
+    with naming(title):
+        if is_large(database, rows.spool) and may_stage(database, schema):
+            load_beside(database, schema, everything, rows.spool, publish)
+        elif rows.spool.rows:
+            in_one_transaction(database.server, title, work)
 
 
 def _gone(table: Described) -> Conflict:
@@ -133,7 +139,7 @@ def updating(
             )
 
 
-def _updated(connection: Loading, rows: _Rows, changes: Sequence[str], source: str) -> int:
+def _updated(connection: Running, rows: _Rows, changes: Sequence[str], source: str) -> int:
     target, keys = tsql.path(rows.table.schema, rows.table.name), rows.keys()
     if rows.seen.count < rows.spool.rows:  # the last values for a row win
         connection.run(tsql_load.keep_last(len(keys), source))
@@ -154,7 +160,7 @@ def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
 
 
 def refuse_fixed(
-    connection: Loading, rows: "_Rows", columns: Sequence[ServerColumn], source: str
+    connection: Running, rows: "_Rows", columns: Sequence[ServerColumn], source: str
 ) -> None:
     """What `all_assigned` leaves out must be as it was."""
     fixed = [
@@ -194,7 +200,7 @@ class _Update:
             raise BadRequest(f"{self._table.title()}.{fixed[0]} is filled in by SQL Server itself")
         return [tsql_load.assigned(each.name) for each in self.columns()]
 
-    def apply(self, connection: Loading, changes: Sequence[str], source: str) -> int:
+    def apply(self, connection: Running, changes: Sequence[str], source: str) -> int:
         if self._options.returning:
             refuse_fixed(connection, self.rows, self.columns(), source)
         return _updated(connection, self.rows, changes, source)
@@ -237,7 +243,7 @@ def deleting(
         _applied(database, rows, [], lambda c, source: _deleted(c, rows, source))
 
 
-def _deleted(connection: Loading, rows: _Rows, source: str) -> int:
+def _deleted(connection: Running, rows: _Rows, source: str) -> int:
     target = tsql.path(rows.table.schema, rows.table.name)
     return int(connection.run(tsql_load.delete(target, rows.keys(), source))[-1][0])
 
@@ -313,7 +319,7 @@ class _Merge:
         identity = self._new > 0 and self._given.identity()
         apart = database.server.is_babelfish()
 
-        def change(connection: Loading, source: str) -> int:
+        def change(connection: Running, source: str) -> int:
             refuse_fixed(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(tsql_load.identity_insert(target, on=True))

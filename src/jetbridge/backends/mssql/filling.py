@@ -13,14 +13,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from jetbridge.backends.mssql import debug
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.definition import create_table, declared_types
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.leftovers import Run, running
-from jetbridge.backends.mssql.load import CommitUnknown, Goal, retried
+from jetbridge.backends.mssql.load import CommitUnknown, Goal, retried_patiently
 from jetbridge.backends.mssql.publishing import is_large, publish_once, stage
 from jetbridge.backends.mssql.spool import Part, Spool, spooling
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
@@ -192,12 +192,12 @@ def _clean_up(made: Filling, error: BaseException) -> None:
         _add(error, f"table {made.title} was made and got no rows")
         return
     try:
-        retried(made.database.server, lambda connection: _drop_empty(connection, made))
+        retried_patiently(made.database.server, lambda connection: _drop_empty(connection, made))
     except ServerError as second:
         _add(error, f"and table {made.title} could not be dropped: {second}")
 
 
-def _drop_empty(connection: Loading, made: Filling) -> None:
+def _drop_empty(connection: Running, made: Filling) -> None:
     """Someone else may have put rows there meanwhile; then it is theirs."""
     schema, name = made.schema, made.request.name
     with connection.transaction():
@@ -231,10 +231,10 @@ def _beside(made: Filling, source: Source, told: debug.Told, old: str, *, drops_
             publish_once(database, run, _swapping(made, run, old, drops_rows=drops_rows))
 
 
-def _swapping(made: Filling, run: Run, old: str, *, drops_rows: bool) -> Callable[[Loading], None]:
+def _swapping(made: Filling, run: Run, old: str, *, drops_rows: bool) -> Callable[[Running], None]:
     """Within a transaction."""
 
-    def swap(connection: Loading) -> None:
+    def swap(connection: Running) -> None:
         if not drops_rows and connection.run(tsql_load.lock_first(made.schema, old)):
             raise Conflict(f"someone else has put rows into {made.title} meanwhile")
         connection.run(tsql_load.drop_if_there(made.schema, old))

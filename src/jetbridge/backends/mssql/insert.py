@@ -12,9 +12,8 @@ from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
-from jetbridge.backends.mssql.leftovers import running
 from jetbridge.backends.mssql.load import Goal, in_one_transaction
-from jetbridge.backends.mssql.publishing import is_large, publish_once, stage
+from jetbridge.backends.mssql.publishing import is_large, load_beside, may_stage
 from jetbridge.backends.mssql.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
@@ -77,8 +76,14 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
         lock=database.settings.copy_tablock == "on",
         identity=given.identity(),
     )
-    if is_large(database, spool) and columns and _may_stage(database, table):
-        _in_parallel(database, table, goal, spool)
+    if is_large(database, spool) and columns and may_stage(database, table.schema):
+        load_beside(
+            database,
+            table.schema,
+            goal.columns,
+            spool,
+            lambda connection, rows: _append_from(connection, goal, rows),
+        )
     elif (
         columns and all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
     ):
@@ -90,24 +95,6 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
 def _would_lose_defaults(database: Database, goal: Goal, table: Described) -> bool:
     """A bulk load of Babelfish gives NULL to columns that it is not told of."""
     return len(goal.columns) < len(table.columns) and database.server.is_babelfish()
-
-
-def _may_stage(database: Database, table: Described) -> bool:
-    """A login without the right to create tables loads on one connection."""
-    sql = tsql_load.may_create(table.schema)
-    return database.server.ask(sql) == [(1,)]
-
-
-def _in_parallel(database: Database, table: Described, goal: Goal, spool: Spool) -> None:
-    spool.to_files()
-    with running(database, table.schema) as run:
-        with database.server.loading() as connection:
-            columns = [(each.name, each.kind) for each in goal.columns]
-            connection.run(tsql_load.staging(run.staging, columns))
-            connection.run(tsql_load.create_ledger(table.schema, run.ledger_name))
-        lock = database.settings.copy_tablock != "off"
-        stage(database, run, Goal(run.staging, goal.columns, lock=lock), spool.parts)
-        publish_once(database, run, lambda connection: _append_from(connection, goal, run.staging))
 
 
 def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:

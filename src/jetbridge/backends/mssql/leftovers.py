@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.load import retried
+from jetbridge.backends.mssql.load import retried_patiently
 from jetbridge.backends.mssql.spool import remove_orphans
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
@@ -63,7 +63,7 @@ def running(database: Database, schema: str) -> Iterator[Run]:
                 yield run
         finally:
             with suppress(ServerError):
-                retried(database.server, lambda connection: _drop(connection, run))
+                retried_patiently(database.server, lambda connection: _drop(connection, run))
             database.known.forget()
         try:
             held.run(tsql_load.unlock_run(run.name))
@@ -97,7 +97,7 @@ def _locked(connection: Loading, run: str) -> bool:
     return bool(connection.run(tsql_load.lock_run(run))[-1][0] >= 0)
 
 
-def _drop(connection: Loading, run: Run) -> None:
+def _drop(connection: Running, run: Run) -> None:
     for name in (run.rows, run.ledger_name):
         connection.run(tsql_load.drop_if_there(run.schema, name))
 

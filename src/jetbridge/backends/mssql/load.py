@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,8 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connect import Loading, Server
-from jetbridge.backends.mssql.errors import DEADLOCK, server_number, was_connecting
+from jetbridge.backends.mssql.connect import Loading, Running, Server
+from jetbridge.backends.mssql.errors import (
+    DEADLOCK,
+    UNKNOWN_COLUMN,
+    server_number,
+    was_connecting,
+)
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, wire_schema
 from jetbridge.embedded.sandbox import DATA, query
@@ -21,6 +27,7 @@ from jetbridge.sqltext.dialects.tsql_values import constants
 _TRIES = 6
 _FIRST_PAUSE = 0.2
 _T = TypeVar("_T")
+_C = TypeVar("_C")
 
 
 @dataclass(frozen=True)
@@ -33,14 +40,33 @@ class Goal:
     identity: bool = False
 
 
+class _Unread:
+    """Batches, and whether one of them was read."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.read = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.read = True
+            yield batch
+
+
 def load(
     connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
 ) -> int:
     """Within a transaction that the caller has begun; the number of rows."""
     if settings.ctas_use_bcp:
-        rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), batches)
+        source = _Unread(batches)
+        rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), iter(source))
         names = [each.name for each in goal.columns]
-        return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+        try:
+            return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+        except ServerError as error:
+            # A server that does not understand the driver's questions about the table.
+            if server_number(error) != UNKNOWN_COLUMN or source.read:
+                raise
     if goal.identity:
         connection.run(tsql_load.identity_insert(goal.table, on=True))
     done = 0
@@ -96,10 +122,19 @@ def retried(server: Server, work: Callable[[Loading], _T]) -> _T:
     """Again with a new connection when one is lost, or when the server chose us to break a
     deadlock; `work` must do nothing twice. A server that was not there to begin with is not
     waited for."""
+    return _retried(server.loading, work)
+
+
+def retried_patiently(server: Server, work: Callable[[Running], _T]) -> _T:
+    """The same for statements that may take long, and need no bulk load."""
+    return _retried(server.asking, work)
+
+
+def _retried(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_C], _T]) -> _T:
     pause = _FIRST_PAUSE
     for left in reversed(range(_TRIES)):
         try:
-            with server.loading() as connection:
+            with borrow() as connection:
                 return work(connection)
         except (Unavailable, Conflict) as error:
             absent = left == _TRIES - 1 and was_connecting(error)

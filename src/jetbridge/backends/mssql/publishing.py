@@ -1,15 +1,17 @@
 """Large loads: Spark's tasks fill a staging table, the ledger says when it is complete."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.leftovers import Run
-from jetbridge.backends.mssql.load import Goal, commit_unknown, retried
-from jetbridge.backends.mssql.spool import Part, grouped
+from jetbridge.backends.mssql.leftovers import Run, running
+from jetbridge.backends.mssql.load import Goal, commit_unknown, retried, retried_patiently
+from jetbridge.backends.mssql.spool import Part, Spool, grouped
 from jetbridge.backends.mssql.task import Order, load_parts
+from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
@@ -20,6 +22,8 @@ _PUBLISHED = -1
 _JOBS = 4
 # Of one transaction: each costs the server some round trips, and what fails is loaded again.
 _TASK_ROWS = 1_000_000
+# The last line of a worker's traceback, whose others are indented.
+_RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _WORKER_LOST = "Python worker exited unexpectedly"
 
 
@@ -30,6 +34,30 @@ class Large(Protocol):
 
     @property
     def size(self) -> int: ...
+
+
+def load_beside(
+    database: Database,
+    schema: str,
+    columns: Sequence[Loaded],
+    spool: Spool,
+    publish: Callable[[Running, str], None],
+) -> None:
+    """All rows into a staging table; then `publish`, which is given its name, in a transaction."""
+    spool.to_files()
+    with running(database, schema) as run:
+        with database.server.loading() as connection:
+            made = [(each.name, each.kind) for each in columns]
+            connection.run(tsql_load.staging(run.staging, made))
+            connection.run(tsql_load.create_ledger(schema, run.ledger_name))
+        lock = database.settings.copy_tablock != "off"
+        stage(database, run, Goal(run.staging, tuple(columns), lock=lock), spool.parts)
+        publish_once(database, run, lambda connection: publish(connection, run.staging))
+
+
+def may_stage(database: Database, schema: str) -> bool:
+    """A login without the right to create tables loads on one connection."""
+    return database.server.ask(tsql_load.may_create(schema)) == [(1,)]
 
 
 def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> None:
@@ -51,12 +79,12 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
         raise ServerError(f"the ledger has {noted} parts and {loaded} rows instead of {wanted}")
 
 
-def publish_once(database: Database, run: Run, work: Callable[[Loading], None]) -> None:
+def publish_once(database: Database, run: Run, work: Callable[[Running], None]) -> None:
     """In a transaction with a note in the ledger, by which a second try sees that it is done."""
 
     committing = False
 
-    def once(connection: Loading) -> None:
+    def once(connection: Running) -> None:
         nonlocal committing
         if not connection.run(tsql_load.find_table(run.schema, run.ledger_name)):
             raise _gone(run)
@@ -70,7 +98,7 @@ def publish_once(database: Database, run: Run, work: Callable[[Loading], None]) 
                 raise
 
     try:
-        retried(database.server, once)
+        retried_patiently(database.server, once)
     except Unavailable as error:
         if committing:
             raise commit_unknown(run.schema) from error
@@ -122,7 +150,10 @@ def _cause(error: Exception) -> Exception:
         name, _, message = line.strip().partition(": ")
         if name.startswith("jetbridge.errors."):
             return _again(name.rpartition(".")[2], message)
-    return Unavailable(f"Spark could not load the rows: {java_message(error)}")
+    reason = _RAISED.search(str(error))
+    return Unavailable(
+        f"Spark could not load the rows: {reason[1] if reason else java_message(error)}"
+    )
 
 
 def _again(name: str, message: str) -> ServerError:
