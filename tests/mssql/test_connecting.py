@@ -95,7 +95,7 @@ def test_a_server_that_is_not_there():
     with pytest.raises(Unavailable) as failed:
         MssqlCatalog("m", address).list_schemas()
     assert str(port) in said(failed)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 10, "the driver by itself would try for 15 seconds"
 
 
 @pytest.mark.parametrize(

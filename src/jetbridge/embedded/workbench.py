@@ -7,6 +7,7 @@ folders that its statements may read.
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -66,7 +67,8 @@ class Names:
 # They look at the rows that are there, and a plan is asked for over empty tables.
 # The others it cannot write down.
 _KNOW_ROWS = "statistics_propagation,empty_result_pullup"
-_PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},late_materialization,limit_pushdown"}
+_UNWRITTEN = "late_materialization,limit_pushdown,sampling_pushdown"
+_PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},{_UNWRITTEN}"}
 
 
 class Workbench:
@@ -120,10 +122,17 @@ class Desk:
         self._cursor, self._planning = cursor, planning
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
+        self._interrupted = threading.Event()
 
     def interrupt(self) -> None:
         """From another thread: what runs here ends, with an error."""
+        self._interrupted.set()
         self._cursor.interrupt()
+
+    def go_on(self) -> None:
+        """For rows that do not come from DuckDB: raises what it raises when interrupted."""
+        if self._interrupted.is_set():
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
     def names(self, query: str) -> "Names":
         """What a query names where a table may stand, and the functions it calls."""
@@ -159,8 +168,8 @@ class Desk:
                 found.append(((data["catalog"], data["schema"], data["table"]), node))
         return found
 
-    def copied(self, query: str) -> tuple[str, ...] | None:
-        """The columns of the one table that a query does nothing with but to read them."""
+    def copied(self, query: str) -> tuple[Path, tuple[str, ...]] | None:
+        """The one table that a query reads, and its columns, if it does nothing else with them."""
         return _copied(self._planned(query))
 
     def _planned(self, query: str) -> Any:
@@ -270,21 +279,29 @@ def _nodes(node: Any) -> Iterator[dict[str, Any]]:
             yield from _nodes(each)
 
 
-def _copied(tree: Any) -> tuple[str, ...] | None:
+def _copied(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
     match tree:
         case {
             "plans": [
                 {
                     "type": "LOGICAL_PROJECTION",
                     "expressions": written,
-                    "children": [{"type": "LOGICAL_GET", "table_filters": {"filters": []}} as scan],
+                    "children": [
+                        {
+                            "type": "LOGICAL_GET",
+                            "table_filters": {"filters": []},
+                            "function_data": {"catalog": one, "schema": two, "table": three},
+                            "projection_ids": [_, *_] as places,
+                        } as scan
+                    ],
                 }
             ]
         } if all(each["type"] == "BOUND_REF" for each in written):
-            read = [scan["column_indexes"][place]["index"] for place in scan["projection_ids"]]
+            read = [scan["column_indexes"][place] for place in places]
             wanted = [read[each["index"]] for each in written]
             names = scan["names"]
-            return tuple(names[i] for i in wanted) if max(wanted) < len(names) else None
+            if all(each["index"] < len(names) and not each.get("child") for each in wanted):
+                return (one, two, three), tuple(names[each["index"]] for each in wanted)
     return None
 
 

@@ -34,8 +34,9 @@ def insert(session: Session, statement: Insert) -> Outcome:
             choice = chosen(session, desk, plan)
             answers = Returned(statement.returning, path[2], table.info().schema)
             check(desk, answers, session.means.rules)
+        at_once = not answers.wanted and session.transaction is None
         with (
-            produced(session, desk, plan, choice, clock) as made,
+            produced(session, desk, plan, choice, clock, streams=at_once) as made,
             clock.phase("load"),
             session.writing(path, HOW, _beginning(session, path, table, answers), clock) as write,
         ):

@@ -54,9 +54,12 @@ def _copy(
     desk.keep(path, queries.padded(name, columns))
 
 
-def rows(desk: Desk, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """Those of a planned query, with exactly the columns of the plan."""
-    copied = _copied(desk, plan)
+def rows(desk: Desk, plan: Plan, *, streams: bool = True) -> Iterator[pa.RecordBatch]:
+    """Those of a planned query, with exactly the columns of the plan.
+
+    `streams` False: all tables are read before the first row comes.
+    """
+    copied = _copied(desk, plan) if streams else None
     with closing(_queried(desk, plan) if copied is None else copied) as batches:
         for batch in batches:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
@@ -69,16 +72,18 @@ def _queried(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch]:
 
 def _copied(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch] | None:
     """The rows as the table has them, for a query that does nothing but read one."""
-    table = next(iter(plan.sources.values()), None)
-    if table is None or len(plan.sources) > 1 or supports(table, CanRelate):
+    if len(plan.sources) != 1 or any(supports(each, CanRelate) for each in plan.sources.values()):
         return None
-    columns = desk.copied(plan.query)
-    if columns is None or len(set(columns)) < len(columns):
+    path, columns = desk.copied(plan.query) or ((), ())
+    table = next((each for name, each in plan.sources.items() if name == path), None)
+    if table is None or len(set(columns)) < len(columns):
         return None
     schema = table.info().schema
     same = [schema.field(name).type for name in columns] == plan.schema.types
-    return _scanned(table, columns) if same else None
+    return _scanned(desk, table, columns) if same else None
 
 
-def _scanned(table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
-    yield from table.scan(Scan(columns))
+def _scanned(desk: Desk, table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
+    for batch in table.scan(Scan(columns)):
+        desk.go_on()
+        yield batch

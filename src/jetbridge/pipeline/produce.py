@@ -63,9 +63,18 @@ def _planned_by_spark(session: Session, desk: Desk, query: str, columns: tuple[s
 
 @contextmanager
 def produced(
-    session: Session, desk: Desk, plan: Plan, choice: Choice, clock: Clock
+    session: Session,
+    desk: Desk,
+    plan: Plan,
+    choice: Choice,
+    clock: Clock,
+    *,
+    streams: bool = True,
 ) -> Iterator[Produced]:
-    """The rows as a stream, for as long as the block lasts; Spark spools them first."""
+    """The rows as a stream, for as long as the block lasts; Spark spools them first.
+
+    `streams` False: they are changed as they come, which must not meet what still reads them.
+    """
     made = Produced(choice)
     with ExitStack() as stack:
         spool = None
@@ -77,7 +86,7 @@ def produced(
         if spool is not None:
             batches, total = spool_rows(desk, plan, spool), spool.rows
         else:
-            batches, total = on_duckdb.rows(desk, plan), None
+            batches, total = on_duckdb.rows(desk, plan, streams=streams), None
         made.batches = _counted(batches, made, clock, total)
         yield made
 

@@ -89,7 +89,8 @@ def least_and_most(schema: str, name: str, column: str) -> str:
 
 
 # For the reads of one transaction; afterwards the connection is as it was.
-BEGIN_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
+# A statement that fails must not end the transaction, and with it the moment.
+BEGIN_SNAPSHOT = "SET XACT_ABORT OFF; SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
 END_SNAPSHOT = "IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
 # PostgreSQL that speaks T-SQL, without all of it; NULL for SQL Server itself.

@@ -14,6 +14,7 @@ SELECT s.name, t.name FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.sc
 WHERE t.name LIKE N'jetbridge[_]%' ORDER BY s.name, t.name
 """
 Columns = Sequence[tuple[str, str]]
+OPEN_TRANSACTIONS = "SELECT @@TRANCOUNT"
 
 
 def _names(columns: Sequence[str], of: str = "") -> str:

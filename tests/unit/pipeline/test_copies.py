@@ -1,9 +1,13 @@
 """Queries that do nothing but read one table get its rows without DuckDB in between."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.embedded.workbench import Desk
+from jetbridge.errors import LimitExceeded
+from jetbridge.pipeline import on_duckdb
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 
@@ -73,9 +77,69 @@ def test_rows_are_handed_on(answer, query, names):
         ("SELECT id FROM m.s.t UNION ALL SELECT id FROM m.s.t ORDER BY id", 10_000, (0,)),
         ("SELECT id::INTEGER AS id FROM m.s.t ORDER BY id", 5000, (0,)),
         ("SELECT unnest([id, id]) AS u FROM m.s.t ORDER BY u", 10_000, (0,)),
+        ("SELECT id FROM m.s.t TABLESAMPLE 3 ROWS ORDER BY id LIMIT 0 OFFSET 3", 0, ()),
+        ("SELECT id FROM m.s.t WHERE id IN (3, 4) ORDER BY id", 2, (3,)),
+        ("SELECT rowid FROM m.s.t ORDER BY 1", 5000, (0,)),
     ],
 )
 def test_whatever_does_more_is_left_to_duckdb(answer, query, rows, first):
     found, kept = answer(query)
     assert (found.num_rows, kept) == (rows, True)
-    assert tuple(found.slice(0, 1).to_pylist()[0].values()) == first
+    assert (tuple(found.slice(0, 1).to_pylist()[0].values()) if rows else ()) == first
+
+
+@pytest.mark.parametrize(
+    "sample", ["TABLESAMPLE 10%", "TABLESAMPLE SYSTEM (1%)", "USING SAMPLE 10% (system)"]
+)
+def test_a_sample_is_no_copy(answer, sample):
+    found, kept = answer(f"SELECT id FROM m.s.t {sample}")
+    assert kept
+    assert found.num_rows < 5000
+
+
+def test_a_table_that_is_named_and_not_read_is_not_copied(answer, tmp_path):
+    file = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "name": ["other"]}), file)
+    for source in (f"read_parquet('{file}')", f"'{file}'"):
+        found, _ = answer(f"WITH u AS (FROM m.s.t) SELECT id, name FROM {source}")
+        assert found.to_pylist() == [{"id": 1, "name": "other"}]
+    found, _ = answer("WITH u AS (FROM m.s.t) FROM range(3)")
+    assert found.num_rows == 3
+
+
+def test_a_copy_can_be_interrupted(session):
+    (outcome,) = run(session, "SELECT id FROM m.s.t")
+    session.interrupt()
+    with pytest.raises(LimitExceeded, match="[Ii]nterrupt"):
+        outcome.table()
+
+
+def test_a_new_table_takes_the_rows_as_they_come(answer):
+    _, kept = answer("CREATE TABLE m.s.copy AS SELECT id, d FROM m.s.t")
+    assert not kept
+    found, _ = answer("SELECT count(*) AS n, sum(id)::BIGINT AS s FROM m.s.copy")
+    assert found.to_pylist() == [{"n": 5000, "s": 12_497_500}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "streams"),
+    [
+        ("INSERT INTO m.s.own FROM m.s.own", True),
+        ("INSERT INTO m.s.own FROM m.s.own RETURNING a", False),
+        ("BEGIN; INSERT INTO m.s.own FROM m.s.own; ROLLBACK", False),
+    ],
+)
+def test_rows_are_read_before_the_first_is_written(session, monkeypatch, statement, streams):
+    """Where they are written as they come: else a table copied into itself meets its own locks."""
+    said = []
+    real = on_duckdb.rows
+
+    def rows(*given, **options):
+        said.append(options)
+        return real(*given, **options)
+
+    monkeypatch.setattr(on_duckdb, "rows", rows)
+    list(run(session, "CREATE OR REPLACE TABLE m.s.own AS SELECT 1 AS a"))
+    said.clear()
+    list(run(session, statement))
+    assert said == [{"streams": streams}]

@@ -53,6 +53,13 @@ class Address:
     def title(self) -> str:
         return f"{self.server}/{self.database}"
 
+    def place(self) -> tuple[str, int] | None:
+        """Host and port; None where another service of the host would tell the port."""
+        host, _, port = self.server.removeprefix("tcp:").partition(",")
+        if "\\" in host or ":" in host or (port and not port.strip().isdecimal()):
+            return None
+        return host.strip(), int(port or DEFAULT_PORT)
+
     def for_odbc(self) -> str:
         parts = {
             "Server": self.server,

@@ -7,6 +7,7 @@ no bulk load goes to the other half. Both kinds are kept and used again, for a n
 second.
 """
 
+import socket
 import threading
 import time
 import weakref
@@ -19,7 +20,7 @@ import mssql_py_core
 import mssql_python
 import pyarrow as pa
 
-from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.address import CONNECT_SECONDS, Address
 from jetbridge.backends.mssql.errors import (
     not_connected,
     not_loaded,
@@ -35,6 +36,8 @@ _MOST_KEPT = 8
 _FRESH_SECONDS = 5.0
 _BATCH_ROWS = 65_536
 _ASK_NUMBER = "SELECT @@ERROR"
+# That of RAISERROR without one; the connection lives, so the server said something.
+_NO_NUMBER = 50000
 _DECIMAL_BYTES = 16
 # Of connections that nobody has closed. The garbage collector may find one while the core asks
 # for rows, and the core panics if another ends just then; so they wait until the next one begins.
@@ -53,6 +56,7 @@ class Server:
         self._loading: list[Loading] = []
         self._lock = threading.Lock()
         self._babelfish: bool | None = None
+        self._reached = False
 
     def is_babelfish(self) -> bool:
         """Whether it lacks some T-SQL, for it is not Microsoft's; asked once."""
@@ -73,7 +77,7 @@ class Server:
     @contextmanager
     def _borrowed(self, kept: list[_Kept], make: Callable[[Address], _Kept]) -> Iterator[_Kept]:
         """Given back unless something went wrong: then nobody knows what state it is in."""
-        found = self._kept(kept) or make(self.address)
+        found = self._kept(kept) or self._made(make)
         try:
             yield found
         except BaseException:
@@ -85,6 +89,13 @@ class Server:
                 kept.append(found)
                 return
         found.close()
+
+    def _made(self, make: Callable[[Address], _Kept]) -> _Kept:
+        if not self._reached:
+            _knock(self.address)
+        made = make(self.address)
+        self._reached = True
+        return made
 
     def _kept(self, kept: list[_Kept]) -> _Kept | None:
         """One that still works."""
@@ -192,11 +203,11 @@ class Asking(Running):
         return _answers(lambda: self.rows("SELECT 1"))
 
     def _said(self, error: BaseException) -> ServerError:
-        """The driver drops the number; the session still has it."""
+        """The driver drops the number; the session still has it, if it was the last statement's."""
         number = None
         with suppress(mssql_python.Error), self._connection.cursor() as cursor:
             (number,) = cursor.execute(_ASK_NUMBER).fetchone() or (None,)
-        return translated(error, number or None)
+        return translated(error, _NO_NUMBER if number == 0 else number)
 
     def close(self) -> None:
         with suppress(mssql_python.Error):
@@ -307,6 +318,19 @@ def _is_askew(array: pa.Array) -> bool:
         return False
     values = array.buffers()[1]
     return values is not None and values.address % _DECIMAL_BYTES != 0
+
+
+def _knock(address: Address) -> None:
+    """Where nobody listens, that is said at once; the driver would try for 15 seconds."""
+    place = address.place()
+    if place is None:
+        return
+    try:
+        socket.create_connection(place, CONNECT_SECONDS).close()
+    except (ConnectionRefusedError, socket.gaierror) as error:
+        raise _not_connected(address, error) from error
+    except OSError:
+        return  # the driver may know another way, or better words
 
 
 def _answers(ask: Callable[[], Any]) -> bool:

@@ -168,7 +168,7 @@ def _anew(made: Filling, source: Source, told: debug.Told, there: Described | No
     """The table is there, empty, while its rows are loaded."""
     database, name = made.database, made.request.name
     sql = _ddl(made, name)
-    with told.ddl(sql), database.server.loading() as connection:
+    with told.ddl(sql), database.server.asking() as connection:
         if there is not None:  # not atomic: if the next statement fails, the old table is gone
             connection.run(tsql.drop_table(made.schema, there.name))
         connection.run(sql)

@@ -57,16 +57,34 @@ def load(
     connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
 ) -> int:
     """Within a transaction that the caller has begun; the number of rows."""
+    source = _Unread(batches)
     if settings.ctas_use_bcp:
-        source = _Unread(batches)
-        rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), iter(source))
-        names = [each.name for each in goal.columns]
         try:
-            return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+            return _by_bulk_copy(connection, goal, source)
         except ServerError as error:
-            # A server that does not understand the driver's questions about the table.
-            if server_number(error) != UNKNOWN_COLUMN or source.read:
+            if source.read or not _is_possible_otherwise(connection, error):
                 raise
+    return _by_inserts(connection, goal, source, settings)
+
+
+def _by_bulk_copy(connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch]) -> int:
+    rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), batches)
+    names = [each.name for each in goal.columns]
+    return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+
+
+def _is_possible_otherwise(connection: Loading, error: ServerError) -> bool:
+    """For a server that does not understand the driver's questions about the table.
+
+    Without the transaction, what follows would stay whatever becomes of the rest.
+    """
+    unknown = server_number(error) == UNKNOWN_COLUMN
+    return unknown and connection.run(tsql_load.OPEN_TRANSACTIONS) == [(1,)]
+
+
+def _by_inserts(
+    connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
+) -> int:
     if goal.identity:
         connection.run(tsql_load.identity_insert(goal.table, on=True))
     done = 0

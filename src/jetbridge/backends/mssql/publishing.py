@@ -91,6 +91,7 @@ def publish_once(database: Database, run: Run, work: Callable[[Running], None]) 
         try:
             with connection.transaction():
                 connection.run(tsql_load.note_part(run.ledger, _PUBLISHED, 0))
+                committing = False  # what was noted before would be there
                 work(connection)
                 committing = True
         except DuplicateKey:

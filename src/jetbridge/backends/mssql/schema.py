@@ -46,7 +46,7 @@ class MssqlSchema:
         try:
             with (
                 naming(title),
-                self._database.server.loading() as connection,
+                self._database.server.asking() as connection,
                 connection.transaction(),
             ):
                 if there is not None:
@@ -70,7 +70,7 @@ class MssqlSchema:
         try:
             with (
                 naming(f"{self._name}.{found.name}"),
-                self._database.server.loading() as connection,
+                self._database.server.asking() as connection,
             ):
                 connection.run(tsql.drop_table(self._name, found.name))
         finally:
