@@ -53,6 +53,10 @@ def _master() -> Server:
     return Server(parse(given) if given else stand_in().master())
 
 
+def is_babelfish() -> bool:
+    return _master().is_babelfish()
+
+
 @cache
 def _made() -> list[str]:
     return []
@@ -83,7 +87,7 @@ def address() -> Address:
 def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCatalog:
     """An empty one, whose database allows reads of one moment where that can be said."""
     made = address()
-    if not _master().is_babelfish():
+    if not is_babelfish():
         name = bracketed(made.database)
         with _master().loading() as connection:
             connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.connect import Server
 from jetbridge.catalog import MERGE_ACTION, DMLOptions, Scan
 from jetbridge.sqltext import tsql
 from tests import mssql_server
@@ -61,16 +61,9 @@ def test_rows_come_back_in_their_order(catalog):
     assert [name for _, name, _ in rows(catalog)] == ["eve", "cyd", "ann", "bob"]
 
 
-def test_merge_is_several_statements(catalog, monkeypatch):
-    said: list[str] = []
-    real = Loading.run
-
-    def run_and_note(connection: Loading, sql: str) -> list[tuple[object, ...]]:
-        said.append(sql)
-        return real(connection, sql)
-
+def test_merge_is_several_statements(catalog, core_texts):
     insert(catalog, "ann", "bob", "cyd")
-    monkeypatch.setattr(Loading, "run", run_and_note)
+    core_texts.clear()
     merged = pa.record_batch(
         {
             MERGE_ACTION: ["DELETE", "UPDATE", "INSERT"],
@@ -83,7 +76,9 @@ def test_merge_is_several_statements(catalog, monkeypatch):
     )
     with things(catalog).merging() as write:
         write(merged)
-    changes = [sql.split()[0] for sql in said if "[Things]" in sql and "SELECT" not in sql[:6]]
+    changes = [
+        sql.split()[0] for sql in core_texts if "[Things]" in sql and "SELECT" not in sql[:6]
+    ]
     assert changes == ["DELETE", "UPDATE", "INSERT"]
     assert rows(catalog) == [(15, "bob", "old"), (20, "cyd", "new"), (25, "ann", "x")]
 

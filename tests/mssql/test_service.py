@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Loading
 from jetbridge.backends.mssql.load import Goal, load
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, converted
@@ -249,18 +248,12 @@ def test_ddl_over_flight(catalog, client):
         client.create_table("dbo", "nested", pa.schema([("l", pa.list_(pa.int32()))]))
 
 
-def test_the_collation_of_a_key_is_named_once(catalog, client, monkeypatch):
+def test_the_collation_of_a_key_is_named_once(catalog, client, core_texts):
     run(catalog, "CREATE TABLE dbo.words (word nvarchar(20) PRIMARY KEY, n int)")
     client.insert("dbo", "words", pa.table({"word": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
-    told, real = [], Loading.run
-
-    def run_and_tell(self, sql):
-        told.append(sql)
-        return real(self, sql)
-
-    monkeypatch.setattr(Loading, "run", run_and_tell)
+    core_texts.clear()
     found = client.read("dbo", "words", columns=["n", "rowid"])
     client.update("dbo", "words", found.set_column(0, "n", pa.array([5, 5], pa.int32())))
     assert rows(client, "words") == [("a", 5), ("b", 5)]
-    (staging,) = (sql for sql in told if sql.startswith("CREATE TABLE #"))
+    (staging,) = (sql for sql in core_texts if sql.startswith("CREATE TABLE #"))
     assert staging.count("COLLATE") == 1

@@ -66,7 +66,7 @@ class SparkEngine:
                 problem = f"catalog {name!r} needs another jar"
                 raise FailedPrecondition(f"{problem}: add it before Spark starts")
             self._catalogs = catalogs
-            application = self._attempt.application() if self._attempt else None
+            application = self._application()
         if application:
             application.set(catalog_settings(name, properties))
 
@@ -91,8 +91,7 @@ class SparkEngine:
 
     def cancel_jobs(self) -> None:
         """From another thread: all that Spark does now ends, with errors."""
-        attempt = self._attempt
-        application = attempt.application() if attempt else None
+        application = self._application()
         if application:
             application.session.spark.sparkContext.cancelAllJobs()
 
@@ -101,8 +100,7 @@ class SparkEngine:
 
         None: nothing runs. Never waits for Spark to start.
         """
-        attempt = self._attempt
-        application = attempt.application() if attempt else None
+        application = self._application()
         if application is None:
             return None
         tracker = application.session.spark.sparkContext.statusTracker()
@@ -149,6 +147,11 @@ class SparkEngine:
             attempt.result.exception(seconds)
         attempt.close()
         patience.cancel()
+
+    def _application(self) -> Application | None:
+        """The one that is up, if any is; never waits for it."""
+        attempt = self._attempt
+        return attempt.application() if attempt else None
 
     def _ready(self) -> tuple[Attempt, Application]:
         while True:

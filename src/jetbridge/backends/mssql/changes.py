@@ -106,8 +106,7 @@ def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change:
             raise _gone(rows.table)
 
     def work(connection: Loading) -> None:
-        bulk = not database.server.is_babelfish()
-        with staged(connection, everything, rows.spool.batches(), bulk=bulk) as source:
+        with staged(database.server, connection, everything, rows.spool.batches()) as source:
             publish(connection, source)
 
     with naming(title):
@@ -259,12 +258,11 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
         tsql_load.item_of(each.name, as_text=is_answered_as_text(each)) for each in table.columns
     ]
     target = tsql.path(table.schema, table.name)
-    bulk = not database.server.is_babelfish()
     with (
         naming(table.title()),
         database.server.loading() as connection,
         connection.transaction(),
-        staged(connection, columns, iter([batch]), bulk=bulk) as source,
+        staged(database.server, connection, columns, iter([batch])) as source,
     ):
         told = connection.run(tsql_load.found(target, items, rows.keys(), source))
     if len(told) != len(ids):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connect import Loading, Running
+from jetbridge.backends.mssql.connect import Loading, Running, Server
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.definition import declared
 from jetbridge.backends.mssql.describe import Described
@@ -106,8 +106,7 @@ def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:
             connection.run(tsql_load.append_defaults(goal.table, spool.rows))
             return
         batches = (batch.select(names) for batch in spool.batches())
-        bulk = not database.server.is_babelfish()
-        with staged(connection, goal.columns, batches, bulk=bulk) as rows:
+        with staged(database.server, connection, goal.columns, batches) as rows:
             _append_from(connection, goal, rows)
 
     in_one_transaction(database.server, goal.table, work)
@@ -125,19 +124,16 @@ def _append_from(connection: Running, goal: Goal, source: str) -> None:
 def _returning(database: Database, table: Described) -> Iterator[Write]:
     """One transaction from the first batch to the end of the statement."""
     ids = row_ids(table)
-    merges = not database.server.is_babelfish()
     with database.server.loading() as connection, connection.transaction():
-        statement = _Returning(connection, table, ids, merges=merges)
+        statement = _Returning(database.server, connection, table, ids)
         yield statement.write
 
 
 class _Returning:
-    """`merges`: the server has MERGE, and bulk copy into temporary tables."""
-
     def __init__(
-        self, connection: Loading, table: Described, ids: RowIds | None, *, merges: bool
+        self, server: Server, connection: Loading, table: Described, ids: RowIds | None
     ) -> None:
-        self._connection, self._table, self._ids, self._merges = connection, table, ids, merges
+        self._server, self._connection, self._table, self._ids = server, connection, table, ids
         self._mapped = _Mapped(table)
         self._answer = table.info(None).schema
 
@@ -168,7 +164,8 @@ class _Returning:
         told: list[tuple[object, ...]] = []
         if identity:
             self._connection.run(tsql_load.identity_insert(target, on=True))
-        with staged(self._connection, [*columns, number], iter([numbered]), bulk=self._merges):
+        everything = [*columns, number]
+        with staged(self._server, self._connection, everything, iter([numbered])):
             for step in steps:
                 told = self._connection.run(step) or told
         if identity:
@@ -180,7 +177,7 @@ class _Returning:
     def _steps(self, target: str, given: list[str]) -> list[str]:
         append = tsql_load.append_answering
         kind = _answer_type
-        if not self._merges:
+        if self._server.is_babelfish():  # which has no MERGE
             append, kind = tsql_load.append_answering_in_order, declared
         answer = [
             (each.name, kind(each), is_answered_as_text(each)) for each in self._table.columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connect import Loading, Server
 from jetbridge.backends.mssql.load import Goal, load
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
@@ -22,18 +22,18 @@ _BY_INSERT = replace(_BULK, ctas_use_bcp=False)
 
 @contextmanager
 def staged(
+    server: Server,
     connection: Loading,
     columns: Sequence[Loaded],
     batches: Iterator[pa.RecordBatch],
-    *,
-    bulk: bool = True,
 ) -> Iterator[str]:
     """The name of the table; within a transaction of the caller.
 
-    `bulk` False is for servers that know no bulk copy into temporary tables.
+    Babelfish knows no bulk copy into temporary tables.
     """
+    settings = _BY_INSERT if server.is_babelfish() else _BULK
     connection.run(tsql_load.staging(TEMPORARY, [(each.name, each.kind) for each in columns]))
-    load(connection, Goal(TEMPORARY, tuple(columns)), batches, _BULK if bulk else _BY_INSERT)
+    load(connection, Goal(TEMPORARY, tuple(columns)), batches, settings)
     yield TEMPORARY
     connection.run(tsql_load.drop_temporary(TEMPORARY))
 

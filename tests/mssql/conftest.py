@@ -1,0 +1,19 @@
+"""What tests of SQL Server share."""
+
+import pytest
+
+from jetbridge.backends.mssql.connect import Loading
+
+
+@pytest.fixture
+def core_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is sent by the driver's core from now on, but for bulk copy."""
+    said: list[str] = []
+    real = Loading.run
+
+    def run(connection: Loading, sql: str) -> list[tuple[object, ...]]:
+        said.append(sql)
+        return real(connection, sql)
+
+    monkeypatch.setattr(Loading, "run", run)
+    return said
