@@ -13,6 +13,7 @@ import psutil
 
 from jetbridge.spark.java import find_java
 from jetbridge.spark.process import spark_home
+from tests.jvms import jvms
 
 LOOPBACK = "127.0.0.1"
 # Spark tries a slow task a second time on another host only, and judges by the name.
@@ -22,8 +23,6 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 # Starts of Java are slow where the machine is busy.
 SECONDS = 240.0
-# Java that lives for seconds is up sooner, and does more, if it compiles little.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Registering worker ")
 
@@ -35,7 +34,6 @@ def settings(master: str) -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "640m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": "4",
         "spark.shuffle.io.retryWait": "1s",
@@ -62,7 +60,6 @@ class Cluster:
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         }
         command = [str(home / "bin" / "spark-class"), role, *options, "--webui-port", "0"]
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -105,8 +102,7 @@ class Cluster:
 
     def executors(self) -> int:
         """How many programs the workers run; Spark's script may leave a dead shell beside them."""
-        children = [child for worker in self.workers for child in worker.children()]
-        return sum(_is_java(child) for child in children)
+        return sum(len(jvms(worker)) for worker in self.workers)
 
     def applications(self) -> int:
         """How many there have been."""
@@ -122,13 +118,6 @@ def _writes(worker: psutil.Popen, folder: Path) -> bool:
         files = [file for child in worker.children() for file in child.open_files()]
         return any(Path(file.path).is_relative_to(folder) for file in files)
     return False
-
-
-def _is_java(process: psutil.Process) -> bool:
-    try:
-        return bool(process.name() == "java")
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _kill(process: psutil.Popen) -> None:

@@ -1,5 +1,6 @@
 """What several suites share: a running server, and clients for it."""
 
+import gc
 import os
 import re
 import sys
@@ -12,15 +13,17 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
+from tests import class_archive
 from tests.soak_report import SoakReport
 
 # Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
-# the computing of a start, and a fifth of that of a long run.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# the computing of a start, and a fifth of that of a long run. So would threads for the garbage.
+os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 NEEDS_SPARK = re.compile(
-    r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/.*\[lake|integration/test_(?:lake|pipeline_translate|translations"
-    r"|sql_lake|serve_lake|spark_engine|readme|replay)"
+    r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/(?:.*\[lake|test_fill_merge)"
+    r"|integration/test_(?:lake|pipeline_translate|translations|sql_lake|serve_lake|spark_engine"
+    r"|readme|replay)"
     r"|faults/test_mssql_(?:connections|errors|on_spark|twice|workers))"
 )
 
@@ -30,11 +33,28 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SoakReport())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests are no garbage: to look through them often takes a sixth of a run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves the sockets of its results to the garbage collector (pyspark/util.py)."""
+    """Sockets that are left open fail a test, unless there may be Spark beside it."""
     for item in items:
-        if item.get_closest_marker("lake") or item.get_closest_marker("mssql"):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+        marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
+        if not marked and not NEEDS_SPARK.search(item.nodeid):
+            item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
+
+
+def pytest_runtest_setup() -> None:
+    class_archive.use()
 
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
@@ -53,6 +73,7 @@ def pytest_unconfigure() -> None:
     lakes = sys.modules.get("tests.lakes")
     if lakes is not None:
         lakes.close()
+    class_archive.end()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from jetbridge.backends.lake import LakeCatalog
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.jars import S3_FILES
-from tests import cluster
+from tests import class_archive, cluster
 
 # The address of a cluster to run on, e.g. spark://127.0.0.1:7077; else Spark runs beside us.
 MASTER = "JETBRIDGE_TEST_MASTER"
@@ -36,6 +36,7 @@ def engine() -> SparkEngine:
     uri = "jdbc:postgresql://127.0.0.1/none"
     started.add_catalog("other", {"type": "jdbc", "uri": uri, "io-impl": S3_FILES})
     started.start()
+    class_archive.begin()
     return started
 
 

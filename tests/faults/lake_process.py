@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 
 from jetbridge.client import Client, connect
-from tests.cluster import SHORT_LIVED
 from tests.faults.peers import wait_until
+from tests.jvms import jvms
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "lake"
@@ -36,8 +36,8 @@ class LakeServer:
         self.warehouse = warehouse or folder / "warehouse"
         self.log = folder / "server.log"
         self._config = folder / "jetbridge.toml"
-        told = {"spark.driver.extraJavaOptions": SHORT_LIVED, **(spark or {})}
-        settings = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in told.items())
+        told = (spark or {}).items()
+        settings = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in told)
         lake = f"[catalogs.{NAME}]\ntype = 'lake'\nwarehouse = {json.dumps(str(self.warehouse))}\n"
         self._config.write_text(f"{lake}[spark]\n{settings}")
         self._options = options
@@ -90,15 +90,14 @@ class LakeServer:
         return found
 
     def _jvms(self) -> list[psutil.Process]:
-        children = psutil.Process(self.process.pid).children()
-        return [each for each in children if each.name() == "java"]
+        return jvms(psutil.Process(self.process.pid))
 
     def kill(self) -> None:
         """With kill -9; returns when Spark, whose input that closes, has ended too."""
-        jvms = self._jvms() if self.process.poll() is None else []
+        running = self._jvms() if self.process.poll() is None else []
         self.process.kill()
         self.process.wait()
-        _, alive = psutil.wait_procs(jvms, PATIENCE)
+        _, alive = psutil.wait_procs(running, PATIENCE)
         assert alive == [], "Spark outlives its server"
 
     def __enter__(self) -> "LakeServer":

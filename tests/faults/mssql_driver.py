@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 
-from tests.cluster import SHORT_LIVED
 from tests.faults.lake_process import PATIENCE, ROOT
 from tests.faults.mssql_scene import DATABASE
 from tests.mssql_server import StandIn
@@ -73,9 +72,8 @@ def driver(
         "spool": str(folder),
         **settings,
     }
-    told = {"spark.driver.extraJavaOptions": SHORT_LIVED, **spark}
     file = folder / "jetbridge.toml"
-    file.write_text(f"[catalogs.t]\n{_lines(values)}[spark]\n{_lines(told)}")
+    file.write_text(f"[catalogs.t]\n{_lines(values)}[spark]\n{_lines(spark)}")
     made = Driver(file, address.password)
     try:
         yield made

@@ -29,7 +29,6 @@ DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
 FEW = [
     ("laid insert", Moment(DATA, "*.parquet")),
     ("merge", Moment(DATA, "*.parquet")),
-    ("plain compaction", Moment(DATA, "*.parquet")),
 ]
 MANY = [
     ("merge", Moment(STAGING, "*.parquet")),
@@ -37,6 +36,7 @@ MANY = [
     ("merge", Moment(METADATA, "*.metadata.json", delay=1.0)),
     ("merge", Moment(DATA, "*.parquet", 4)),
     ("merge", Moment(METADATA, "*-m0.avro")),
+    ("plain compaction", Moment(DATA, "*.parquet")),
     ("compaction", Moment(DATA, "*.parquet", 1)),
     ("compaction", Moment(DATA, "*.parquet", 2)),
     ("compaction", Moment(DATA, "*.parquet", 3)),

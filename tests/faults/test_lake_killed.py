@@ -15,11 +15,8 @@ MANIFEST, LISTED, TABLE = "*-m0.avro", "snap-*.avro", "*.metadata.json"
 KILLS = {"server": lambda scene: scene.server.kill(), "spark": lambda s: s.server.jvm().kill()}
 
 FEW = [
-    ("insert", "server", Moment(DATA, "*.parquet", delay=0.2)),
     ("insert", "spark", Moment(METADATA, MANIFEST)),
     ("merge", "server", Moment(DATA, "*.parquet")),
-    ("merge", "spark", Moment(METADATA, LISTED)),
-    ("plain compaction", "spark", Moment(DATA, "*.parquet")),
     ("plain compaction", "server", Moment(METADATA, MANIFEST)),
 ]
 MOMENTS = {

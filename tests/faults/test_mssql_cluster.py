@@ -14,6 +14,7 @@ from tests.cluster import Cluster
 from tests.faults.mssql_driver import Driver, driver
 from tests.faults.mssql_scene import KINDS, MILLION, Scene, Work, opened
 from tests.faults.peers import wait_until
+from tests.jvms import jvms
 
 pytestmark = [
     pytest.mark.mssql,
@@ -57,8 +58,7 @@ def remote(
 
 
 def executors(spark: Cluster) -> list[psutil.Process]:
-    children = [child for worker in spark.workers for child in worker.children()]
-    return [child for child in children if child.is_running() and child.name() == "java"]
+    return [jvm for worker in spark.workers for jvm in jvms(worker)]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9])

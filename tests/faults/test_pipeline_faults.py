@@ -21,6 +21,7 @@ from tests.faults.leftovers import leftovers, table_folder
 from tests.faults.moments import Moment, Watch
 from tests.faults.peers import wait_until
 from tests.faults.small_disk import Disk, may_mount, mounted
+from tests.jvms import jvms
 
 pytestmark = pytest.mark.lake
 
@@ -49,9 +50,8 @@ class Child:
         return self.sql(text)["rows"]
 
     def kill_spark(self) -> None:
-        for child in self._process.children(recursive=True):
-            if "java" in child.name():
-                child.kill()
+        for jvm in jvms(self._process, recursive=True):
+            jvm.kill()
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -100,7 +100,9 @@ def with_old_table(there: Child, engine: str) -> Path:
     ("engine", "moment"),
     [
         ("spark", Moment("TABLE/data", "*.parquet")),
-        ("spark", Moment("TABLE/metadata", "snap-*.avro")),
+        pytest.param(
+            "spark", Moment("TABLE/metadata", "snap-*.avro"), marks=pytest.mark.soak, id="commit"
+        ),
         ("duckdb", Moment("TABLE/data", "*.parquet")),
     ],
     ids=str,

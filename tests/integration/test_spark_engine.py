@@ -16,6 +16,7 @@ from jetbridge.errors import Unavailable
 from jetbridge.spark import SparkEngine, is_java, java_class, java_message
 from tests import lakes
 from tests.integration.spark_lake import catalog_properties
+from tests.jvms import jvms
 
 pytestmark = pytest.mark.lake
 
@@ -41,7 +42,7 @@ def total(engine: SparkEngine) -> int:
 
 
 def jvm_of(process: psutil.Process) -> psutil.Process:
-    (found,) = [each for each in process.children() if each.name() == "java"]
+    (found,) = jvms(process)
     return found
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lake
 SCALARS = [entry for entry in ENTRIES if entry.kind == "scalar"]
 OTHERS = [entry for entry in ENTRIES if entry.kind != "scalar"]
 # Cases of an entry in a usual run, of scalar and of other entries; the rest is left to the soak.
-SOME = (3, 2)
+SOME = (2, 1)
 ALL = 10_000
 
 

@@ -82,6 +82,7 @@ class _Optimize:
     ) -> None:
         self.lake, self.state, self.options, self.progress = lake, state, options, progress
         self.started = datetime.now(UTC)
+        self._known: tuple[int | None, _Contents] = (None, _NOTHING)
 
     def run(self) -> list[tuple[str, str, str]]:
         before = self.size()
@@ -135,9 +136,13 @@ class _Optimize:
         return session.catalog(self.lake.name).loadTable(name)
 
     def _contents(self) -> "_Contents":
+        """Asked once for each snapshot: every step wants it, and few change it."""
         state = self._current()
-        if state.snapshot is None:
-            return _Contents((), 0)
+        if state.snapshot_id != self._known[0]:
+            self._known = (state.snapshot_id, self._asked(state))
+        return self._known[1]
+
+    def _asked(self, state: TableState) -> "_Contents":
         table = [self.lake.name, *self._parts]
         with self.lake.session(state.title()) as session:
             rows = session.spark.sql(sql.files_by_kind(table)).collect()
@@ -338,3 +343,6 @@ class _Contents:
         spec, order = state.raw.get("default-spec-id"), state.raw.get("default-sort-order-id")
         data = [kind for kind in self.kinds if not kind.content]
         return any(kind.spec != spec or (order and kind.order != order) for kind in data)
+
+
+_NOTHING = _Contents((), 0)
