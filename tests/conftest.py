@@ -22,9 +22,8 @@ os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSe
 
 NEEDS_SPARK = re.compile(
     r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/(?:.*\[lake|test_fill_merge)"
-    r"|integration/test_(?:lake|pipeline_translate|translations|sql_lake|serve_lake|spark_engine"
-    r"|readme|replay)"
-    r"|faults/test_mssql_(?:connections|errors|on_spark|twice|workers))"
+    r"|integration/test_(?:lake|pipeline_translate|translations|spark_engine|readme|replay)"
+    r"|faults/test_mssql_(?:connections|disk|errors|on_spark|twice|workers))"
 )
 
 
