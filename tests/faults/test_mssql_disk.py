@@ -8,7 +8,7 @@ import pytest
 from jetbridge.errors import LimitExceeded, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
 from tests import lakes, mssql_server
-from tests.faults.mssql_scene import KINDS, LARGE, SMALL, Scene, Work, opened
+from tests.faults.mssql_scene import FEW, KINDS, LARGE, SMALL, Scene, Work, opened
 from tests.faults.small_disk import Disk, may_mount, mounted
 from tests.faults.test_mssql_on_spark import OnSpark, attempted
 
@@ -83,7 +83,8 @@ def test_a_spark_that_does_not_start_leaves_the_table_as_it_was(tmp_path, kind):
         assert isinstance(error, Unavailable)
         assert "Spark" in str(error)
         check_unchanged(scene, work, error, spools)
-        few = Work(kind, 500)
+        few = Work(kind, FEW)
+        scene.prepare(few)
         assert scene.attempt(few) is None, "few rows need no Spark"
         scene.check(few, None)
     broken.stop()
