@@ -12,8 +12,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 from jetbridge.spark import process
 from jetbridge.spark.engine import SparkEngine
+from tests.cluster import kill
 
 OPTIONS = "JDK_JAVA_OPTIONS"
 # To write some 200 MB of classes takes a while.
@@ -31,7 +34,7 @@ def use() -> None:
 
 
 @cache
-def begin() -> subprocess.Popen[bytes] | None:
+def begin() -> psutil.Popen | None:
     """Makes it, in a run of several processes, one of which does it."""
     if not RUN:
         return None
@@ -40,7 +43,7 @@ def begin() -> subprocess.Popen[bytes] | None:
     except FileExistsError:
         return None
     command = ["nice", sys.executable, "-m", "tests.class_archive", str(FILE)]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+    return psutil.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
 
 
 def end() -> None:
@@ -48,9 +51,8 @@ def end() -> None:
     if begin.cache_info().currsize:
         making = begin()
         if making is not None:
-            making.kill()
-            making.wait()
-            shutil.rmtree(FOLDER)
+            kill(making)
+            shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def make(file: Path) -> None:
@@ -74,7 +76,7 @@ def make(file: Path) -> None:
             session.sql(f"INSERT INTO lake.s.t {rows}")
             session.sql("DELETE FROM lake.s.t WHERE id = 7")
             session.sql("SELECT name, count(*) FROM lake.s.t GROUP BY name").collect()
-        engine.stop()
+        engine.stop(SECONDS)
     unfinished.rename(file)
 
 

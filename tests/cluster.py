@@ -98,7 +98,7 @@ class Cluster:
         busy = (worker for worker in self.workers if _writes(worker, folder))
         lost = next(busy, self.workers[0])
         self.workers.remove(lost)
-        _kill(lost)
+        kill(lost)
 
     def executors(self) -> int:
         """How many programs the workers run; Spark's script may leave a dead shell beside them."""
@@ -110,7 +110,7 @@ class Cluster:
 
     def close(self) -> None:
         for process in (*self.workers, self._master):
-            _kill(process)
+            kill(process)
 
 
 def _writes(worker: psutil.Popen, folder: Path) -> bool:
@@ -120,7 +120,7 @@ def _writes(worker: psutil.Popen, folder: Path) -> bool:
     return False
 
 
-def _kill(process: psutil.Popen) -> None:
+def kill(process: psutil.Popen) -> None:
     """With what it has started."""
     children = process.children(recursive=True) if process.is_running() else []
     process.kill()

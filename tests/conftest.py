@@ -17,7 +17,7 @@ from tests import class_archive
 from tests.soak_report import SoakReport
 
 # Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
-# the computing of a start, and a fifth of that of a long run. So would threads for the garbage.
+# the computing of a start, and a fifth of that of a long run. Threads to collect garbage cost more.
 os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 NEEDS_SPARK = re.compile(
@@ -39,17 +39,21 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sockets that are left open fail a test, unless there may be Spark beside it."""
-    for item in items:
-        marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
-        if not marked and not NEEDS_SPARK.search(item.nodeid):
-            item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Sockets that are left open fail a test, unless its process has Spark, which leaves some."""
+    marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
+    lakes = sys.modules.get("tests.lakes")
+    has_spark = lakes is not None and lakes.engine.cache_info().currsize
+    if not marked and not has_spark:
+        item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
+    return (yield)
 
 
 def pytest_runtest_setup() -> None:

@@ -45,6 +45,7 @@ MOMENTS = {
         Moment(METADATA, TABLE, 3),
         Moment(METADATA, TABLE, 3, delay=0.01),
     ],
+    "plain compaction": [Moment(DATA, "*.parquet"), Moment(METADATA, MANIFEST)],
     "compaction": [
         Moment(DATA, "*.parquet"),
         Moment(DATA, "*.parquet", 2),

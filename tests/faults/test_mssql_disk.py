@@ -70,7 +70,7 @@ def test_a_spool_that_spark_fills_leaves_the_table_as_it_was(scene, disk):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_spark_that_does_not_start_leaves_the_table_as_it_was(tmp_path, kind):
-    """Here because of its memory, or because that of the run is up: a process has one at most."""
+    """Because of its memory; or, beside the Spark of the run, because a process has one at most."""
     broken = SparkEngine(
         {"spark.driver.memory": "none"}, log_file=tmp_path / "spark.log", scratch=tmp_path
     )

@@ -136,7 +136,7 @@ class _Optimize:
         return session.catalog(self.lake.name).loadTable(name)
 
     def _contents(self) -> "_Contents":
-        """Asked once for each snapshot: every step wants it, and few change it."""
+        """Asked once for each snapshot: every step wants it, and few make a new one."""
         state = self._current()
         if state.snapshot_id != self._known[0]:
             self._known = (state.snapshot_id, self._asked(state))
