@@ -24,7 +24,7 @@ serve: setup ## run the server; ARGS="--port 9000" adds options
 	@exec .venv/bin/jetbridge serve $(ARGS)
 
 test: setup ## run all tests, in two processes
-	PYTHONHASHSEED=0 $(PYTEST) -n 2 $(ARGS)
+	PYTHONHASHSEED=0 $(PYTEST) -n 2 --no-loadscope-reorder $(ARGS)
 
 check: setup ## formatter, linter, types, import rules, spelling, lock
 	$(PY) -m ruff format --check .

@@ -21,7 +21,8 @@ from tests.soak_report import SoakReport
 os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 NEEDS_SPARK = re.compile(
-    r"^tests/(?:pipeline/|mssql/test_(?:large|mixed)|conformance/(?:.*\[lake|test_fill_merge)"
+    r"^tests/(?:pipeline/(?!test_ctas_mssql|.*\[(?:mssql|memory))|pipeline/.*_million_rows"
+    r"|mssql/test_(?:large|mixed)|conformance/(?:.*\[lake|test_fill_merge)"
     r"|integration/test_(?:lake|pipeline_translate|translations|spark_engine|readme|replay)"
     r"|faults/test_mssql_(?:connections|disk|errors|on_spark|twice|workers))"
 )

@@ -28,16 +28,15 @@ def folder() -> Path:
 
 @cache
 def engine() -> SparkEngine:
+    """Starts when it is first used."""
     master = os.environ.get(MASTER)
     settings = cluster.settings(master) if master else None
-    started = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
+    made = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
     atexit.register(close)
     # Nobody uses it: it says that what PostgreSQL and S3 need must come along.
     uri = "jdbc:postgresql://127.0.0.1/none"
-    started.add_catalog("other", {"type": "jdbc", "uri": uri, "io-impl": S3_FILES})
-    started.start()
-    class_archive.begin()
-    return started
+    made.add_catalog("other", {"type": "jdbc", "uri": uri, "io-impl": S3_FILES})
+    return made
 
 
 def close() -> None:
@@ -56,6 +55,8 @@ def reader() -> LakeReader:
 
 def new_lake() -> LakeCatalog:
     """An empty lake."""
+    engine().start()
+    class_archive.begin()
     name = f"lake{next(_numbers)}"
     return LakeCatalog(name, folder() / name, engine(), reader=reader())
 

@@ -1,6 +1,6 @@
 """A lake on a standalone cluster of two workers, one of which is killed now and then.
 
-The conformance suite comes first: an application takes all workers for as long as it runs.
+Applications come one after the other: each takes all workers for as long as it runs.
 """
 
 import os
@@ -8,16 +8,20 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from jetbridge.errors import ServerError
 from tests import cluster, lakes
 from tests.cluster import Cluster
+from tests.faults import pipeline_process
 from tests.faults.lake_process import ROOT
 from tests.faults.lake_scene import WORKS, Scene, opened
-from tests.faults.moments import Moment
+from tests.faults.moments import Moment, Watch
 from tests.faults.peers import wait_until
+from tests.faults.pipeline_process import NEW, ROWS, PipelineProcess, Target
 
 pytestmark = pytest.mark.lake
 
@@ -83,6 +87,35 @@ def test_whole_conformance_suite_runs_on_a_cluster(spark):
     assert run_conformance(spark, "tests/conformance") >= 300
 
 
+def with_both_workers(spark: Cluster) -> None:
+    """And a program of the application on each."""
+    spark.add_workers(cluster.WORKERS - len(spark.workers))
+    wait_until(lambda: spark.executors() == cluster.WORKERS, cluster.SECONDS)
+
+
+@pytest.fixture
+def pipeline(spark: Cluster, tmp_path: Path) -> Iterator[PipelineProcess]:
+    lake, settings = {"lake": tmp_path / "lake"}, cluster.settings(spark.url)
+    with pipeline_process.running(tmp_path, lake, settings) as there:
+        yield there
+
+
+def test_a_lost_worker_costs_no_row_of_create_table_as_and_doubles_none(spark, pipeline, tmp_path):
+    target = Target(pipeline, "lake", tmp_path / "lake")
+    table = target.renew("spark")
+    with_both_workers(spark)
+    watch = Watch(target.warehouse, table, Moment(DATA, "*.parquet"))
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(pipeline.sql, target.replace)
+        assert watch.wait(done)
+        spark.kill_worker(target.warehouse / table)
+        answer = done.result(300)
+    assert "error" not in answer, answer
+    assert target.look() == NEW
+    assert pipeline.rows("SELECT count(DISTINCT id) AS n FROM lake.s.t") == [{"n": ROWS}]
+    pipeline.close()
+
+
 @pytest.fixture(scope="module")
 def scene(spark: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with opened(tmp_path_factory.mktemp("lake"), cluster.settings(spark.url)) as there:
@@ -91,10 +124,7 @@ def scene(spark: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def both(spark: Cluster, scene: Scene) -> Cluster:
-    """The cluster with two workers, and programs of the lake's Spark on both."""
-    missing = cluster.WORKERS - len(spark.workers)
-    spark.add_workers(missing)
-    wait_until(lambda: spark.executors() == cluster.WORKERS, cluster.SECONDS)
+    with_both_workers(spark)
     return spark
 
 

@@ -104,6 +104,7 @@ def test_small_files_and_vectors_become_one_file_with_the_same_rows(lake):
     again = table.optimize()
     assert again["data files"] == ("2", "1")
     assert table.optimize()["data files"] == ("1", "1")
+    assert "compaction: nothing to do" in table.said[0]
 
 
 def test_a_handle_from_before_the_compaction_writes_without_a_conflict(lake):

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,11 +40,25 @@ class Session:
 
     def catalog(self, name: str) -> Any:
         """Iceberg's own catalog object, in Java."""
+        own = self.spark._jsparkSession
         # Java looks a catalog up in the settings of the session that its thread has.
-        sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
-        sessions.setActiveSession(self.spark._jsparkSession)
-        loader = self.jvm.org.apache.iceberg.spark.Spark3Util
-        return loader.loadIcebergCatalog(self.spark._jsparkSession, name)
+        self.static("org.apache.spark.sql.classic.SparkSession.setActiveSession")(own)
+        return self.static("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(own, name)
+
+    def static(self, name: str) -> Callable[..., Any]:
+        """A static method, by its full name.
+
+        `jvm.org.apache…` would ask Java at every dot whether that is a class, and Java then looks
+        through all its jars.
+        """
+        from py4j.java_gateway import JavaMember  # noqa: PLC0415 - the extra `lake` brings it
+        from py4j.protocol import STATIC_PREFIX  # noqa: PLC0415
+
+        owner, _, method = name.rpartition(".")
+        member: Callable[..., Any] = JavaMember(
+            method, None, STATIC_PREFIX + owner, self.jvm._gateway_client
+        )
+        return member
 
     def mishaps(self) -> frozenset[str]:
         """What has gone wrong on the executors so far: each that was lost, each failed task.

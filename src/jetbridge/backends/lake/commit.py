@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from py4j.java_gateway import JavaMember
-from py4j.protocol import STATIC_PREFIX, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.errors import (
@@ -182,17 +181,8 @@ class Commits:
 
 
 def static(session: Session, name: str) -> Callable[..., Any]:
-    """A static method of Iceberg.
-
-    `session.jvm.org.apache…` would ask Java at every dot whether that is a class, and Java then
-    looks through all its jars.
-    """
-    owner, _, method = name.rpartition(".")
-    client: Any = session.jvm._gateway_client
-    member: Callable[..., Any] = JavaMember(
-        method, None, f"{STATIC_PREFIX}org.apache.iceberg.{owner}", client
-    )
-    return member
+    """A static method of Iceberg."""
+    return session.static(f"org.apache.iceberg.{name}")
 
 
 def identifier(session: Session, namespace: str, name: str) -> Any:
@@ -250,11 +240,13 @@ def _remove_unused(table: Any, transaction: Any) -> None:
     with suppress(Exception):
         method = transaction.getClass().getDeclaredMethod("deletedFiles", None)
         method.setAccessible(True)
-        unused = set(method.invoke(transaction, None))
-        if unused:
-            snapshot = transaction.currentMetadata().currentSnapshot()
-            unused -= {manifest.path() for manifest in snapshot.allManifests(table.io())}
-        for location in unused:
+        found = method.invoke(transaction, None)
+        # The end of an iterator is an exception in Java, about which PySpark asks 70 questions.
+        if found.isEmpty():
+            return
+        snapshot = transaction.currentMetadata().currentSnapshot()
+        used = {manifest.path() for manifest in snapshot.allManifests(table.io())}
+        for location in set(found) - used:
             table.io().deleteFile(location)
 
 

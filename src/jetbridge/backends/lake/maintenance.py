@@ -34,6 +34,8 @@ _WITH_ROW_IDS = 3
 # Iceberg joins files below three quarters of its target of 512 MiB.
 _SMALL_BYTES = 256 * 1024 * 1024
 _VECTORS = "PUFFIN"
+# A branch with nothing but the id of its snapshot and its type.
+_PLAIN_REF = 2
 
 
 @dataclass(frozen=True)
@@ -203,9 +205,12 @@ class _Optimize:
 
     def compact(self) -> None:
         """Joins small files, and writes those anew that have deleted rows or another layout."""
-        if self._current().snapshot is None:
+        state = self._current()
+        if state.snapshot is None:
             return
         with self._step("compaction") as said:
+            if self._contents().is_one_file(state):
+                return
             rewritten = left = 0
             for attempt in range(_TRIES):
                 answer = self._call("rewrite_data_files", **self._compaction())
@@ -261,6 +266,8 @@ class _Optimize:
             if not before:
                 return
             moment = datetime.now(UTC) - self.options.older_than
+            if not _may_expire(self.state, moment):
+                return
             self._call("expire_snapshots", older_than=moment, retain_last=1)
             gone = before - len(self._current().raw.get("snapshots") or ())
             if gone > 0:
@@ -294,6 +301,16 @@ class _Optimize:
             if gone:
                 said.append(f"{len(gone):,} removed")
             return len(gone)
+
+
+def _may_expire(state: TableState, moment: datetime) -> bool:
+    """Whether a snapshot is that old; other branches, tags and their rules are left to Iceberg."""
+    refs = state.raw.get("refs") or {}
+    if refs.keys() - {"main"} or len(refs.get("main") or ()) > _PLAIN_REF:
+        return True
+    limit = moment.timestamp() * 1000
+    old = {s["snapshot-id"] for s in state.raw["snapshots"] if s["timestamp-ms"] <= limit}
+    return bool(old - {state.snapshot_id})
 
 
 @dataclass(frozen=True)
@@ -330,6 +347,11 @@ class _Contents:
         size = sum(kind.bytes for kind in data) / max(files, 1)
         whole = len({kind.spec for kind in data}) == 1 and not any(kind.spec for kind in data)
         return files if whole and files > 1 and size < _SMALL_BYTES else 0
+
+    def is_one_file(self, state: TableState) -> bool:
+        """Or none; with nothing deleted, laid out as it should be, and not too large."""
+        whole = self.files() <= 1 and not self.deletes() and self.bytes() < _SMALL_BYTES
+        return whole and not self.has_another_layout(state)
 
     def rows(self) -> int:
         return sum(kind.rows for kind in self.kinds if not kind.content)

@@ -345,7 +345,9 @@ def _reason(address: Address, error: BaseException) -> BaseException:
     """Of a refused login the ODBC half tells that it was refused; the core also tells why."""
     if _login_number(error) is not None:
         try:
-            mssql_py_core.PyCoreConnection(address.for_core()).close()
+            # The core would wait ten seconds for a database that is not there.
+            at_once = {**address.for_core(), "connect_retry_count": 0}
+            mssql_py_core.PyCoreConnection(at_once).close()
         except RuntimeError as other:
             return other
     return error
