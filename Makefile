@@ -23,8 +23,8 @@ setup: ## install everything into .venv, from the lock; quick when nothing chang
 serve: setup ## run the server; ARGS="--port 9000" adds options
 	@exec .venv/bin/jetbridge serve $(ARGS)
 
-test: setup ## run all tests, in two processes
-	PYTHONHASHSEED=0 $(PYTEST) -n 2 --no-loadscope-reorder $(ARGS)
+test: setup ## run all tests, in three processes, of which one or the other waits
+	PYTHONHASHSEED=0 $(PYTEST) -n 3 --no-loadscope-reorder $(ARGS)
 
 check: setup ## formatter, linter, types, import rules, spelling, lock
 	$(PY) -m ruff format --check .

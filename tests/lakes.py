@@ -39,6 +39,11 @@ def engine() -> SparkEngine:
     return made
 
 
+def is_used() -> bool:
+    """Whether this process has started Spark."""
+    return bool(engine.cache_info().currsize) and engine().status() != "not started"
+
+
 def close() -> None:
     """Ends Spark, if it runs, and removes the lakes."""
     if engine.cache_info().currsize:

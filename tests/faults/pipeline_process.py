@@ -59,7 +59,8 @@ class Target:
         return table_folder(self.warehouse, "s", "t").relative_to(self.warehouse)
 
     def look(self) -> Any:
-        return self.there.rows(f"RESET engine; {self._look}")
+        """On the engine that was chosen last."""
+        return self.there.rows(self._look)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.faults.sample import COLUMNS, PATH, ROWS, new_values, only_rowids, so
 
 BATCHES = 4
 OPERATIONS = ("insert", "update", "delete")
-HALF_CLOSES = 40
+HALF_CLOSES = 15
 LONG = 500
 BAD = 400
 

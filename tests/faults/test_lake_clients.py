@@ -31,7 +31,7 @@ def check(server: LakeServer, statements: int) -> None:
 
 
 def test_ten_clients_leave_what_one_order_of_their_statements_would(lake_server):
-    check(lake_server, 5)
+    check(lake_server, 3)
 
 
 @pytest.mark.soak

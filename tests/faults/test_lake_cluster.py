@@ -111,6 +111,7 @@ def test_a_lost_worker_costs_no_row_of_create_table_as_and_doubles_none(spark, p
         spark.kill_worker(target.warehouse / table)
         answer = done.result(300)
     assert "error" not in answer, answer
+    pipeline.rows("RESET engine")
     assert target.look() == NEW
     assert pipeline.rows("SELECT count(DISTINCT id) AS n FROM lake.s.t") == [{"n": ROWS}]
     pipeline.close()

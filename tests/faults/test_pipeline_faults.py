@@ -66,7 +66,7 @@ def test_spark_killed_leaves_the_old_table_or_the_new_one(there, target, engine,
         answer = replacing.result(240)
     assert answer.get("error") in ("Unavailable", None), answer
     assert target.look() == (OLD if "error" in answer else NEW)
-    there.rows(f"SET engine = '{engine}'; {target.replace}")
+    there.rows(f"{target.replace}; RESET engine")
     assert target.look() == NEW
 
 
@@ -81,7 +81,7 @@ def test_a_source_that_vanishes_leaves_the_target(there, target):
         assert "error" in answer
         assert len(answer["message"]) < 500
         assert target.look() == OLD
-    there.rows("DROP TABLE lake.s.fragile")
+    there.rows("RESET engine; DROP TABLE lake.s.fragile")
 
 
 def test_a_full_disk_leaves_the_target_and_no_spool(there, disk, lakes):
@@ -92,20 +92,20 @@ def test_a_full_disk_leaves_the_target_and_no_spool(there, disk, lakes):
         target.renew(engine)
         disk.leave(1000)
         answer = there.sql(target.replace)
+        disk.release()
+        there.rows("RESET engine")
         assert answer.get("error") == "LimitExceeded", answer
         assert "free some space" in answer["message"]
-        disk.release()
         assert target.look() == OLD
+        assert rows_left(target.warehouse) == []
 
 
-def test_nothing_is_left_behind(there, target, lakes):
+def test_nothing_is_left_behind(there, target):
     """After all that: whoever uses Spark next clears up."""
-    for lake in lakes:
-        there.rows(f"CREATE SCHEMA IF NOT EXISTS {lake}.s")
-        there.rows(f"CREATE TABLE {lake}.s.another AS SELECT 1 AS id")
+    there.rows("CREATE TABLE lake.s.another AS SELECT 1 AS id")
     assert target.look() == OLD
     there.close()
-    assert [left for warehouse in lakes.values() for left in rows_left(warehouse)] == []
+    assert rows_left(target.warehouse) == []
 
 
 def rows_left(warehouse: Path) -> list[str]:

@@ -17,7 +17,7 @@ from tests.pipeline.targets import Bench, bench
 pytestmark = pytest.mark.lake
 
 TABLES = 1
-FEW, MANY = range(30), range(300)
+FEW, MANY = range(15), range(300)
 TOLERANCE = 1e-9
 # Rows, or the error that came instead; None is a query that was refused.
 Answer: TypeAlias = Any

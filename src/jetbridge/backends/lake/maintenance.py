@@ -33,6 +33,7 @@ _FORMAT = "format-version"
 _WITH_ROW_IDS = 3
 # Iceberg joins files below three quarters of its target of 512 MiB.
 _SMALL_BYTES = 256 * 1024 * 1024
+_TARGET = "write.target-file-size-bytes"
 _VECTORS = "PUFFIN"
 # A branch with nothing but the id of its snapshot and its type.
 _PLAIN_REF = 2
@@ -350,8 +351,13 @@ class _Contents:
 
     def is_one_file(self, state: TableState) -> bool:
         """Or none; with nothing deleted, laid out as it should be, and not too large."""
-        whole = self.files() <= 1 and not self.deletes() and self.bytes() < _SMALL_BYTES
-        return whole and not self.has_another_layout(state)
+        target = int(state.properties.get(_TARGET) or _SMALL_BYTES)
+        whole = self.files() <= 1 and not self.deletes()
+        return (
+            whole
+            and self.bytes() <= min(target, _SMALL_BYTES)
+            and not self.has_another_layout(state)
+        )
 
     def rows(self) -> int:
         return sum(kind.rows for kind in self.kinds if not kind.content)
