@@ -1,4 +1,4 @@
-"""One Spark for all tests of a run, and lakes in folders of their own."""
+"""One Spark for the tests of a process (tests/conftest.py), and lakes in folders of their own."""
 
 import atexit
 import itertools
