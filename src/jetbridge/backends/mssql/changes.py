@@ -11,13 +11,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connect import Loading, Running
+from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
-from jetbridge.backends.mssql.load import in_one_transaction
-from jetbridge.backends.mssql.publishing import is_large, load_beside, may_stage
+from jetbridge.backends.mssql.publishing import stage_and_publish
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
@@ -105,15 +104,9 @@ def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change:
         if change(connection, source) != rows.seen.count:
             raise _gone(rows.table)
 
-    def work(connection: Loading) -> None:
-        with staged(database.server, connection, everything, rows.spool.batches()) as source:
-            publish(connection, source)
-
     with naming(title):
-        if is_large(database, rows.spool) and may_stage(database, schema):
-            load_beside(database, schema, everything, rows.spool, publish)
-        elif rows.spool.rows:
-            in_one_transaction(database.server, title, work)
+        if rows.spool.rows:
+            stage_and_publish(database, schema, title, everything, rows.spool, publish)
 
 
 def _gone(table: Described) -> Conflict:

@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.address import CONNECT_SECONDS, Address
 from jetbridge.backends.mssql.errors import (
+    given_up,
+    is_given_up,
     not_connected,
     not_loaded,
     number_of,
@@ -235,6 +237,8 @@ class Loading(Running):
             self._cursor.execute(sql)
             return [tuple(row) for row in self._cursor.fetchall() or ()]
         except RuntimeError as error:
+            if is_given_up(error):
+                raise given_up(error) from error
             raise translated(error, number_of(error)) from error
 
     def answers(self) -> bool:

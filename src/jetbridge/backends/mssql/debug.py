@@ -24,9 +24,9 @@ class Told:
 
     @contextmanager
     def ddl(self, sql: str) -> Iterator[None]:
+        self._say("DDL statement of %d bytes", len(sql.encode()))
         with self._timed("DDL"):
             yield
-        self._say("DDL statement of %d bytes", len(sql.encode()))
 
     @contextmanager
     def dml(self) -> Iterator[None]:

@@ -39,6 +39,7 @@ UNKNOWN_SCHEMA = (2759, 2760)
 LOGIN_FAILED = 18456
 UNKNOWN_DATABASE = (4060, 911)
 
+_WAITED_NO_LONGER = "Timeout Error: Elapsed"
 # What the driver refuses before it is sent, and the number that the server has for it.
 _BY_WORDS = (
     (re.compile(r"NULL value into non-nullable column"), 515),
@@ -121,6 +122,21 @@ def said(error: BaseException) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class GivenUp(Unavailable):
+    """The driver's core waited no longer for a statement; the server undoes it."""
+
+
+def is_given_up(error: BaseException) -> bool:
+    return _WAITED_NO_LONGER in str(error)
+
+
+def given_up(error: BaseException) -> GivenUp:
+    return GivenUp(
+        "SQL Server did not end a statement within the 30 seconds that its driver waits: "
+        f"{said(error)}"
+    )
 
 
 def translated(error: BaseException, number: int | None, doing: str = "") -> ServerError:

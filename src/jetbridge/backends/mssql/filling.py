@@ -8,7 +8,6 @@ place. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -21,28 +20,14 @@ from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.leftovers import Run, running
 from jetbridge.backends.mssql.load import CommitUnknown, Goal, retried_patiently
-from jetbridge.backends.mssql.publishing import is_large, publish_once, stage
-from jetbridge.backends.mssql.spool import Part, Spool, spooling
+from jetbridge.backends.mssql.publishing import Source, fill, is_large, publish_once
+from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
 from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
 from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
 from jetbridge.sqltext import tsql, tsql_load
 from jetbridge.tables.definition import Definition, new_definition
 from jetbridge.tables.mapping import insert_mapping
-
-
-class Source(Protocol):
-    """Rows that are complete and may be read again; `parts` are files, for Spark's tasks."""
-
-    rows: int
-    parts: list[Part]
-
-    @property
-    def size(self) -> int: ...
-
-    def to_files(self) -> None: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
 def existing(database: Database, schema: str, name: str) -> Described | None:
@@ -223,11 +208,7 @@ def _beside(made: Filling, source: Source, told: debug.Told, old: str, *, drops_
             connection.run(tsql_load.create_ledger(made.schema, run.ledger_name))
         goal = _goal(made, run.rows)
         with told.dml():
-            if is_large(made.database, source):
-                source.to_files()
-                stage(database, run, goal, source.parts)
-            else:
-                load_directly(database, goal, source, alone=True)
+            fill(database, run, goal, source)
             publish_once(database, run, _swapping(made, run, old, drops_rows=drops_rows))
 
 

@@ -13,7 +13,7 @@ from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
 from jetbridge.backends.mssql.load import Goal, in_one_transaction
-from jetbridge.backends.mssql.publishing import is_large, load_beside, may_stage
+from jetbridge.backends.mssql.publishing import goes_beside, stage_and_publish
 from jetbridge.backends.mssql.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
@@ -76,40 +76,32 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
         lock=database.settings.copy_tablock == "on",
         identity=given.identity(),
     )
-    if is_large(database, spool) and columns and may_stage(database, table.schema):
-        load_beside(
+    if not columns:
+        defaults = tsql_load.append_defaults(goal.table, spool.rows)
+        in_one_transaction(database.server, goal.table, lambda connection: connection.run(defaults))
+    elif _in_bulk(database, goal, table, columns) and not goes_beside(
+        database, table.schema, spool
+    ):
+        load_directly(database, goal, spool, alone=False)
+    else:
+        stage_and_publish(
             database,
             table.schema,
+            goal.table,
             goal.columns,
             spool,
             lambda connection, rows: _append_from(connection, goal, rows),
         )
-    elif (
-        columns and all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
-    ):
-        load_directly(database, goal, spool, alone=False)
-    else:
-        _by_conversion(database, goal, spool)
+
+
+def _in_bulk(database: Database, goal: Goal, table: Described, columns: list[ServerColumn]) -> bool:
+    """Columns of other types SQL Server converts."""
+    return all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
 
 
 def _would_lose_defaults(database: Database, goal: Goal, table: Described) -> bool:
     """A bulk load of Babelfish gives NULL to columns that it is not told of."""
     return len(goal.columns) < len(table.columns) and database.server.is_babelfish()
-
-
-def _by_conversion(database: Database, goal: Goal, spool: Spool) -> None:
-    """Columns of types that the driver does not load in bulk: SQL Server converts them."""
-    names = [each.name for each in goal.columns]
-
-    def work(connection: Loading) -> None:
-        if not names:
-            connection.run(tsql_load.append_defaults(goal.table, spool.rows))
-            return
-        batches = (batch.select(names) for batch in spool.batches())
-        with staged(database.server, connection, goal.columns, batches) as rows:
-            _append_from(connection, goal, rows)
-
-    in_one_transaction(database.server, goal.table, work)
 
 
 def _append_from(connection: Running, goal: Goal, source: str) -> None:

@@ -14,13 +14,14 @@ from jetbridge.backends.mssql.connect import Loading, Running, Server
 from jetbridge.backends.mssql.errors import (
     DEADLOCK,
     UNKNOWN_COLUMN,
+    GivenUp,
     server_number,
     was_connecting,
 )
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, wire_schema
 from jetbridge.embedded.sandbox import DATA, query
-from jetbridge.errors import BadRequest, Conflict, ServerError, Unavailable
+from jetbridge.errors import BadRequest, Conflict, LimitExceeded, ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.dialects.tsql_values import constants
 
@@ -164,8 +165,20 @@ def _retried(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_
     raise AssertionError  # the last try raises
 
 
+class TooSlow(LimitExceeded):
+    """The driver's core waited no longer; nothing has happened."""
+
+
 class CommitUnknown(ServerError):
     """The connection was lost while a COMMIT was answered, and nobody can tell what came of it."""
+
+
+def _too_slow(title: str) -> TooSlow:
+    return TooSlow(
+        f"a statement on {title} took SQL Server longer than the 30 seconds that its driver waits: "
+        "write fewer rows at once, or grant the login CREATE TABLE, and ALTER on the schema, by "
+        "which there is no such limit"
+    )
 
 
 def commit_unknown(title: str) -> CommitUnknown:
@@ -178,12 +191,13 @@ def commit_unknown(title: str) -> CommitUnknown:
 def in_one_transaction(
     server: Server,
     title: str,
-    work: Callable[[Loading], None],
+    work: Callable[[Loading], object],
     happened: Callable[[Loading], bool | None] | None = None,
 ) -> None:
     """All of `work` or nothing, tried again as `retried` says.
 
     When the answer to COMMIT was lost, `happened` tells whether it has; None: nobody knows.
+    Raises TooSlow for a statement that the core does not wait for.
     """
     committing = False
 
@@ -197,7 +211,10 @@ def in_one_transaction(
                 if found is None:
                     raise commit_unknown(title)
                 committing = False
-            work(connection)
+            try:
+                work(connection)
+            except GivenUp as error:
+                raise _too_slow(title) from error
             committing = True
 
     try:

@@ -1,16 +1,30 @@
-"""Large loads: Spark's tasks fill a staging table, the ledger says when it is complete."""
+"""Loads beside a table: a staging table is filled, by Spark's tasks if the rows are many.
+
+The ledger says when it is complete.
+"""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
-from jetbridge.backends.mssql.connect import Running
+import pyarrow as pa
+
+from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.leftovers import Run, running
-from jetbridge.backends.mssql.load import Goal, commit_unknown, retried, retried_patiently
-from jetbridge.backends.mssql.spool import Part, Spool, grouped
+from jetbridge.backends.mssql.load import (
+    Goal,
+    TooSlow,
+    commit_unknown,
+    in_one_transaction,
+    retried,
+    retried_patiently,
+)
+from jetbridge.backends.mssql.spool import Part, grouped
 from jetbridge.backends.mssql.task import Order, load_parts
+from jetbridge.backends.mssql.temporary import staged
 from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
@@ -27,41 +41,91 @@ _RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _WORKER_LOST = "Python worker exited unexpectedly"
 
 
-class Large(Protocol):
-    """Rows that may be too many for one connection; `size` is in bytes."""
+class Source(Protocol):
+    """Rows that are complete and may be read again; `parts` are files, for Spark's tasks."""
 
     rows: int
+    parts: list[Part]
 
     @property
     def size(self) -> int: ...
 
+    def to_files(self) -> None: ...
 
-def load_beside(
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+Publish = Callable[[Running, str], None]
+
+
+def stage_and_publish(
+    database: Database,
+    schema: str,
+    title: str,
+    columns: Sequence[Loaded],
+    source: Source,
+    publish: Publish,
+) -> None:
+    """All rows into a staging table; then `publish`, which is given its name, in a transaction.
+
+    Few rows go into a temporary table of one connection, unless that takes the server too long.
+    """
+
+    def work(connection: Loading) -> None:
+        names = [each.name for each in columns]
+        batches = (batch.select(names) for batch in source.batches())
+        with staged(database.server, connection, columns, batches) as rows:
+            publish(connection, rows)
+
+    if not goes_beside(database, schema, source):
+        try:
+            in_one_transaction(database.server, title, work)
+        except TooSlow:
+            if not _may_stage(database, schema):
+                raise
+        else:
+            return
+    _load_beside(database, schema, columns, source, publish)
+
+
+def goes_beside(database: Database, schema: str, source: Source) -> bool:
+    """A login without the right to create tables loads on one connection."""
+    return is_large(database, source) and _may_stage(database, schema)
+
+
+def _may_stage(database: Database, schema: str) -> bool:
+    return database.server.ask(tsql_load.may_create(schema)) == [(1,)]
+
+
+def _load_beside(
     database: Database,
     schema: str,
     columns: Sequence[Loaded],
-    spool: Spool,
-    publish: Callable[[Running, str], None],
+    source: Source,
+    publish: Publish,
 ) -> None:
-    """All rows into a staging table; then `publish`, which is given its name, in a transaction."""
-    spool.to_files()
+    """What publishes may take as long as it likes."""
     with running(database, schema) as run:
         with database.server.loading() as connection:
             made = [(each.name, each.kind) for each in columns]
             connection.run(tsql_load.staging(run.staging, made))
             connection.run(tsql_load.create_ledger(schema, run.ledger_name))
         lock = database.settings.copy_tablock != "off"
-        stage(database, run, Goal(run.staging, tuple(columns), lock=lock), spool.parts)
+        fill(database, run, Goal(run.staging, tuple(columns), lock=lock), source)
         publish_once(database, run, lambda connection: publish(connection, run.staging))
 
 
-def may_stage(database: Database, schema: str) -> bool:
-    """A login without the right to create tables loads on one connection."""
-    return database.server.ask(tsql_load.may_create(schema)) == [(1,)]
+def fill(database: Database, run: Run, goal: Goal, source: Source) -> None:
+    """Every row into the staging table, once; it and the ledger are there."""
+    if is_large(database, source):
+        source.to_files()
+        stage(database, run, goal, source.parts)
+    else:
+        load_directly(database, goal, source, alone=True)
 
 
 def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> None:
-    """Every row of the parts into the staging table, once; it and the ledger are there."""
+    """The same by tasks of Spark."""
     order = Order(database.server.address, goal, run.ledger, database.settings)
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to load with")
@@ -106,7 +170,7 @@ def publish_once(database: Database, run: Run, work: Callable[[Running], None]) 
         raise
 
 
-def is_large(database: Database, source: Large) -> bool:
+def is_large(database: Database, source: Source) -> bool:
     """Whether Spark loads it."""
     settings = database.settings
     many = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes

@@ -1,0 +1,92 @@
+"""Changes that take SQL Server longer than the 30 seconds that its driver waits for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from jetbridge.backends.mssql import publishing
+from jetbridge.errors import LimitExceeded
+from tests import mssql_server
+from tests.faults.mssql_scene import TABLE, Scene, opened
+
+pytestmark = [
+    pytest.mark.mssql,
+    pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
+]
+# The driver asks the server to end the statement, and waits some seconds for its answer.
+LONG = 36.0
+# A column that bulk copy does not fill, so INSERT is a statement, too.
+DEFINED = "id bigint NOT NULL PRIMARY KEY, name nvarchar(50), v money"
+OLD = [(i, f"old {i}", i) for i in range(10)]
+
+
+@dataclass(frozen=True)
+class Change:
+    """`text` is what is sent at its end, and takes so long."""
+
+    statement: str
+    text: str
+    after: list[tuple[int, str, int]]
+
+
+CHANGES = {
+    "update": Change(
+        f"UPDATE {TABLE} SET v = v + 100 WHERE id < 5",
+        "UPDATE t SET",
+        [(i, name, v + 100 if i < 5 else v) for i, name, v in OLD],
+    ),
+    "delete": Change(f"DELETE FROM {TABLE} WHERE id < 5", "DELETE t FROM", OLD[5:]),
+    "insert": Change(
+        f"INSERT INTO {TABLE} SELECT i, 'new ' || i, i FROM range(10, 20) r(i)",
+        r"INSERT INTO \[dbo\]\.\[target\] .* SELECT",
+        [*OLD, *((i, f"new {i}", i) for i in range(10, 20))],
+    ),
+    "merge": Change(
+        f"MERGE INTO {TABLE} AS t USING (SELECT i FROM range(9, 12) r(i)) s ON t.id = s.i "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, name, v) VALUES (i, 'new', i)",
+        "MERGE INTO",
+        [*OLD[:9], (10, "new", 10), (11, "new", 11)],
+    ),
+}
+
+
+@pytest.fixture
+def scene(tmp_path) -> Iterator[Scene]:
+    """Without Spark, which has nothing to do with it."""
+    with opened(None, tmp_path) as there:
+        with there.witness.loading() as connection:
+            connection.run(f"CREATE TABLE dbo.target ({DEFINED})")
+        there.bench.sql(f"INSERT INTO {TABLE} SELECT i, 'old ' || i, i FROM range(10) r(i)")
+        yield there
+
+
+def rows(scene: Scene) -> list[tuple[int, str, int]]:
+    return scene.bench.rows(f"SELECT id, name, v::BIGINT FROM {TABLE} ORDER BY id")
+
+
+def check(scene: Scene, change: Change, times: int) -> None:
+    scene.order(when="statement", pattern=change.text, delay=LONG, times=times)
+    scene.bench.sql(change.statement)
+    assert scene.fired() == times
+    assert rows(scene) == change.after
+    assert scene.left() == []
+
+
+def test_what_takes_longer_is_done_beside_the_table(scene):
+    check(scene, CHANGES["update"], 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_beside_the_table_it_may_take_as_long_as_it_likes(scene, change):
+    check(scene, change, 2)
+
+
+@pytest.mark.soak
+def test_a_login_that_may_make_no_table_is_told_so(scene, monkeypatch):
+    monkeypatch.setattr(publishing, "_may_stage", lambda database, schema: False)
+    scene.order(when="statement", pattern="UPDATE t SET", delay=LONG)
+    with pytest.raises(LimitExceeded, match="grant the login CREATE TABLE"):
+        scene.bench.sql(CHANGES["update"].statement)
+    assert rows(scene) == OLD
