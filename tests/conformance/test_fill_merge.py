@@ -47,6 +47,15 @@ def test_a_table_that_fails_to_fill_is_not_there(needs, schema, orders):
     assert rows(schema.load_table("orders")) == [(1, "a"), (2, "b"), (3, None)]
 
 
+def test_a_table_that_someone_else_makes_meanwhile_stays_theirs(needs, schema):
+    needs(CanFill)
+    with pytest.raises(AlreadyExists, match="filled"), schema.creating(REQUEST) as write:
+        write(ROWS)
+        theirs = schema.create_table(REQUEST)
+        insert(theirs, {"a": [7]})
+    assert rows(schema.load_table("filled")) == [(7,)]
+
+
 def test_a_filled_table_takes_the_place_of_another(needs, harness, schema, orders):
     needs(CanFill)
     with schema.creating(replace(REQUEST, name="ORDERS", on_conflict=OnConflict.REPLACE)) as write:

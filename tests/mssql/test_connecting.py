@@ -61,6 +61,16 @@ def test_a_wrong_password():
     assert "check user and password" in said(failed)
 
 
+def test_a_certificate_that_nobody_vouches_for(faults):
+    address = replace(faults.master(), encrypt="yes", trust=False)
+    with pytest.raises(FailedPrecondition, match="TrustServerCertificate=yes") as failed:
+        MssqlCatalog("m", address).list_schemas()
+    assert said(failed).count("certificate") > 1
+    with pytest.raises(FailedPrecondition, match="TrustServerCertificate=yes"):
+        Loading(address)
+    assert MssqlCatalog("m", replace(address, trust=True)).list_schemas()
+
+
 def test_a_database_that_is_not_there():
     catalog = MssqlCatalog("m", replace(mssql_server.address(), database="nowhere"))
     with pytest.raises(FailedPrecondition) as failed:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
+from jetbridge.backends.mssql.connect import Asking
 from jetbridge.backends.mssql.load import Goal, load
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, converted
@@ -23,6 +24,7 @@ from jetbridge.errors import (
 )
 from jetbridge.expr import And, Column, Comparison, Constant
 from jetbridge.service import Server
+from jetbridge.sqltext import tsql
 from tests import mssql_server
 
 pytestmark = pytest.mark.mssql
@@ -117,9 +119,54 @@ def test_merge_refuses_what_it_would_not_set(catalog):
     changed = {"id": [7], "v": [5], "rowid": [1], "merge_action": ["UPDATE"]}
     with pytest.raises(BadRequest, match="identity columns never change"), table.merging() as write:
         write(pa.record_batch(changed))
+    unknown = pa.array([None], pa.int64())
+    with pytest.raises(BadRequest, match="identity columns never change"), table.merging() as write:
+        write(pa.record_batch({**changed, "id": unknown}))
     with table.merging() as write:
         write(pa.record_batch({**changed, "id": [1]}))
     assert next(iter(table.scan(Scan(("id", "v"))))).to_pylist() == [{"id": 1, "v": 5}]
+
+
+def test_keys_that_bulk_copy_does_not_fill_are_found_by_their_index(catalog, client, core_texts):
+    run(
+        catalog,
+        "CREATE TABLE dbo.customers (id nchar(5) NOT NULL, paid money NOT NULL, v int, "
+        "PRIMARY KEY (id, paid))",
+    )
+    run(catalog, "INSERT INTO dbo.customers VALUES (N'ALFKI', 1.5, 1), (N'é', 2, 2), (N'B', 3, 3)")
+    found = client.read("dbo", "customers", columns=["v", "rowid"])
+    new = found.set_column(0, "v", pa.array([each + 10 for each in found["v"].to_pylist()]))
+    assert client.update("dbo", "customers", new).affected_rows == 3
+    assert rows(client, "customers", "v") == [(11,), (12,), (13,)]
+    (text,) = [each for each in core_texts if each.startswith("UPDATE")]
+    # As the column, not the column as the key: then the server need not look at every row.
+    assert "t.[id] = CONVERT(nchar(5), s.[jetbridge_key_0])" in text
+    assert "t.[paid] = CONVERT(money, s.[jetbridge_key_1])" in text
+    client.delete("dbo", "customers", found["rowid"].slice(1, 2))
+    assert len(rows(client, "customers", "v")) == 1
+
+
+def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
+    """In a database whose collation tells them apart."""
+    if mssql_server.is_babelfish():
+        pytest.skip("has no such databases")
+    catalog = mssql_server.new_catalog()
+    run(catalog, "CREATE TABLE dbo.plain (a int)")
+    run(catalog, "CREATE TABLE dbo.twins (a int, b int)")
+    real = Asking.rows
+
+    def told(connection, sql, *parameters):
+        found = real(connection, sql, *parameters)
+        if sql not in (tsql.COLUMNS, tsql.COLUMNS_OF_ONE):
+            return found
+        return [(*row[:4], "A" if row[4] == "b" else row[4], *row[5:]) for row in found]
+
+    monkeypatch.setattr(Asking, "rows", told)
+    schema = catalog.load_schema("dbo")
+    assert [each.info().name for each in schema.list_tables()] == ["plain"]
+    with pytest.raises(FailedPrecondition, match="differ in case only, such as 'A'"):
+        schema.load_table("twins")
+    catalog.close()
 
 
 def test_a_value_that_fails_on_its_way_is_told_as_it_is(catalog):
@@ -135,7 +182,7 @@ def test_a_value_that_fails_on_its_way_is_told_as_it_is(catalog):
         pytest.raises(BadRequest, match=r"^column 'v', row 1: nan is no number"),
         connection.transaction(),
     ):
-        load(connection, goal, batches(), MssqlSettings())
+        load(connection, goal, batches, MssqlSettings())
 
 
 def test_changes_by_a_key_of_several_columns(catalog, client):

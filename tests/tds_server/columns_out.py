@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tests.tds_server.arrow_types import arrow_type
-from tests.tds_server.collation import WIDE, encode
+from tests.tds_server.collation import UTF8, WIDE, encode
 from tests.tds_server.columns_in import DAY, DAYS_1900, EPOCH_DAYS, GUID_ORDER
 from tests.tds_server.columns_python import python_values
 from tests.tds_server.tokens import Token
@@ -217,6 +217,8 @@ def _text(array: pa.Array, wire: WireType) -> tuple[Array, Array]:
     """What a character takes follows from its first byte in UTF-8."""
     joined, parts = _strings(array)
     utf8 = np.frombuffer(joined, np.uint8)
+    if wire.codec == UTF8:
+        return utf8, np.diff(parts)
     units = ((utf8 & 0xC0) != 0x80).astype(np.int64)
     if wire.codec == WIDE:
         units += utf8 >= 0xF0

@@ -163,6 +163,7 @@ class Procedures:
         handle = _required(arguments, 0, "@handle")
         self._find(handle)
         del self._prepared[handle]
+        self._session.note(SqlError(0, "it went well, as @@ERROR then tells"))
         self._write(tokens.return_status(0))
 
     def _describe(self, arguments: tuple[Argument, ...]) -> None:

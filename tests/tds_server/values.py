@@ -29,10 +29,13 @@ class SqlType:
 
 @dataclass(frozen=True)
 class Column:
+    """`collation` is the name of one that is not the server's."""
+
     name: str
     type: SqlType
     nullable: bool = True
     identity: bool = False
+    collation: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 from enum import Enum
 
-from tests.tds_server.collation import COLLATION, WIDE, codec_of
+from tests.tds_server.collation import COLLATION, WIDE, bytes_of, codec_of
 from tests.tds_server.reader import Reader
 from tests.tds_server.values import Column, SqlError, SqlType
 
@@ -30,6 +30,7 @@ class WireType:
     layout: Layout
     width: int
     codec: str = ""
+    collation: bytes = COLLATION
 
 
 # name: the token of NOT NULL columns and parameters, that of nullable ones, bytes of a value
@@ -80,10 +81,10 @@ def time_width(scale: int) -> int:
 
 
 def of_column(column: Column) -> WireType:
-    return of_type(column.type, column.nullable)
+    return of_type(column.type, column.nullable, bytes_of(column.collation))
 
 
-def of_type(sql: SqlType, nullable: bool = True) -> WireType:
+def of_type(sql: SqlType, nullable: bool = True, collation: bytes = COLLATION) -> WireType:
     """As SQL Server sends it: NOT NULL numbers without a length."""
     if sql.name in _NUMBERS:
         fixed, token, width = _NUMBERS[sql.name]
@@ -100,7 +101,7 @@ def of_type(sql: SqlType, nullable: bool = True) -> WireType:
         token = _ALONE_TOKENS[sql.name]
         return WireType(token, sql, Layout.BYTE, _ALONE[token][1])
     token, per_character, _ = _STRINGS[sql.name]
-    return _string(token, MAX if sql.length is None else sql.length * per_character, COLLATION)
+    return _string(token, MAX if sql.length is None else sql.length * per_character, collation)
 
 
 def type_info(wire: WireType) -> bytes:
@@ -113,7 +114,7 @@ def type_info(wire: WireType) -> bytes:
         return token + bytes([wire.sql.scale or 0])
     if wire.layout is Layout.BYTE:
         return token + bytes([wire.width])
-    collation = COLLATION if wire.codec else b""
+    collation = wire.collation if wire.codec else b""
     return token + struct.pack("<H", wire.width) + collation
 
 
@@ -173,5 +174,6 @@ def _string(token: int, length: int, collation: bytes) -> WireType:
     _, per_character, is_text = _STRINGS[name]
     codec = "" if not is_text else WIDE if per_character > 1 else codec_of(collation)
     if length == MAX:
-        return WireType(token, SqlType(name), Layout.PARTS, MAX, codec)
-    return WireType(token, SqlType(name, length // per_character), Layout.SHORT, length, codec)
+        return WireType(token, SqlType(name), Layout.PARTS, MAX, codec, collation or COLLATION)
+    sql = SqlType(name, length // per_character)
+    return WireType(token, sql, Layout.SHORT, length, codec, collation or COLLATION)

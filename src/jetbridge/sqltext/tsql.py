@@ -96,9 +96,12 @@ SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_i
 # PostgreSQL that speaks T-SQL, without all of it; NULL for SQL Server itself.
 BABELFISH = "SELECT CONVERT(int, SERVERPROPERTY(N'Babelfish'))"
 ROW_COUNT = "SELECT SUM(rows) FROM sys.partitions WHERE object_id = ? AND index_id IN (0, 1)"
+# NOLOCK: one table that someone else is making must not make all others wait. What is seen of it
+# before its time changes the stamp again when it is there, or gone.
+#
 # Those of the fixed roles have these numbers; a server that is not Microsoft's gives its own above.
 SCHEMAS = """
-SELECT name FROM sys.schemas
+SELECT name FROM sys.schemas WITH (NOLOCK)
 WHERE schema_id NOT BETWEEN 16384 AND 16399
     AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
 ORDER BY name
@@ -106,13 +109,13 @@ ORDER BY name
 # Rises with most changes of tables; with the number of objects also when the last one is dropped.
 VERSION = """
 SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*)
-FROM sys.objects WHERE is_ms_shipped = 0
+FROM sys.objects WITH (NOLOCK) WHERE is_ms_shipped = 0
 """
 # For a server that notes no dates of changes. Types and names are in the sum of each column.
 VERSION_BY_COLUMNS = """
 SELECT CONVERT(nvarchar(33), MAX(o.create_date), 126), COUNT(*), SUM(CONVERT(bigint,
     CHECKSUM(o.name, c.name, c.system_type_id, c.max_length, c.precision, c.scale, c.is_nullable)))
-FROM sys.objects o LEFT JOIN sys.columns c ON c.object_id = o.object_id
+FROM sys.objects o WITH (NOLOCK) LEFT JOIN sys.columns c WITH (NOLOCK) ON c.object_id = o.object_id
 WHERE o.is_ms_shipped = 0
 """
 _COLUMNS = """
@@ -120,13 +123,13 @@ SELECT o.object_id, o.name, o.type, CONVERT(nvarchar(33), o.create_date, 126), c
     COALESCE(b.name, u.name), c.max_length, c.precision, c.scale, c.is_nullable, c.is_identity,
     CASE WHEN c.is_computed = 1 OR c.generated_always_type <> 0 THEN 1 ELSE 0 END,
     d.definition, c.collation_name
-FROM sys.objects o
-JOIN sys.schemas s ON s.schema_id = o.schema_id
-JOIN sys.columns c ON c.object_id = o.object_id
-LEFT JOIN sys.types b ON b.user_type_id = c.system_type_id
-LEFT JOIN sys.types u ON u.user_type_id = c.user_type_id
-LEFT JOIN sys.default_constraints d ON d.object_id = c.default_object_id
-WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND s.name = ?{one}
+FROM sys.objects o WITH (NOLOCK)
+JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = o.schema_id
+JOIN sys.columns c WITH (NOLOCK) ON c.object_id = o.object_id
+LEFT JOIN sys.types b WITH (NOLOCK) ON b.user_type_id = c.system_type_id
+LEFT JOIN sys.types u WITH (NOLOCK) ON u.user_type_id = c.user_type_id
+LEFT JOIN sys.default_constraints d WITH (NOLOCK) ON d.object_id = c.default_object_id
+WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND c.is_hidden = 0 AND s.name = ?{one}
 ORDER BY o.name, o.object_id, c.column_id
 """
 COLUMNS = _COLUMNS.format(one="")
@@ -140,11 +143,11 @@ NAMES_OF_ONE = _NAMES.format(one=" AND LOWER(TABLE_NAME) = LOWER(?)")
 # The index of a key has its name. That of sys.key_constraints is not the same number everywhere.
 _KEYS = """
 SELECT o.object_id, x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, c.name
-FROM sys.indexes x
-JOIN sys.objects o ON o.object_id = x.object_id
-JOIN sys.schemas s ON s.schema_id = o.schema_id
-JOIN sys.index_columns i ON i.object_id = x.object_id AND i.index_id = x.index_id
-JOIN sys.columns c ON c.object_id = x.object_id AND c.column_id = i.column_id
+FROM sys.indexes x WITH (NOLOCK)
+JOIN sys.objects o WITH (NOLOCK) ON o.object_id = x.object_id
+JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = o.schema_id
+JOIN sys.index_columns i WITH (NOLOCK) ON i.object_id = x.object_id AND i.index_id = x.index_id
+JOIN sys.columns c WITH (NOLOCK) ON c.object_id = x.object_id AND c.column_id = i.column_id
 WHERE (x.is_primary_key = 1 OR x.is_unique_constraint = 1) AND i.key_ordinal > 0 AND s.name = ?{one}
 ORDER BY o.object_id, x.index_id, i.key_ordinal
 """
@@ -152,9 +155,9 @@ KEYS = _KEYS.format(one="")
 KEYS_OF_ONE = _KEYS.format(one=" AND LOWER(o.name) = LOWER(?)")
 _CHECKS = """
 SELECT o.object_id, k.definition
-FROM sys.check_constraints k
-JOIN sys.objects o ON o.object_id = k.parent_object_id
-JOIN sys.schemas s ON s.schema_id = o.schema_id
+FROM sys.check_constraints k WITH (NOLOCK)
+JOIN sys.objects o WITH (NOLOCK) ON o.object_id = k.parent_object_id
+JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = o.schema_id
 WHERE k.is_disabled = 0 AND s.name = ?{one}
 ORDER BY o.object_id, k.object_id
 """

@@ -195,8 +195,8 @@ def checks_of(object_id: int) -> str:
 def keys_of(object_id: int) -> str:
     """A row for each column; type 1 is clustered."""
     return (
-        "SELECT x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, x.type, c.name, "
-        "i.is_descending_key FROM sys.indexes x "
+        "SELECT x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, x.type, "
+        "x.ignore_dup_key, c.name, i.is_descending_key FROM sys.indexes x "
         "JOIN sys.index_columns i ON i.object_id = x.object_id AND i.index_id = x.index_id "
         "JOIN sys.columns c ON c.object_id = i.object_id AND c.column_id = i.column_id "
         f"WHERE x.object_id = {int(object_id)} AND i.key_ordinal > 0 "
@@ -205,11 +205,17 @@ def keys_of(object_id: int) -> str:
     )
 
 
-def key_again(columns: Sequence[tuple[str, bool]], *, primary: bool, clustered: bool) -> str:
-    """A key as it was: its columns, and whether each is in descending order."""
+def key_again(
+    columns: Sequence[tuple[str, bool]], *, primary: bool, clustered: bool, ignoring: bool = False
+) -> str:
+    """A key as it was: its columns, and whether each is in descending order.
+
+    `ignoring`: a second row with the key is left out without an error.
+    """
     listed = ", ".join(f"{bracketed(name)}{' DESC' if down else ''}" for name, down in columns)
     kind = "PRIMARY KEY" if primary else "UNIQUE"
-    return f"{kind} {'CLUSTERED' if clustered else 'NONCLUSTERED'} ({listed})"
+    more = " WITH (IGNORE_DUP_KEY = ON)" if ignoring else ""
+    return f"{kind} {'CLUSTERED' if clustered else 'NONCLUSTERED'} ({listed}){more}"
 
 
 # Definitions as the catalog views show them.

@@ -10,10 +10,12 @@ KEY = "jetbridge_key_"
 TEMPORARY = "#jetbridge_rows"
 _ANSWER = "#jetbridge_answer"
 LEFTOVERS = """
-SELECT s.name, t.name FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id
+SELECT s.name, t.name FROM sys.tables t WITH (NOLOCK)
+JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = t.schema_id
 WHERE t.name LIKE N'jetbridge[_]%' ORDER BY s.name, t.name
 """
 Columns = Sequence[tuple[str, str]]
+_TOGETHER = 1000
 OPEN_TRANSACTIONS = "SELECT @@TRANCOUNT"
 
 
@@ -95,6 +97,13 @@ def may_create(schema: str) -> str:
     return f"SELECT {right} & HAS_PERMS_BY_NAME(QUOTENAME(DB_NAME()), N'DATABASE', N'CREATE TABLE')"
 
 
+def code_page(collation: str) -> str:
+    """Its number, and the name of the collation; without one that of the database."""
+    default = "CONVERT(nvarchar(128), DATABASEPROPERTYEX(DB_NAME(), N'Collation'))"
+    name = text(collation) if collation else default
+    return f"SELECT CONVERT(int, COLLATIONPROPERTY({name}, N'CodePage')), {name}"
+
+
 def drop_temporary(name: str) -> str:
     return f"DROP TABLE {name}"
 
@@ -105,8 +114,10 @@ def append(target: str, columns: Sequence[str], source: str) -> str:
     return f"INSERT INTO {target} ({names}) SELECT {names} FROM {source}"
 
 
-def append_defaults(target: str, rows: int) -> str:
-    return ";".join([f"INSERT INTO {target} DEFAULT VALUES"] * rows)
+def append_defaults(target: str, rows: int) -> list[str]:
+    """Texts that the server can compile in time."""
+    one = f"INSERT INTO {target} DEFAULT VALUES"
+    return [";".join([one] * min(_TOGETHER, rows - at)) for at in range(0, rows, _TOGETHER)]
 
 
 def identity_insert(target: str, *, on: bool) -> str:
@@ -167,10 +178,19 @@ def key_name(index: int) -> str:
     return f"{KEY}{index}"
 
 
-def _same_keys(keys: Sequence[str]) -> str:
+def _same_keys(keys: Columns) -> str:
+    """Columns of the target, and the types that staged values have to be converted to, if any.
+
+    Without the same type on both sides the server would look at every row.
+    """
     return " AND ".join(
-        f"t.{bracketed(name)} = s.{bracketed(key_name(index))}" for index, name in enumerate(keys)
+        f"t.{bracketed(name)} = {_as(kind, f's.{bracketed(key_name(index))}')}"
+        for index, (name, kind) in enumerate(keys)
     )
+
+
+def _as(kind: str, value: str) -> str:
+    return f"CONVERT({kind}, {value})" if kind else value
 
 
 # How a moment is written up to its sixth digit, which is all that is seen of it.
@@ -191,7 +211,7 @@ def assigned(name: str, kind: str = "") -> str:
     return f"{old} = CASE WHEN {same} THEN {old} ELSE {new} END"
 
 
-def update(target: str, changes: Sequence[str], keys: Sequence[str], source: str) -> str:
+def update(target: str, changes: Sequence[str], keys: Columns, source: str) -> str:
     """By the keys in a staging table; answers how many rows there were."""
     new = ", ".join(changes)
     return (
@@ -200,13 +220,13 @@ def update(target: str, changes: Sequence[str], keys: Sequence[str], source: str
     )
 
 
-def delete(target: str, keys: Sequence[str], source: str) -> str:
+def delete(target: str, keys: Columns, source: str) -> str:
     return (
         f"DELETE t FROM {target} AS t JOIN {source} AS s ON {_same_keys(keys)}; SELECT @@ROWCOUNT"
     )
 
 
-def found(target: str, items: Sequence[str], keys: Sequence[str], source: str) -> str:
+def found(target: str, items: Sequence[str], keys: Columns, source: str) -> str:
     """The rows with these keys, in the order of their numbers."""
     wanted = ", ".join(items)
     return (
@@ -221,18 +241,29 @@ def item_of(name: str, *, as_text: bool) -> str:
     return f"CONVERT(nvarchar(max), {column}) AS {bracketed(name)}" if as_text else column
 
 
-def changed_fixed(target: str, columns: Columns, keys: Sequence[str], source: str) -> str:
-    """A row if a value differs that is not assigned: columns, and how they are seen."""
+def changed_fixed(target: str, columns: Columns, keys: Columns, source: str) -> str:
+    """A row if a value differs that is not assigned: columns, and how they are compared."""
     differ = " OR ".join(
-        f"{seen.format('t.' + bracketed(name))} <> s.{bracketed(name)}" for name, seen in columns
+        _differ(compared.format(f"t.{bracketed(name)}"), compared.format(f"s.{bracketed(name)}"))
+        for name, compared in columns
     )
     return (
         f"SELECT TOP 1 1 FROM {source} AS s JOIN {target} AS t ON {_same_keys(keys)} WHERE {differ}"
     )
 
 
+def _differ(one: str, other: str) -> str:
+    """Also when one of them is NULL."""
+    return (
+        f"({one} <> {other} OR ({one} IS NULL AND {other} IS NOT NULL) "
+        f"OR ({one} IS NOT NULL AND {other} IS NULL))"
+    )
+
+
 AS_IT_IS = "{}"
 AS_TEXT = "CONVERT(nvarchar(max), {})"
+# To the letter, where a collation would see no difference of case or blanks.
+BY_BYTES = f"CONVERT(varbinary(max), {AS_TEXT})"
 
 
 def keep_last(keys: int, source: str) -> str:
@@ -248,7 +279,7 @@ def keep_last(keys: int, source: str) -> str:
 
 def merge(
     target: str,
-    keys: Sequence[str],
+    keys: Columns,
     changes: Sequence[str],
     inserted: Sequence[str],
     source: str,
@@ -269,7 +300,7 @@ def merge(
 
 def merge_apart(
     target: str,
-    keys: Sequence[str],
+    keys: Columns,
     changes: Sequence[str],
     inserted: Sequence[str],
     source: str,

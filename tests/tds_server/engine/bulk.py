@@ -60,7 +60,13 @@ class BulkLoad:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(
-            Column(each.name, _sent(each.type, said), each.nullable, each.identity is not None)
+            Column(
+                each.name,
+                _sent(each.type, said),
+                each.nullable,
+                each.identity is not None,
+                each.collation,
+            )
             for each, said in zip(self._columns, self._types, strict=True)
         )
 

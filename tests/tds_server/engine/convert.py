@@ -6,6 +6,7 @@ Lost here: the seventh digit of a second, and the offset of a datetimeoffset (th
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.tds_server.collation import LATIN_PAGE, UTF8_PAGE
 from tests.tds_server.engine.errors import error, quoted, raised, unknown
 from tests.tds_server.engine.expr import Expr
 from tests.tds_server.engine.text_values import MICROSECONDS, text_of
@@ -27,7 +28,7 @@ class Goal:
     table: str = ""
     column: str = ""
     style: int | None = None
-    utf8: bool = False
+    page: int = LATIN_PAGE
 
     def fails(self, number: int, *parts: str) -> str:
         return "NULL" if self.how == TRY else raised(number, *parts)
@@ -166,7 +167,7 @@ def _to_bit(expr: Expr, goal: Goal) -> str:
 
 def _to_text(expr: Expr, goal: Goal) -> str:
     text = text_of(expr, goal.style)
-    if not is_unicode(goal.type) and is_unicode(expr.type) and not goal.utf8:
+    if not is_unicode(goal.type) and is_unicode(expr.type) and goal.page == LATIN_PAGE:
         text = f"_latin({text})"
     length = goal.type.length
     if length is None:
@@ -177,7 +178,7 @@ def _to_text(expr: Expr, goal: Goal) -> str:
 def _fitted(expr: Expr, goal: Goal, text: str, length: int) -> str:
     if family(expr.type) == "string" and _surely_fits(expr.type, goal):
         return text
-    size = f"strlen({text})" if goal.utf8 else f"_len16({text})"
+    size = f"strlen({text})" if goal.page == UTF8_PAGE else f"_len16({text})"
     if family(expr.type) == "string":
         if goal.how != ASSIGN:
             return f"left({text}, {length})"
@@ -197,7 +198,7 @@ def _fitted(expr: Expr, goal: Goal, text: str, length: int) -> str:
 
 
 def _surely_fits(source: SqlType, goal: Goal) -> bool:
-    if source.length is None or goal.type.length is None or goal.utf8:
+    if source.length is None or goal.type.length is None or goal.page == UTF8_PAGE:
         return False
     return source.length <= goal.type.length and not (goal.how == ASSIGN and not source.length)
 

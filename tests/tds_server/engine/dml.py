@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tests.tds_server.collation import page_of
 from tests.tds_server.engine.arithmetic import SIGNS, combined
 from tests.tds_server.engine.catalog import ColumnDef, Table
 from tests.tds_server.engine.convert import ASSIGN, Goal, converted
@@ -42,7 +43,7 @@ class Stages:
             self.compiler.around.undeclared[value.untyped] = column.type
         goal = Goal(
             column.type, ASSIGN, self.table.long_name, column.name,
-            utf8="UTF8" in column.collation.upper(),
+            page=page_of(column.collation),
         )  # fmt: skip
         sql = converted(value, goal)
         if column.nullable:

@@ -28,7 +28,7 @@ class Expr:
         return replace(self, name=name)
 
     def column(self) -> Column:
-        return Column(self.name, self.type, self.nullable, self.identity)
+        return Column(self.name, self.type, self.nullable, self.identity, self.collation)
 
 
 NULL = Expr("NULL", INT, constant=True, null=True)

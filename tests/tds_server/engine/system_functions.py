@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tests.tds_server.collation import page_of
 from tests.tds_server.engine.catalog import DEFAULT_COLLATION, Table
 from tests.tds_server.engine.errors import error, quoted, unknown
 from tests.tds_server.engine.expr import NULL, Expr
@@ -339,7 +340,16 @@ def _null(compiler: Expressions, nodes: list[exp.Expr], scope: Scope) -> Expr:
     return NULL
 
 
+def _collation_property(compiler: Any, nodes: list[exp.Expr], scope: Scope) -> Expr:
+    _need(nodes, 2)
+    name, wanted = _given(compiler, nodes, scope)
+    if name is None or str(wanted).upper() != "CODEPAGE":
+        return NULL
+    return number(page_of(str(name)))
+
+
 SYSTEM_FUNCTIONS: dict[str, Function] = {
+    "COLLATIONPROPERTY": _collation_property,
     "OBJECT_ID": _object_id,
     "OBJECT_NAME": _object_name,
     "OBJECT_SCHEMA_NAME": _object_schema_name,

@@ -49,6 +49,8 @@ def test_columns_and_keys():
     assert tsql_ddl.key_again([("a", True), ("b", False)], primary=False, clustered=True) == (
         "UNIQUE CLUSTERED ([a] DESC, [b])"
     )
+    kept = tsql_ddl.key_again([("a", False)], primary=True, clustered=False, ignoring=True)
+    assert kept == "PRIMARY KEY NONCLUSTERED ([a]) WITH (IGNORE_DUP_KEY = ON)"
 
 
 def test_altering():

@@ -39,6 +39,9 @@ def test_numbers_are_parameters():
     assert compared("<>", "d", "DECIMAL(9,2)", -12345) == Condition(
         "([d] <> ?)", (Decimal("-123.45"),)
     )
+    assert compared("=", "d", "DECIMAL(38,4)", 12345678901234567890123456789012345678) == Condition(
+        "([d] = ?)", (Decimal("1234567890123456789012345678901234.5678"),)
+    )
     assert compared("<=", "f", "DOUBLE", 1.5) == Condition("([f] <= ?)", (1.5,))
     assert compared("=", "b", "BOOLEAN", True) == Condition("([b] = ?)", (True,))
 
@@ -64,6 +67,7 @@ def test_constant_on_the_left_turns_the_comparison():
         ("=", "day", "DATE", 2**31 - 1),
         ("=", "ts", "TIMESTAMP", 2**63 - 1),
         ("=", "t", "TIME", 86_399_999_999),
+        ("<", "t", "TIME", 86_400_000_000),
         ("IS DISTINCT FROM", "i", "INTEGER", 1),
     ],
 )

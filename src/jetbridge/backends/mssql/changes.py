@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.definition import declared
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.given import Given, writable
@@ -20,7 +21,12 @@ from jetbridge.backends.mssql.publishing import stage_and_publish
 from jetbridge.backends.mssql.row_ids import RowIds
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.temporary import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text, takes_values
+from jetbridge.backends.mssql.types import (
+    ServerColumn,
+    is_loaded,
+    is_read_as_text,
+    takes_values,
+)
 from jetbridge.backends.mssql.wire import Loaded, converted, loaded
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.errors import BadRequest, Conflict
@@ -66,8 +72,9 @@ class _Rows:
             for index, each in enumerate(loaded(self.ids.columns))
         ]
 
-    def keys(self) -> list[str]:
-        return [each.name for each in self.ids.columns]
+    def keys(self) -> list[tuple[str, str]]:
+        """Their names, and the types of those that are staged in another one."""
+        return [(each.name, "" if is_loaded(each) else declared(each)) for each in self.ids.columns]
 
     def add(self, ids: pa.Array, columns: Sequence[Loaded], values: Sequence[pa.Array]) -> int:
         """How many of them are new."""
@@ -156,7 +163,7 @@ def refuse_fixed(
 ) -> None:
     """What `all_assigned` leaves out must be as it was."""
     fixed = [
-        (each.name, tsql_load.AS_TEXT if is_read_as_text(each) else tsql_load.AS_IT_IS)
+        (each.name, tsql_load.BY_BYTES if is_read_as_text(each) else tsql_load.AS_IT_IS)
         for each in columns
         if each.identity or (is_assignable(each) and is_read_as_text(each))
     ]
@@ -255,7 +262,7 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
         naming(table.title()),
         database.server.loading() as connection,
         connection.transaction(),
-        staged(database.server, connection, columns, iter([batch])) as source,
+        staged(database.server, connection, columns, lambda: [batch]) as source,
     ):
         told = connection.run(tsql_load.found(target, items, rows.keys(), source))
     if len(told) != len(ids):

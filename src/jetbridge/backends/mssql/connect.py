@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.address import CONNECT_SECONDS, Address
 from jetbridge.backends.mssql.errors import (
+    UNTOLD,
     given_up,
     is_given_up,
     not_connected,
@@ -38,8 +39,6 @@ _MOST_KEPT = 8
 _FRESH_SECONDS = 5.0
 _BATCH_ROWS = 65_536
 _ASK_NUMBER = "SELECT @@ERROR"
-# That of RAISERROR without one; the connection lives, so the server said something.
-_NO_NUMBER = 50000
 _DECIMAL_BYTES = 16
 # Of connections that nobody has closed. The garbage collector may find one while the core asks
 # for rows, and the core panics if another ends just then; so they wait until the next one begins.
@@ -209,7 +208,7 @@ class Asking(Running):
         number = None
         with suppress(mssql_python.Error), self._connection.cursor() as cursor:
             (number,) = cursor.execute(_ASK_NUMBER).fetchone() or (None,)
-        return translated(error, _NO_NUMBER if number == 0 else number)
+        return translated(error, UNTOLD if number == 0 else number)
 
     def close(self) -> None:
         with suppress(mssql_python.Error):

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from jetbridge.backends.mssql.connect import Server
 from jetbridge.backends.mssql.describe import Described, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.errors import NotFound
-from jetbridge.names import fold
+from jetbridge.errors import FailedPrecondition, NotFound
+from jetbridge.names import fold, twin
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext import tsql
 
@@ -102,13 +102,22 @@ class Database:
         return name if name in found else found[0]
 
     def tables(self, schema: str) -> list[Described]:
-        return self.known.get(("tables", schema), lambda: self._described(schema))
+        """But for those that `table` refuses."""
+        found = self.known.get(("tables", schema), lambda: self._described(schema))
+        return [each for each in found if twin([c.name for c in each.columns]) is None]
 
     def table(self, schema: str, name: str) -> Described:
         found = self.known.get(("table", schema, fold(name)), lambda: self._described(schema, name))
         if not found:
             raise NotFound("table", f"{schema}.{name}")
-        return next((each for each in found if each.name == name), found[0])
+        table = next((each for each in found if each.name == name), found[0])
+        double = twin([each.name for each in table.columns])
+        if double is not None:
+            raise FailedPrecondition(
+                f"{table.title()} has columns that differ in case only, such as {double!r}, which "
+                "DuckDB cannot tell apart: read it through a view that gives them other names"
+            )
+        return table
 
     def _described(self, schema: str, name: str | None = None) -> list[Described]:
         with self.server.asking() as connection:

@@ -50,9 +50,12 @@ def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
     for name in dict.fromkeys(row[0] for row in rows):
         own = [row for row in rows if row[0] == name]
         columns = [(column, bool(down)) for *_, column, down in own]
-        _, kind, index, *_ = own[0]
+        _, kind, index, ignoring, *_ = own[0]
         sql = tsql_ddl.key_again(
-            columns, primary=kind.strip() == "PK", clustered=index == _CLUSTERED
+            columns,
+            primary=kind.strip() == "PK",
+            clustered=index == _CLUSTERED,
+            ignoring=bool(ignoring),
         )
         yield Constraint(name, frozenset(fold(column) for column, _ in columns), sql)
 

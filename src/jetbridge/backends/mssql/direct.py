@@ -26,11 +26,9 @@ def load_directly(database: Database, goal: Goal, source: Rows, *, alone: bool) 
     If the answer to COMMIT is lost, only the rows tell whether it has happened; in a table with
     others among them nobody can know, and that is said.
     """
-    names = [each.name for each in goal.columns]
 
     def work(connection: Loading) -> None:
-        batches = (batch.select(names) for batch in source.batches())
-        done = load(connection, goal, batches, database.settings)
+        done = load(connection, goal, source.batches, database.settings)
         if done != source.rows:
             raise ServerError(f"{done} of {source.rows} rows were loaded into {goal.table}")
 

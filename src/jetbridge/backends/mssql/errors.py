@@ -38,13 +38,39 @@ UNKNOWN_COLUMN = 207
 UNKNOWN_SCHEMA = (2759, 2760)
 LOGIN_FAILED = 18456
 UNKNOWN_DATABASE = (4060, 911)
+# Reads of one moment: of a database that does not allow them, and of tables kept in memory.
+NO_SNAPSHOT, NO_SNAPSHOT_IN_MEMORY = 3952, 41332
 
+# That of RAISERROR without one: the connection lives, so the server said something.
+UNTOLD = 50000
 _WAITED_NO_LONGER = "Timeout Error: Elapsed"
+_CERTIFICATE = re.compile(r"certificate", re.IGNORECASE)
 # What the driver refuses before it is sent, and the number that the server has for it.
 _BY_WORDS = (
     (re.compile(r"NULL value into non-nullable column"), 515),
     (re.compile(r"Destination column '.*' not found"), UNKNOWN_COLUMN),
     (re.compile(r"length .* exceeds"), 2628),
+)
+
+# What the server says of statements with parameters: the driver has sent something else before the
+# number can be asked for, or the number is that of a second error, "could not be prepared".
+_UNPREPARED = 8180
+_BY_SERVER = (
+    (re.compile(r"Invalid object name"), 208),
+    (re.compile(r"Invalid column name"), UNKNOWN_COLUMN),
+    (re.compile(r"deadlocked on .* resources"), DEADLOCK),
+    (re.compile(r"Lock request time out period exceeded"), 1222),
+    (re.compile(r"permission was denied on the object"), 229),
+    (re.compile(r"permission was denied on the column"), 230),
+    (re.compile(r"because snapshot isolation is not allowed in this database"), NO_SNAPSHOT),
+    (re.compile(r"Snapshot isolation transaction failed .* modified by a DDL statement"), 3961),
+    (
+        re.compile(r"Memory optimized tables .* ISOLATION LEVEL is set to SNAPSHOT"),
+        NO_SNAPSHOT_IN_MEMORY,
+    ),
+    (re.compile(r"Arithmetic overflow error"), 8115),
+    (re.compile(r"Conversion failed when converting"), 245),
+    (re.compile(r"Divide by zero error"), 8134),
 )
 
 # The one number of Babelfish for all that it has none for; the words are PostgreSQL's.
@@ -69,14 +95,17 @@ _CLASSES: dict[Made, tuple[int, ...]] = {
         *(102, 156, 206, 207, 220, 232, 241, 242, 244, 245, 248, 257, 2628, 2705, 4815, 7339),
         *(8114, 8115, 8134, 8152),
     ),
-    Conflict: (DEADLOCK, 3960, 3961, 1222),
-    PermissionDenied: (229, 230, 262, 300, 1088, 15247),
-    LimitExceeded: (701, 1101, 1105, 9002),
+    Conflict: (DEADLOCK, 3960, 3961, 1222, 41302, 41305, 41325),
+    PermissionDenied: (229, 230, 262, 300, 916, 1088, 15247, 33504),
+    LimitExceeded: (701, 1101, 1105, 8645, 9002, 40544),
+    # A server that stops, or a database in the cloud that moves or is throttled; tried again.
+    Unavailable: (596, 6005, 10928, 10929, 40197, 40501, 40613, 49918, 49919, 49920),
     NotSupported: (40517,),
     FailedPrecondition: (
-        *(LOGIN_FAILED, *UNKNOWN_DATABASE, 3952),
+        *(LOGIN_FAILED, *UNKNOWN_DATABASE, 3906, NO_SNAPSHOT, NO_SNAPSHOT_IN_MEMORY),
         # Something uses the table, the column or the key; or the rows do not suit a new constraint.
-        *(1505, 1750, 1754, 1779, 3725, 3726, 3729, 3732, 4901, 4922, 4923, 5074, 8111, 15336),
+        *(1505, 1750, 1754, 1779, 3725, 3726, 3727, 3729, 3732, 4901, 4922, 4923, 5074, 8111),
+        *(13552, 13559, 15336),
     ),
 }
 _BY_NUMBER: dict[int, Made] = {
@@ -87,6 +116,9 @@ _REMEDIES = {
     4060: "check the name of the database, and that the login may use it",
     911: "check the name of the database",
     DEADLOCK: "another statement held the same rows; run it again",
+    3906: "it is read-only",
+    NO_SNAPSHOT: "SET mssql_snapshot_reads = false, in the file of a server",
+    NO_SNAPSHOT_IN_MEMORY: "SET mssql_snapshot_reads = false, in the file of a server",
     1222: "another statement holds the rows; run it again",
     262: "grant the login CREATE TABLE, and ALTER on the schema",
     229: "grant the login that right on the table",
@@ -106,9 +138,8 @@ def number_of(error: BaseException) -> int | None:
 
 def _known(number: int, text: str) -> int:
     """That of SQL Server for what the words say."""
-    if number != _NO_NUMBER:
-        return number
-    return next((known for words, known in _BY_POSTGRES if words.search(text)), number)
+    known = {_NO_NUMBER: _BY_POSTGRES, UNTOLD: _BY_SERVER, _UNPREPARED: _BY_SERVER}.get(number, ())
+    return next((found for words, found in known if words.search(text)), number)
 
 
 def said(error: BaseException) -> str:
@@ -169,6 +200,12 @@ def not_loaded(error: BaseException) -> ServerError:
 
 def not_connected(error: BaseException, number: int | None, address: str) -> ServerError:
     made = translated(error, number, address)
+    if number is None and _CERTIFICATE.search(str(error)):
+        made = FailedPrecondition(
+            f"{address}: the certificate of the server is not trusted here: {said(error)}; install "
+            "that of its authority, or say TrustServerCertificate=yes (trust_server_certificate = "
+            "true in the file), which takes anybody's"
+        )
     vars(made)["connecting"] = True
     return made
 

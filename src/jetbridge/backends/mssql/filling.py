@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from jetbridge.backends.mssql import debug
+from jetbridge.backends.mssql.code_pages import CodePages
 from jetbridge.backends.mssql.connect import Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.definition import create_table, declared_types
@@ -84,12 +85,18 @@ def planned(database: Database, schema: str, request: CreateTable) -> Filling:
     types = declared_types(definition, database.settings)
     columns = tuple(Loaded(name, types[name]) for name in definition.schema.names)
     made = Filling(database, schema, request, definition, columns)
-    there = existing(database, schema, request.name)
+    _replaced(made)
+    return made
+
+
+def _replaced(made: Filling) -> Described | None:
+    """The table whose place it takes; raises if it may not."""
+    there = existing(made.database, made.schema, made.request.name)
     if there is not None:
-        if request.on_conflict is not OnConflict.REPLACE:
+        if made.request.on_conflict is not OnConflict.REPLACE:
             raise AlreadyExists("table", made.title, "use CREATE OR REPLACE TABLE to replace it")
         refuse_view(there)
-    return made
+    return there
 
 
 @contextmanager
@@ -102,12 +109,14 @@ def creating(database: Database, schema: str, request: CreateTable) -> Iterator[
 
 def _writing(made: Filling, spool: Spool) -> Write:
     schema = made.definition.schema
+    pages = CodePages(made.database.server.ask, made.columns)
 
     def write(batch: pa.RecordBatch) -> DMLResult:
         if batch.num_rows:
             mapping = insert_mapping(batch.schema, schema, made.title)
             values = mapping.columns(batch, spool.rows)
             stored = converted(made.columns, values, spool.rows)
+            pages.unsent(stored, spool.rows)  # raises for letters that the table cannot hold
             if made.is_auto():
                 made.measure(stored)
             spool.add(stored)
@@ -121,7 +130,7 @@ def publish(made: Filling, source: Source) -> None:
     database = made.database
     try:
         with naming(made.title), debug.statement(made.title, source.rows) as told:
-            there = existing(database, made.schema, made.request.name)
+            there = _replaced(made)  # someone else may have made it meanwhile
             if there is not None and database.settings.ctas_atomic_replace:
                 _beside(made, source, told, there.name, drops_rows=True)
             else:

@@ -77,8 +77,8 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
         identity=given.identity(),
     )
     if not columns:
-        defaults = tsql_load.append_defaults(goal.table, spool.rows)
-        in_one_transaction(database.server, goal.table, lambda connection: connection.run(defaults))
+        texts = tsql_load.append_defaults(goal.table, spool.rows)
+        in_one_transaction(database.server, goal.table, lambda c: [c.run(each) for each in texts])
     elif _in_bulk(database, goal, table, columns) and not goes_beside(
         database, table.schema, spool
     ):
@@ -157,7 +157,7 @@ class _Returning:
         if identity:
             self._connection.run(tsql_load.identity_insert(target, on=True))
         everything = [*columns, number]
-        with staged(self._server, self._connection, everything, iter([numbered])):
+        with staged(self._server, self._connection, everything, lambda: [numbered]):
             for step in steps:
                 told = self._connection.run(step) or told
         if identity:

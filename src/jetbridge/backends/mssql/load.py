@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.backends.mssql.code_pages import CodePages
 from jetbridge.backends.mssql.connect import Loading, Running, Server
 from jetbridge.backends.mssql.errors import (
     DEADLOCK,
@@ -41,31 +42,61 @@ class Goal:
     identity: bool = False
 
 
-class _Unread:
-    """Batches, and whether one of them was read."""
+Batches = Callable[[], Iterable[pa.RecordBatch]]
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+
+class _Parted:
+    """Rows that the driver sends rightly, and those that it does not; whether any was read."""
+
+    def __init__(self, connection: Loading, goal: Goal, batches: Batches) -> None:
+        self._pages = CodePages(connection.run, goal.columns)
+        self._names = [each.name for each in goal.columns]
         self._batches = batches
-        self.read = False
+        self.read = self.are_left = False
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
+    def sent(self) -> Iterator[pa.RecordBatch]:
+        for batch, unsent in self._parts():
             self.read = True
+            if unsent is None:
+                yield batch
+            else:
+                self.are_left = True
+                yield batch.filter(pc.invert(unsent))
+
+    def left(self) -> Iterator[pa.RecordBatch]:
+        for batch, unsent in self._parts():
+            if unsent is not None:
+                yield batch.filter(unsent)
+
+    def all(self) -> Iterator[pa.RecordBatch]:
+        for batch, _ in self._parts():
             yield batch
 
+    def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
+        first_row = 0
+        for whole in self._batches():
+            batch = whole.select(self._names)
+            yield batch, self._pages.unsent(batch, first_row)
+            first_row += batch.num_rows
 
-def load(
-    connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
-) -> int:
-    """Within a transaction that the caller has begun; the number of rows."""
-    source = _Unread(batches)
+
+def load(connection: Loading, goal: Goal, batches: Batches, settings: MssqlSettings) -> int:
+    """Within a transaction that the caller has begun; the number of rows.
+
+    Of the batches it takes the columns that it needs, and it may read them twice: what bulk copy
+    would write wrongly goes by INSERT statements.
+    """
+    source = _Parted(connection, goal, batches)
     if settings.ctas_use_bcp:
         try:
-            return _by_bulk_copy(connection, goal, source)
+            done = _by_bulk_copy(connection, goal, source.sent())
         except ServerError as error:
             if source.read or not _is_possible_otherwise(connection, error):
                 raise
-    return _by_inserts(connection, goal, source, settings)
+        else:
+            rest = source.left() if source.are_left else iter(())
+            return done + _by_inserts(connection, goal, rest, settings)
+    return _by_inserts(connection, goal, source.all(), settings)
 
 
 def _by_bulk_copy(connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch]) -> int:
@@ -130,7 +161,7 @@ def _cuts(
         upto = min(at + most_rows, fits)
         if upto <= at:
             raise BadRequest(
-                f"row {start + at} needs {int(sizes[start + at]) + head} bytes of SQL; raise "
+                f"a row needs {int(sizes[start + at]) + head} bytes of SQL; raise "
                 f"mssql_insert_max_sql_bytes, which is {most_bytes}, or use bulk copy"
             )
         yield start + at, start + upto

@@ -72,9 +72,7 @@ def stage_and_publish(
     """
 
     def work(connection: Loading) -> None:
-        names = [each.name for each in columns]
-        batches = (batch.select(names) for batch in source.batches())
-        with staged(database.server, connection, columns, batches) as rows:
+        with staged(database.server, connection, columns, source.batches) as rows:
             publish(connection, rows)
 
     if not goes_beside(database, schema, source):

@@ -25,29 +25,56 @@ _STAGED_BYTES = 64 * 1024**3
 
 
 class Moments:
-    """Those that are open; the ones left alone for long give their connection back."""
+    """Those that are open; the ones left alone for long give their connection back.
+
+    Clients over Airport do not say that a transaction has ended, and as long as one is open the
+    server keeps old versions of all rows.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._lock = threading.Lock()
         self._open: list[_Held] = []
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
 
     def new(self) -> "Moment":
         held = _Held(self._server)
         moment = Moment(held)
         weakref.finalize(moment, held.end)
         with self._lock:
-            self._open = [each for each in self._open if not each.ended]
-            now = time.monotonic()
+            over = self._left_alone()
             unread = [each for each in self._open if not each.is_read()]
-            idle = [each for each in unread if now - each.used > _IDLE_SECONDS]
-            extra = unread[: max(0, len(self._open) - _MOST_OPEN + 1)]
+            over |= set(unread[: max(0, len(self._open) - _MOST_OPEN + 1)])
             self._open.append(held)
-        for each in {*idle, *extra}:
+            self._watch()
+        for each in over:
             each.end()
         return moment
 
+    def _left_alone(self) -> "set[_Held]":
+        self._open = [each for each in self._open if not each.ended]
+        now = time.monotonic()
+        return {e for e in self._open if not e.is_read() and now - e.used > _IDLE_SECONDS}
+
+    def _watch(self) -> None:
+        if self._watcher is None:
+            watcher = threading.Thread(target=self._end_idle, name="mssql-moments", daemon=True)
+            self._watcher = watcher
+            watcher.start()
+
+    def _end_idle(self) -> None:
+        while not self._closed.wait(_IDLE_SECONDS / 2):
+            with self._lock:
+                over = self._left_alone()
+                if not self._open:
+                    self._watcher = None
+                    return
+            for each in over:
+                each.end()
+
     def close(self) -> None:
+        self._closed.set()
         with self._lock:
             found, self._open = self._open, []
         for each in found:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 
@@ -48,7 +48,8 @@ def load_part(server: Server, order: Order, part: Part) -> int:
         try:
             with connection.transaction():
                 connection.run(tsql_load.note_part(order.ledger, part.number, part.rows))
-                done = load(connection, order.goal, _rows(order.goal, part), order.settings)
+                rows = partial(_rows, order.goal, part)
+                done = load(connection, order.goal, rows, order.settings)
                 if done != part.rows:
                     raise ServerError(f"{done} of {part.rows} rows of {part.files[0]} were loaded")
         except DuplicateKey as error:
@@ -67,6 +68,4 @@ def _rows(goal: Goal, part: Part) -> Iterator[pa.RecordBatch]:
     """Our own files are as the driver takes them; those of Spark have its types."""
     if not part.is_ready():
         return all_converted(goal.columns, part.batches())
-    # A column that the server fills in is in the file, and not among those of the goal.
-    names = [each.name for each in goal.columns]
-    return (batch.select(names) for batch in part.batches())
+    return part.batches()

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connect import Loading, Server
-from jetbridge.backends.mssql.load import Goal, load
+from jetbridge.backends.mssql.load import Batches, Goal, load
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.backends.mssql.wire import Loaded
@@ -25,7 +25,7 @@ def staged(
     server: Server,
     connection: Loading,
     columns: Sequence[Loaded],
-    batches: Iterator[pa.RecordBatch],
+    batches: Batches,
 ) -> Iterator[str]:
     """The name of the table; within a transaction of the caller.
 

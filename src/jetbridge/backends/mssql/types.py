@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -40,15 +40,14 @@ _MOST_DIGITS = 38
 def column_types(schema: pa.Schema, settings: MssqlSettings) -> list[str]:
     """One for each column; raises BadRequest that lists every column without one."""
     found = [_column_type(duckdb_type(field), settings) for field in schema]
-    refused = [
-        f"{field.name!r} ({duckdb_type(field)})"
-        for field, kind in zip(schema, found, strict=True)
-        if kind is None
-    ]
+    refused = [field for field, kind in zip(schema, found, strict=True) if kind is None]
     if refused:
-        more = "" if settings.ctas_extended_types else ", or SET mssql_ctas_extended_types = true"
+        extended = replace(settings, ctas_extended_types=True)
+        helps = all(_column_type(duckdb_type(field), extended) for field in refused)
+        more = ", or SET mssql_ctas_extended_types = true" if helps else ""
+        listed = ", ".join(f"{field.name!r} ({duckdb_type(field)})" for field in refused)
         raise BadRequest(
-            f"SQL Server has no type for column {', '.join(refused)}: cast it to another type{more}"
+            f"SQL Server has no type for column {listed}: cast it to another type{more}"
         )
     return [kind for kind in found if kind is not None]
 
@@ -142,6 +141,7 @@ _INSTEAD = {
     "binary": "varbinary(8000)",
     "image": "varbinary(max)",
     "timestamp": "varbinary(8)",
+    "sql_variant": "nvarchar(4000)",  # which takes no `max`
 }
 _TEXTS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 

@@ -9,17 +9,19 @@ no such form is left out; beneath NOT only what is exact stays.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from math import isfinite
 from typing import Any
 
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In, IsNull, Not, Or
 from jetbridge.expr.types import kind_of
 from jetbridge.names import fold
+from jetbridge.sqltext.dialects.tsql_kinds import MOST_DIGITS
 from jetbridge.sqltext.tsql import bracketed
 
 _EPOCH = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
+_EXACT = Context(prec=MOST_DIGITS)
 _MOST_PARAMETERS = 1000
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 
@@ -134,7 +136,7 @@ def _number(name: str, op: str, constant: Constant) -> Condition | None:
         return None
     if kind == "DECIMAL":
         scale = int(constant.type.rstrip(")").rpartition(",")[2])
-        return Condition(f"({name} {op} ?)", (Decimal(constant.value).scaleb(-scale),))
+        return Condition(f"({name} {op} ?)", (Decimal(constant.value).scaleb(-scale, _EXACT),))
     whole = isinstance(constant.value, int) and "INT" in kind
     fits = whole and -(2**63) <= constant.value < 2**63
     return Condition(f"({name} {op} ?)", (constant.value,)) if fits else None
@@ -192,7 +194,7 @@ def _moment(name: str, op: str, constant: Constant) -> Condition | None:
     except OverflowError:
         return None
     low, high = _written(start, constant.type), _written(after, constant.type)
-    if constant.type == "TIME" and after.date() != start.date():
+    if constant.type == "TIME" and after.date() != _EPOCH.date():  # DuckDB has 24:00:00, too
         return None
     mark = _MARKS.get(constant.type, _MARKS["TIMESTAMP"])
     return {

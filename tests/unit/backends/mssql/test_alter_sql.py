@@ -40,7 +40,7 @@ TABLE = Described("dbo", "t", 7, "now", False, COLUMNS, KEYS, ("([qty]>(0))",))
 CONSTRAINTS = {
     "sys.default_constraints": [("qty", "df", "((1))")],
     "sys.check_constraints": [("ck", "([qty]>(0))", True, True)],
-    "sys.indexes x": [("pk", "PK", 1, "id", False), ("uq", "UQ", 2, "qty", True)],
+    "sys.indexes x": [("pk", "PK", 1, False, "id", False), ("uq", "UQ", 2, False, "qty", True)],
     "sys.indexes WHERE": [(1,)],
     "COUNT_BIG(*) FROM": [(0,)],
 }

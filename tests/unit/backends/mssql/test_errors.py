@@ -55,6 +55,8 @@ def test_words_of_the_driver_are_left_out():
         (1205, Conflict),
         (262, PermissionDenied),
         (9002, LimitExceeded),
+        (40613, Unavailable),
+        (3727, FailedPrecondition),
         (18456, FailedPrecondition),
         (4060, FailedPrecondition),
         (50000, ServerError),
@@ -64,6 +66,39 @@ def test_number_decides_the_class_and_is_told(number, kind):
     found = translated(ODBC, number)
     assert type(found) is kind
     assert f"SQL Server says {number}: Cannot insert" in str(found)
+
+
+@pytest.mark.parametrize("told", [50000, 8180])
+@pytest.mark.parametrize(
+    ("words", "number", "kind"),
+    [
+        ("Invalid object name 'dbo.t'.", 208, NotFound),
+        ("Invalid column name 'c'.", 207, Conflict),
+        ("The SELECT permission was denied on the object 't', ...", 229, PermissionDenied),
+        (
+            "Transaction (Process ID 5) was deadlocked on lock resources with another process",
+            1205,
+            Conflict,
+        ),
+        (
+            "Snapshot isolation transaction failed accessing database 'd' because snapshot "
+            "isolation is not allowed in this database.",
+            3952,
+            FailedPrecondition,
+        ),
+    ],
+)
+def test_a_number_that_the_driver_has_covered_is_known_by_the_words(told, words, number, kind):
+    raised = RuntimeError(f"Driver Error: x; DDBC Error: [Microsoft][SQL Server]{words}")
+    with pytest.raises(ServerError) as found, naming("dbo.t"):
+        raise translated(raised, told)
+    assert type(found.value) is kind
+    assert server_number(found.value) == number
+
+
+def test_reads_of_one_moment_that_cannot_be_had_have_a_remedy():
+    assert "mssql_snapshot_reads = false" in str(translated(ODBC, 3952))
+    assert "mssql_snapshot_reads = false" in str(translated(ODBC, 41332))
 
 
 def test_without_a_number_the_connection_failed():

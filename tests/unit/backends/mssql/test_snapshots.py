@@ -1,5 +1,6 @@
 """Reads of one moment on one connection: nobody waits, and nobody gets fewer rows unnoticed."""
 
+import time
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 from jetbridge.backends.mssql import snapshots
 from jetbridge.backends.mssql.snapshots import Moments
 from jetbridge.errors import Conflict, Unavailable
+from tests.faults.peers import wait_until
 
 
 class Connection:
@@ -99,3 +101,26 @@ def test_rows_that_are_cut_do_not_end_as_if_there_were_no_more(moments):
     moments.close()
     with pytest.raises(Conflict, match="cut"):
         numbers(scan)
+
+
+def test_a_moment_that_nobody_reads_gives_its_connection_back_by_itself(
+    server, moments, monkeypatch
+):
+    monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.05)
+    moment = moments.new()
+    assert numbers(moment.stream("one", ())) == list(range(10))
+    assert server.lent == 1
+    wait_until(lambda: server.lent == 0, 10)
+    with pytest.raises(Conflict, match="left alone for too long"):
+        next(moment.stream("two", ()))
+
+
+def test_one_that_is_read_is_left_alone(server, moments, monkeypatch):
+    monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.02)
+    moment = moments.new()
+    rows = moment.stream("one", ())
+    next(rows)
+    time.sleep(0.2)
+    assert numbers(rows) == list(range(1, 10))
+    moments.close()
+    assert server.lent == 0

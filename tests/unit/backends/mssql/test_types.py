@@ -71,6 +71,13 @@ def test_all_columns_without_a_type_are_named_at_once():
     assert "'c0' (INTEGER[])" in str(caught.value)
     assert "'c2' (INTERVAL)" in str(caught.value)
     assert "'c1'" not in str(caught.value)
+    assert "extended_types" not in str(caught.value)
+
+
+def test_the_setting_is_named_only_where_it_helps_all_columns():
+    with pytest.raises(BadRequest) as caught:
+        column_types(schema("UBIGINT", "TIMESTAMP_NS"), MssqlSettings())
+    assert "extended_types" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
