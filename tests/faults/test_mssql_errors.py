@@ -101,6 +101,40 @@ def test_a_log_that_is_full_when_rows_are_published(scene, work, pattern):
     assert isinstance(failed(scene, work), LimitExceeded)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deadlock_while_a_million_rows_are_published_is_tried_again(tmp_path, kind):
+    work = Work(kind, MILLION)
+    with opened(lakes.engine(), tmp_path) as there:
+        there.prepare(work)
+        there.order(when="statement", pattern=PUBLISHES[kind], number=DEADLOCK, times=2)
+        there.bench.sql(work.statement)
+        assert there.fired() == 2
+        there.check(work, None)
+        assert there.left() == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_deadlocks_without_end_while_a_million_rows_are_published(tmp_path, kind, hasty):
+    work = Work(kind, MILLION)
+    with opened(lakes.engine(), tmp_path) as there:
+        there.prepare(work)
+        there.order(when="statement", pattern=PUBLISHES[kind], number=DEADLOCK, times=None)
+        assert isinstance(failed(there, work), Conflict)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.05, 0.7])
+def test_a_log_that_fills_up_while_a_million_rows_are_loaded(tmp_path, kind, share):
+    work = Work(kind, MILLION)
+    with opened(lakes.engine(), tmp_path) as there:
+        there.prepare(work)
+        there.order(when="bulk row", at=int(MILLION * share), number=LOG_FULL, times=None)
+        assert isinstance(failed(there, work), LimitExceeded)
+
+
 @pytest.mark.parametrize("rows", [LARGE, FEW])
 def test_drop_on_failure_leaves_no_table(scene, rows):
     work = Work("new", rows)

@@ -1,9 +1,12 @@
 """Queries over SQL Server, the lake and files at once: no more is read than they need."""
 
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from jetbridge.backends.mssql import scan
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.pipeline.session import Means, Session
 from tests import lakes, mssql_server
@@ -51,15 +54,22 @@ def test_both_engines_give_the_same(mixed, query):
     assert found["duckdb"]
 
 
-def test_spark_reads_ranges_of_the_key_at_once(mixed):
+def test_spark_reads_ranges_of_the_key_at_once(mixed, monkeypatch):
+    """Where all tables are not to be read as of one moment, on one connection."""
+    monkeypatch.setattr(scan, "_PART_ROWS", ROWS // 4)
     table = mixed.catalog.configured({"mssql_snapshot_reads": "false"}).load_schema("dbo")
     relation = table.load_table("facts").spark_relation()
     assert set(relation.missing) == {"u"}
-    asked = _statements(mixed, "SET engine = spark; SELECT sum(v) AS v FROM t.dbo.facts")
-    ranges = [text for text in asked if "FROM [dbo].[facts]" in text and "[id] <" in text]
-    assert len(ranges) >= 1
+    mixed.sql("SET engine = spark; SET mssql_snapshot_reads = false")
+    query = "SELECT count(*) AS n, count(DISTINCT id) AS d, sum(v) AS s FROM t.dbo.facts"
+    rows: list[tuple[Any, ...]] = []
+    asked = _statements(mixed, query, rows)
+    mixed.sql("RESET engine; RESET mssql_snapshot_reads")
+    assert rows == [(ROWS, ROWS, Decimal(ROWS * (ROWS - 1)) / 4)]
+    ranges = [text for text in asked if "SELECT [" in text and "FROM [dbo].[facts]" in text]
+    ends = [("[id] >=" in text, "[id] <" in text) for text in ranges]
+    assert sorted(ends) == [(False, True), (True, False), (True, True), (True, True)]
     assert not any("[s]" in text for text in ranges)
-    mixed.sql("RESET engine")
 
 
 def test_columns_and_conditions_go_to_the_server(mixed):
@@ -85,11 +95,13 @@ def test_create_table_as_in_the_lake_from_sql_server_and_back(mixed):
             assert mixed.rows(f"SELECT count(*) FROM ({left} EXCEPT ALL {right})") == [(0,)]
 
 
-def _statements(mixed: Bench, text: str) -> list[str]:
-    """What the server was asked meanwhile."""
+def _statements(mixed: Bench, text: str, rows: list[Any] | None = None) -> list[str]:
+    """What the server was asked meanwhile; `rows` gets the answer."""
     if mssql_server.is_given():
         pytest.skip("only the stand-in tells what it was asked")
     before = len(mssql_server.stand_in().order(counts=True)["batches"])
-    mixed.sql(text)
+    answer = mixed.rows(text)
+    if rows is not None:
+        rows += answer
     batches: list[str] = mssql_server.stand_in().order(counts=True)["batches"]
     return batches[before:]

@@ -4,10 +4,11 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from jetbridge.errors import AlreadyExists, BadRequest, NotFound, ServerError
+from jetbridge.errors import AlreadyExists, BadRequest, NotFound, PermissionDenied, ServerError
 from tests import mssql_server
 from tests.pipeline.targets import Bench, bench
 
@@ -62,23 +63,43 @@ def same(server: Bench, table: str, query: str) -> bool:
     return server.rows(f"SELECT count(*) FROM (({less}) UNION ALL ({more}))") == [(0,)]
 
 
-@contextmanager
-def refusing_rows(*, drop: bool = False) -> Iterator[None]:
-    """Rows meet a full disk; with `drop` DROP TABLE fails, too."""
+def stand_in() -> mssql_server.StandIn:
     if mssql_server.is_given():
-        pytest.skip("only the stand-in fails on order")
-    orders = [
-        {"when": "bulk row", "number": 1105, "times": None},
-        {"when": "statement", "pattern": "INSERT INTO .* VALUES", "number": 1105, "times": None},
-    ]
-    if drop:
-        orders.append({"when": "statement", "pattern": "DROP TABLE", "number": 3726, "times": None})
-    for order in orders:
-        assert mssql_server.stand_in().order(fault=order) == {"ok": True}
+        pytest.skip("only the stand-in fails on order, and tells what it was sent")
+    return mssql_server.stand_in()
+
+
+@contextmanager
+def sent() -> Iterator[list[str]]:
+    """What the server is sent meanwhile, but for questions, once the block has ended."""
+    texts: list[str] = []
+    known = 0 if mssql_server.is_given() else len(stand_in().order(counts=True)["batches"])
+    yield texts
+    found = stand_in().order(counts=True)["batches"][known:]
+    texts += [each for each in found if not each.lstrip().startswith("SELECT")]
+
+
+@contextmanager
+def failing(number: int, *patterns: str, **more: Any) -> Iterator[None]:
+    """Statements in which one of the patterns is found."""
+    for pattern in patterns:
+        order = {"when": "statement", "pattern": pattern, "number": number, "times": None, **more}
+        assert stand_in().order(fault=order) == {"ok": True}
     try:
         yield
     finally:
-        mssql_server.stand_in().order(clear=True)
+        stand_in().order(clear=True)
+
+
+@contextmanager
+def refusing_rows(*, drop: bool = False) -> Iterator[None]:
+    """Rows meet a full disk; with `drop` DROP TABLE fails, too."""
+    with (
+        failing(3726, *["DROP TABLE"] * drop),
+        failing(1105, "INSERT INTO .* VALUES"),
+        failing(1105, "", when="bulk row"),
+    ):
+        yield
 
 
 def test_us1_1_columns_and_nullability(server):
@@ -87,8 +108,32 @@ def test_us1_1_columns_and_nullability(server):
         (name, kind, length, nullable)
         for name, kind, length, _, _, nullable in declared(server, "ctas1")
     ]
-    assert found[0] == ("id", "int", 4, False)
-    assert found[1][:3] == ("name", "nvarchar", -1)
+    assert found == [("id", "int", 4, False), ("name", "nvarchar", -1, True)]
+    assert server.rows("FROM t.dbo.ctas1") == [(1, "x")]
+
+
+@pytest.mark.parametrize("bulk", ["true", "false"])
+def test_fr_002_fr_003_fr_016_the_table_is_made_before_any_row_is_sent(server, setting, bulk):
+    """Nothing but columns and NOT NULL is made, and no row comes back."""
+    setting("mssql_ctas_use_bcp", bulk)
+    query = (
+        "SELECT 7 AS \"a]b\", 1.5::DECIMAL(5,2) AS \"select\", 'x' AS s, 'a'::BLOB AS d, "
+        "TIME '01:02:03' AS e, unnest([TIMESTAMP '2020-01-02', NULL]) AS f"
+    )
+    table = f'"fr]_002_{bulk}"'
+    with sent() as texts:
+        server.sql(f"CREATE TABLE t.dbo.{table} AS {query}")
+        assert server.rows(f'SELECT "a]b", s FROM t.dbo.{table}') == [(7, "x"), (7, "x")]
+    made = (
+        f"CREATE TABLE [dbo].[fr]]_002_{bulk}] ([a]]b] int NOT NULL, "
+        "[select] decimal(5,2) NOT NULL, [s] nvarchar(max) NULL, [d] varbinary(max) NOT NULL, "
+        "[e] time(7) NOT NULL, [f] datetime2(7) NULL)"
+    )
+    ddl, begin, rows, commit, *_ = texts
+    assert (ddl, begin, commit) == (made, "SET XACT_ABORT ON; BEGIN TRANSACTION", "COMMIT")
+    way = "BULK" if bulk == "true" else "INTO"
+    assert rows.startswith(f"INSERT {way} [dbo].[fr]]_002_{bulk}] ([a]]b]")
+    assert "OUTPUT" not in rows
 
 
 def test_sc_003_every_type_and_its_edges(server):
@@ -106,22 +151,6 @@ def test_fr_005_mode_a_gives_the_same_rows(server, setting):
     setting("mssql_insert_batch_size", "2")
     server.sql(f"CREATE TABLE t.dbo.fr_005 AS {ALL_TYPES}")
     assert same(server, "t.dbo.fr_005", ALL_TYPES)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("mssql_insert_max_rows_per_statement", "7"),
-        ("mssql_insert_max_sql_bytes", "1024"),
-        ("mssql_insert_batch_size", "100"),
-    ],
-)
-def test_fr_005_sizes_of_statements(server, setting, name, value):
-    setting("mssql_ctas_use_bcp", "false")
-    setting(name, value)
-    query = "SELECT i AS id, repeat('x', i % 50) AS s FROM range(500) r(i)"
-    server.sql(f"CREATE OR REPLACE TABLE t.dbo.sizes AS {query}")
-    assert same(server, "t.dbo.sizes", query)
 
 
 def test_fr_005_a_row_that_is_larger_than_a_statement_may_be(server, setting):
@@ -171,11 +200,16 @@ def test_fr_010_a_name_that_is_too_long(server):
     assert "long" not in server.tables()
 
 
-def test_fr_012_sc_004_every_column_without_a_type_is_named(server):
-    with pytest.raises(
-        BadRequest, match=r"'l' \(INTEGER\[\]\).*'h' \(HUGEINT\).*mssql_ctas_extended_types"
-    ):
-        server.sql("CREATE TABLE t.dbo.fr_012 AS SELECT 1 AS a, [1] AS l, 1::HUGEINT AS h")
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ("[1] AS l, 1::HUGEINT AS h", r"column 'l' \(INTEGER\[\]\), 'h' \(HUGEINT\): cast"),
+        ("1::HUGEINT AS h", r"'h' \(HUGEINT\): cast .*, or SET mssql_ctas_extended_types = true$"),
+    ],
+)
+def test_fr_012_sc_004_every_column_without_a_type_is_named(server, columns, told):
+    with pytest.raises(BadRequest, match=told):
+        server.sql(f"CREATE TABLE t.dbo.fr_012 AS SELECT 1 AS a, {columns}")
     assert "fr_012" not in server.tables()
 
 
@@ -272,6 +306,21 @@ def test_us7_3_fr_020_the_way_that_is_not_atomic(server, setting):
     assert [name for name, *_ in declared(server, "fr_020")] == ["other"]
 
 
+@pytest.mark.parametrize("atomic", ["true", "false"])
+def test_us7_3_fr_020_what_is_left_when_the_new_table_cannot_be_made(server, setting, atomic):
+    setting("mssql_ctas_atomic_replace", atomic)
+    table = f"fr_020_{atomic}"
+    server.sql(f"CREATE TABLE t.dbo.{table} AS {FIVE}")
+    with failing(262, "CREATE TABLE"), pytest.raises(PermissionDenied, match="262"):
+        server.sql(f"CREATE OR REPLACE TABLE t.dbo.{table} AS SELECT 1 AS other")
+    if atomic == "true":
+        assert same(server, f"t.dbo.{table}", FIVE)
+    else:
+        assert table not in server.tables()
+        with pytest.raises(NotFound):
+            server.sql(f"FROM t.dbo.{table}")
+
+
 def test_fr_021_sc_013_the_log_tells_sizes_rows_seconds_and_the_phase(server, monkeypatch, caplog):
     monkeypatch.setenv("MSSQL_DML_DEBUG", "1")
     caplog.set_level(logging.DEBUG, "jetbridge.backends.mssql")
@@ -289,6 +338,22 @@ def test_fr_021_sc_013_the_log_tells_sizes_rows_seconds_and_the_phase(server, mo
         server.sql(f"CREATE TABLE t.dbo.fr_021_x AS {FIVE}")
     assert "failed in the DML phase" in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_fr_021_a_table_that_cannot_be_made(server, monkeypatch, caplog):
+    monkeypatch.setenv("MSSQL_DEBUG", "1")
+    monkeypatch.delenv("MSSQL_DML_DEBUG", raising=False)
+    with sent() as texts, failing(262, "CREATE TABLE"), pytest.raises(PermissionDenied):
+        server.sql(f"CREATE TABLE t.dbo.fr_021_y AS {FIVE}")
+    (ddl,) = texts
+    said = [each.getMessage() for each in caplog.records if "fr_021_y" in each.getMessage()]
+    assert said[:2] == [
+        "CTAS dbo.fr_021_y: 5 rows produced by the query",
+        f"CTAS dbo.fr_021_y: DDL statement of {len(ddl)} bytes",
+    ]
+    assert "CTAS dbo.fr_021_y: failed in the DDL phase: " in said[-1]
+    assert "262" in said[-1]
+    assert not [each for each in said if "DML" in each or "inserted" in each]
 
 
 def test_fr_021_nothing_is_said_unless_it_is_asked_for(server, monkeypatch, caplog):

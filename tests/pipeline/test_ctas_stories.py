@@ -79,8 +79,9 @@ def test_us6_1_a_committed_transaction(target):
 
 def test_us6_2_a_transaction_that_is_rolled_back(target):
     target.sql("BEGIN; CREATE TABLE t.dbo.us6_2 AS SELECT 1 AS id; ROLLBACK")
-    if "us6_2" in target.tables():
-        assert target.rows("FROM t.dbo.us6_2") == []
+    assert "us6_2" in target.tables(), "DDL is done at once"
+    assert target.columns("us6_2") == [("id", "INTEGER", True)]
+    assert target.rows("FROM t.dbo.us6_2") == []
 
 
 def test_us7_1_or_replace_an_existing_table(target):

@@ -5,7 +5,7 @@ import pytest
 from jetbridge.backends.mssql.address import Address
 from jetbridge.config import CatalogConfig, LakeConfig, MssqlConfig
 from jetbridge.config.attached import attached, made_secret
-from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.errors import BadRequest
 from jetbridge.pipeline.statements import Attach
 
 WORD = "hunter2"
@@ -96,28 +96,56 @@ def test_address_comes_before_the_secret():
 
 def test_settings_are_options_with_or_without_their_beginning():
     options = {**MSSQL, "mssql_ctas_text_type": "varchar", "insert_batch_size": "7"}
+    options["default_table_kind"] = "COLUMNSTORE"
     found = mssql("mssql://db/s", options).settings
     assert (found.ctas_text_type, found.insert_batch_size) == ("VARCHAR", 7)
+    assert found.ctas_table_kind == "columnstore"
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "problem"),
+    ("options", "problem"),
     [
-        ({"read_only": "true"}, NotSupported, "READ_ONLY is not supported for SQL Server"),
-        ({"read_only": "perhaps"}, BadRequest, "Must be true or false"),
-        ({"secrt": "x"}, BadRequest, "no option SECRT; did you mean SECRET?"),
-        ({"colour": "x"}, BadRequest, "Known are TYPE, SECRET, READ_ONLY, READ_WRITE, mssql_"),
-        ({"ctas_text_type": "x"}, BadRequest, "'NVARCHAR' or 'VARCHAR'"),
+        ({"secrt": "x"}, "no option SECRT; did you mean SECRET?"),
+        ({"colour": "x"}, "Known are TYPE, SECRET, READ_ONLY, READ_WRITE, APPLICATION_NAME, mssql"),
+        ({"ctas_text_type": "x"}, "'NVARCHAR' or 'VARCHAR'"),
     ],
 )
-def test_other_options_are_refused(options, error, problem):
-    with pytest.raises(error, match=problem):
+def test_other_options_are_refused(options, problem):
+    with pytest.raises(BadRequest, match=problem):
         mssql("mssql://db/s", {**MSSQL, **options})
 
 
-def test_table_that_may_be_written_is_what_is_there_anyway():
-    found = mssql("mssql://db/s", {**MSSQL, "read_only": "false", "read_write": "true"})
-    assert found == MssqlConfig(address=Address("db,1433", "s"))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"read_only": "true"},
+        {"read_only": "false", "read_write": "true"},
+        {"application_name": "nightly"},
+        {"catalog": "true", "order_pushdown": "false", "lazy_validation": "TRUE"},
+    ],
+)
+def test_options_that_say_nothing_about_the_address_leave_it(options):
+    expected = MssqlConfig(address=Address("db,1433", "s"))
+    assert mssql("mssql://db/s", {**MSSQL, **options}) == expected
+
+
+OF_THE_EXTENSION = [
+    ({"schema_filter": WORD}, "SCHEMA_FILTER is not supported: all schemas and tables are there"),
+    ({"table_filter": WORD}, "TABLE_FILTER is not supported: all schemas and tables are there"),
+    ({"catalog": "false"}, "CATALOG must be true: tables are read by their names"),
+    ({"order_pushdown": "true"}, "ORDER_PUSHDOWN must be false: rows are put in order here"),
+    ({"lazy_validation": "false"}, "LAZY_VALIDATION must be true: the first statement connects"),
+    ({"access_token": WORD}, "ACCESS_TOKEN is not supported: a login here is a user and a passw"),
+    ({"authenticator": "krb5"}, "AUTHENTICATOR is not supported: a login here is a user and"),
+]
+
+
+@pytest.mark.parametrize(("options", "problem"), OF_THE_EXTENSION)
+def test_what_only_the_extension_can_do_is_one_sentence(options, problem):
+    for refusing in (lambda given: mssql("mssql://db/s", given), made_secret):
+        with pytest.raises(BadRequest, match=problem) as refused:
+            refusing({**MSSQL, **options})
+        assert WORD not in str(refused.value)
 
 
 def test_without_an_address_and_a_secret_there_is_nothing_to_attach():
@@ -146,6 +174,21 @@ def test_secret_says_what_an_address_says():
     }
 
 
+def test_secret_of_the_extension_is_taken():
+    given = {"host": "db", "provider": "CONFIG", "scope": "mssql://db", "use_encrypt": "false"}
+    given |= {"application_name": "nightly", "catalog": "true"}
+    assert made_secret({**MSSQL, **given}) == {"server": "db,1433", "encrypt": "false"}
+
+
+@pytest.mark.parametrize(
+    ("options", "server"), [({}, "db\\x"), ({"port": "7"}, "db\\x,7")], ids=["no port", "port"]
+)
+def test_named_instance_has_no_port_of_its_own(options, server):
+    assert made_secret({**MSSQL, "host": "db\\x", **options}) == {"server": server}
+    secret = {"server": "db\\x", "password": "of-secret"}
+    assert mssql("Server=DB\\x;Database=s", MSSQL, secret).address.password == "of-secret"
+
+
 def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
     monkeypatch.setenv("THE_PASSWORD", WORD)
     made = made_secret({"type": "mssql", "host": "db", "password_env": "THE_PASSWORD"})
@@ -159,6 +202,8 @@ def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
         ({"host": "db"}, "TYPE mssql"),
         ({**MSSQL, "hst": "db"}, "no option HST; did you mean HOST?"),
         ({**MSSQL, "port": "1"}, "PORT needs HOST"),
+        ({**MSSQL, "scope": "mssql://db"}, "SCOPE needs HOST"),
+        ({**MSSQL, "provider": "credential_chain"}, "PROVIDER must be config"),
         ({**MSSQL, "host": "db", "port": "70000"}, "from 1 to 65535"),
         ({**MSSQL, "host": "db", "port": "-1"}, "from 1 to 65535"),
         ({**MSSQL, "encrypt": "maybe"}, "Encrypt must be one of"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql.settings import SETTINGS
+from jetbridge.backends.mssql.settings import ALIASES, SETTINGS
 from jetbridge.config import (
     LAKE_RULES,
     MSSQL_DEFAULTS,
@@ -67,6 +67,12 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
     expected += [(name, f"`{shown(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
+
+
+def test_reference_lists_the_settings_without_effect_and_the_other_names():
+    text = (ROOT / "docs/reference/sql.md").read_text()
+    assert [name for name in (*settings.IDLE, *ALIASES) if f"`{name}`" not in text] == []
+    assert settings.IDLE.isdisjoint((*SETTINGS, *ALIASES))
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -9,11 +9,15 @@ from jetbridge.errors import BadRequest
 
 @dataclass(frozen=True)
 class Setting:
-    """`read` makes its value of a text, and raises BadRequest with what is allowed."""
+    """`read` makes its value of a text, and raises BadRequest with what is allowed.
+
+    `also` are other names for it.
+    """
 
     default: Any
     read: Callable[[str], Any]
     about: str
+    also: tuple[str, ...] = ()
 
 
 def one_of(name: str, *allowed: str) -> Callable[[str], str]:

@@ -123,9 +123,11 @@ def _set(session: Session, options: Namespace) -> None:
         if value is None:
             continue
         try:
-            session.change(name, value)
+            said = session.change(name, value)
         except ServerError as error:
             raise UsageError(f"--set: {error}") from None
+        if said:
+            note(f"--set {name}: {said}")
 
 
 def _run(session: Session, text: str, options: Namespace, progress: Progress) -> None:

@@ -5,12 +5,17 @@ import os
 import re
 from collections.abc import Callable, Mapping
 
-from jetbridge.backends.mssql.address import DEFAULT_PORT, address_of, is_url, parts
-from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
-from jetbridge.catalog.settings import truth
+from jetbridge.backends.mssql.address import (
+    DEFAULT_PORT,
+    address_of,
+    changes_nothing,
+    is_url,
+    parts,
+)
+from jetbridge.backends.mssql.settings import ALIASES, SETTINGS, MssqlSettings
 from jetbridge.config.rules import MAX_PORT
 from jetbridge.config.values import CatalogConfig, LakeConfig, MssqlConfig
-from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.errors import BadRequest
 from jetbridge.pipeline.statements import Attach
 
 PASSWORD_VARIABLE = "MSSQL_PASSWORD"  # noqa: S105 - the name of a variable
@@ -18,7 +23,7 @@ _CONNECTION = re.compile(
     r"(?:^|;)\s*(?:server|data source|addr|address|network address|password|pwd)\s*=",
     re.IGNORECASE,
 )
-_OPTIONS = ("type", "secret", "read_only", "read_write")
+_OPTIONS = ("type", "secret", "read_only", "read_write", "application_name")
 _PREFIX = "mssql_"
 # What a secret says, and what that is called in an address; HOST and PORT are one thing there.
 _PARTS: Mapping[str, str] = {
@@ -30,6 +35,7 @@ _PARTS: Mapping[str, str] = {
     "trust_server_certificate": "trust",
 }
 _SECRET = ("type", "host", "port", "password_env", *_PARTS)
+_SECRET += ("provider", "scope", "application_name")
 
 
 def attached(statement: Attach) -> CatalogConfig:
@@ -75,42 +81,52 @@ def _fitting(statement: Attach, found: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _with_port(server: str) -> str:
-    return server if "," in server else f"{server},{DEFAULT_PORT}"
+    return server if "," in server else _server(server, None)
 
 
 def _settings(options: Mapping[str, str]) -> MssqlSettings:
     given = {}
     for name, value in options.items():
         full = name if name.startswith(_PREFIX) else _PREFIX + name
-        if full in SETTINGS:
+        if full in SETTINGS or full in ALIASES:
             given[full] = value
-        elif name not in _OPTIONS:
+        elif name not in _OPTIONS and not changes_nothing(name.upper(), value):
             raise _unknown("ATTACH", name, [*_OPTIONS, *SETTINGS])
-    if truth("READ_ONLY")(options.get("read_only", "false")):
-        raise NotSupported(
-            "READ_ONLY is not supported for SQL Server: attach as a user who may only read"
-        )
     return MssqlSettings().changed(given)
 
 
 def made_secret(options: Mapping[str, str]) -> dict[str, str]:
     """What a secret says, by the names of an address; raises BadRequest that tells no value."""
-    if options.get("type", "").lower() != "mssql":
-        raise BadRequest("a secret needs TYPE mssql; there are no others")
-    for name in options:
-        if name not in _SECRET:
-            raise _unknown("CREATE SECRET", name, list(_SECRET))
+    _check_secret(options)
     found = {_PARTS[name]: value for name, value in options.items() if name in _PARTS}
     if "host" in options:
-        found["server"] = f"{options['host']},{_port(options.get('port', str(DEFAULT_PORT)))}"
-    elif "port" in options:
-        raise BadRequest("PORT needs HOST beside it")
+        found["server"] = _server(options["host"], options.get("port"))
     if "password_env" in options:
         if "password" in options:
             raise BadRequest("PASSWORD and PASSWORD_ENV say the same thing: keep one of them")
         found["password"] = _variable(options["password_env"])
     address_of({"server": "any", "database": "any", **found})
     return found
+
+
+def _check_secret(options: Mapping[str, str]) -> None:
+    """SCOPE says less than HOST, which says what a secret without a name is used for."""
+    if options.get("type", "").lower() != "mssql":
+        raise BadRequest("a secret needs TYPE mssql; there are no others")
+    if options.get("provider", "config").lower() != "config":
+        raise BadRequest("PROVIDER must be config; there are no others")
+    for name, value in options.items():
+        if name in ("port", "scope") and "host" not in options:
+            raise BadRequest(f"{name.upper()} needs HOST beside it")
+        if name not in _SECRET and not changes_nothing(name.upper(), value):
+            raise _unknown("CREATE SECRET", name, list(_SECRET))
+
+
+def _server(host: str, port: str | None) -> str:
+    """The port of a named instance is told by another service of its host."""
+    if port is None and "\\" in host:
+        return host
+    return f"{host},{_port(port or str(DEFAULT_PORT))}"
 
 
 def _port(text: str) -> int:

@@ -11,13 +11,15 @@ _KEPT = "secrets are kept until the session ends, and nowhere else"
 
 def attach(words: Words) -> Statement:
     words.expect("ATTACH")
+    conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
     words.take("DATABASE")
-    if_not_exists = words.take("IF", "NOT", "EXISTS")
+    if words.take("IF", "NOT", "EXISTS"):
+        conflict = OnConflict.IGNORE
     place = words.string()
     if not words.take("AS"):
         raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE lake)")
     alias = words.identifier()
-    return Attach(place, alias, _options(words), if_not_exists)
+    return Attach(place, alias, _options(words), conflict)
 
 
 def detach(words: Words) -> Statement:

@@ -74,6 +74,7 @@ def change(session: Session, statement: Change) -> Outcome:
     wanted = read_change(statement)
     places, rules = session.places(), session.means.rules
     path = places.path(wanted.target)
+    places.live(path[0])
     table = places.table(path)
     if session.transaction is not None:
         session.transaction.refuse_reading(path)
@@ -85,7 +86,6 @@ def change(session: Session, statement: Change) -> Outcome:
     clock = session.clock()
     query = _query(wanted, table)
     answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-    told: Outcome | None = None
     with session.desk(query) as desk:
         with clock.phase("plan"):
             found = plan(desk, places, query, rules=rules, target=table)

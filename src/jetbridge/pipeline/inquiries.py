@@ -9,6 +9,7 @@ from jetbridge.embedded import duckdb_type
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.create_as import ddl
+from jetbridge.pipeline.places import Places
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned
 from jetbridge.pipeline.session import Outcome, Session
@@ -23,8 +24,8 @@ _COLUMNS = ("column_name", "column_type", "null")
 def show(session: Session, statement: Show) -> Outcome:
     match statement.what:
         case "tables":
-            place = session.place
-            return _told(("name",), ((name,) for _, _, name in _tables(session, place.catalog)))
+            found = _tables(session, session.place.catalog)
+            return _told(("name",), ((name,) for _, _, name in found))
         case "all tables":
             return _told(_TABLES, _tables(session))
         case "schemas":
@@ -54,10 +55,11 @@ def _schemas(session: Session) -> Iterable[tuple[str, str]]:
 def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str, str, str]]:
     """Of all catalogs, or those at the place where the session is."""
     places = session.places()
+    _, here, _ = places.settled((session.place.catalog, session.place.schema, ""))
     for name in sorted(session.catalogs) if catalog is None else [catalog]:
         for schema in places.catalog(name).list_schemas():
             space = schema.info().name
-            if catalog is None or space == session.place.schema:
+            if catalog is None or space == here:
                 for table in schema.list_tables():
                     yield name, space, table.info().name
 
@@ -103,17 +105,18 @@ def explain(session: Session, statement: Explain) -> Outcome:
     with session.desk(text) as desk:
         plan = planned(session, desk, text, columns)
         choice = chosen(session, desk, plan)
-    lines = [*_about(plan, choice)]
+    places = session.places()
+    lines = [*_about(plan, choice, places)]
     if isinstance(inner, CreateTableAs):
-        path = session.places().path(inner.target)
+        path = places.path(inner.target)
         lines.append(("target DDL", ddl(path, plan)))
     return _told(("what", "text"), lines)
 
 
-def _about(plan: Plan, choice: Choice) -> Iterable[tuple[str, str]]:
+def _about(plan: Plan, choice: Choice, places: Places) -> Iterable[tuple[str, str]]:
     for name, kind, null in _planned_columns(plan):
         yield "column", f"{name} {kind}{' NOT NULL' if null == 'NO' else ''}"
-    for path in sorted(plan.sources):
+    for path in sorted(map(places.settled, plan.sources)):
         yield "reads", ".".join(path)
     yield "engine", choice.engine
     yield "because", choice.reason

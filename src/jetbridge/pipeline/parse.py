@@ -26,6 +26,7 @@ from jetbridge.pipeline.statements import (
     Drop,
     Explain,
     Insert,
+    Load,
     ObjectName,
     Query,
     SetValue,
@@ -36,6 +37,8 @@ from jetbridge.pipeline.statements import (
 )
 from jetbridge.pipeline.tokens import Words, split_text
 
+# What these extensions of DuckDB do is done here without them.
+_BUILT_IN = ("mssql", "airport")
 _SHOWN = {"TABLES": "tables", "SCHEMAS": "schemas", "DATABASES": "databases"}
 _BOUNDARIES = {
     "BEGIN": Boundary.BEGIN,
@@ -292,6 +295,16 @@ def _set(words: Words) -> Statement:
     return SetValue(name, _value(words))
 
 
+def _load(words: Words) -> Statement:
+    text = words.text
+    words.take("FORCE")
+    verb = words.identifier().upper()
+    name = words.string() if words.is_string() else words.identifier()
+    if name.lower() not in _BUILT_IN:
+        raise _not_supported(text)
+    return Load(verb, name.lower())
+
+
 def _value(words: Words) -> str:
     text = words.rest().strip()
     try:
@@ -318,6 +331,7 @@ _READERS: dict[str, Callable[[Words], Statement]] = {
     "ALTER": _alter,
     "TRANSACTION": _transaction,
     "SET": _set,
+    "LOAD": _load,
     "ATTACH": attach,
     "DETACH": detach,
 }

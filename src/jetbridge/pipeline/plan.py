@@ -29,6 +29,7 @@ class Plan:
     """`schema` has the exact Arrow types and NOT NULL; `types` are DuckDB's names for them.
 
     `query` is what was asked, with names of our own for tables that are wanted as they were.
+    `sources` are by the paths that DuckDB makes of their names.
     """
 
     query: str
@@ -53,7 +54,7 @@ def plan(
     names = rules.check(desk, query)
     past = without_at(desk, query, rules)
     written = _sources(places, desk.names(past.query) if past.tables else names, rules)
-    sources = {path: places.table(path) for path in written.values()}
+    sources = {path: places.table(places.settled(path)) for path in written.values()}
     _guard(desk, places, names.parts, written)
     for key, each in past.tables.items():
         sources[PAST, DEFAULT_SCHEMA, key] = places.past(*each)
@@ -122,9 +123,9 @@ def _sources(places: Places, names: Names, rules: Rules) -> dict[tuple[str, ...]
         if parts[0] == PAST or len(parts) > len(DEPTH):
             continue
         try:
-            path = places.path(ObjectName(*reversed(parts)))
-            places.table(path)
-            sources[tuple(fold(part) for part in parts)] = path
+            name = ObjectName(*reversed(parts))
+            places.table(places.path(name))
+            sources[tuple(fold(part) for part in parts)] = places.written(name)
         except NotFound:
             missing = rules.missing(parts, names)
             if missing is not None:

@@ -42,7 +42,7 @@ def planned(
     found = plan(desk, seen, query, columns, session.means.rules)
     if session.transaction is not None:
         for path in found.sources:
-            session.transaction.refuse_reading(path)
+            session.transaction.refuse_reading(seen.settled(path))
     return found
 
 

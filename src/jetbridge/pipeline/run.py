@@ -37,6 +37,7 @@ from jetbridge.pipeline.statements import (
     DropSecret,
     Explain,
     Insert,
+    Load,
     Query,
     SetValue,
     Show,
@@ -110,9 +111,9 @@ def _transaction(session: Session, statement: Transaction) -> Outcome:
 
 
 def _set(session: Session, statement: SetValue) -> Outcome:
-    session.change(statement.name, statement.value)
+    note = session.change(statement.name, statement.value)
     name = "RESET" if statement.value is None else "SET"
-    return Outcome(Report(name, statement.name))
+    return Outcome(Report(name, statement.name, note=note))
 
 
 def _use(session: Session, statement: Use) -> Outcome:
@@ -151,6 +152,11 @@ def _drop_secret(session: Session, statement: DropSecret) -> Outcome:
     return Outcome(Report("DROP SECRET", statement.name))
 
 
+def _load(_: Session, statement: Load) -> Outcome:
+    note = "it is built in here; nothing was done"
+    return Outcome(Report(statement.verb, statement.name, note=note))
+
+
 HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Query: produce.query,
     CreateTableAs: create_as.create_table_as,
@@ -165,6 +171,7 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Detach: _detach,
     CreateSecret: _create_secret,
     DropSecret: _drop_secret,
+    Load: _load,
     Use: _use,
     SetValue: _set,
     Show: inquiries.show,

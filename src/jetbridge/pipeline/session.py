@@ -7,8 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from jetbridge.catalog import CanBeReached, CanConfigure, Catalog, Write, supports
-from jetbridge.catalog.settings import Setting
+from jetbridge.catalog import (
+    CanBeReached,
+    CanConfigure,
+    Catalog,
+    OnConflict,
+    Write,
+    supports,
+)
+from jetbridge.catalog.settings import Setting, truth
 from jetbridge.embedded.workbench import Access, Desk, Workbench
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
@@ -17,7 +24,7 @@ from jetbridge.pipeline.places import Path, Place, Places
 from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
 from jetbridge.pipeline.rules import Files, Rules, reads_files
 from jetbridge.pipeline.secrets import Secrets
-from jetbridge.pipeline.settings import Settings, refuse_unknown
+from jetbridge.pipeline.settings import IDLE, NO_EFFECT, Settings, refuse_unknown
 from jetbridge.pipeline.statements import Attach, CreateSecret
 from jetbridge.pipeline.transactions import Beginning, Transaction
 
@@ -84,15 +91,14 @@ class Session:
         # Values of `means.settings` that were set here, as text.
         self.given: dict[str, str] = {}
         self._attached: dict[str, Catalog] = {}
+        self._read_only: frozenset[str] = frozenset()
         self._benches: dict[tuple[bool, bool], Workbench] = {}
         self._desks: list[Desk] = []
 
     def places(self) -> Places:
         """For one statement; those of one transaction see the catalogs at one moment."""
-        catalogs = self._configured()
-        if self.transaction is not None:
-            return self.transaction.places(catalogs, self.place)
-        return Places(catalogs, self.place)
+        now = Places(self._configured(), self.place, self._read_only)
+        return now if self.transaction is None else self.transaction.places(now)
 
     def _configured(self) -> Mapping[str, Catalog]:
         """The catalogs, with what SET says about them."""
@@ -103,26 +109,40 @@ class Session:
             for name, each in self.catalogs.items()
         }
 
-    def change(self, name: str, value: str | None) -> None:
-        """SET, or RESET where the value is None; raises BadRequest with what is allowed."""
-        refuse_unknown(name, self.means.settings)
-        setting = self.means.settings.get(name.lower())
+    def change(self, name: str, value: str | None) -> str:
+        """SET, or RESET where the value is None; what is to be said of it, if anything.
+
+        Raises BadRequest with what is allowed.
+        """
+        if name.lower() in IDLE:
+            return NO_EFFECT
+        known = self._known(name)
+        setting = self.means.settings.get(known)
         if setting is None:
-            settings = self.settings.changed(name, value)
+            settings = self.settings.changed(known, value)
             self.settings = settings if self.means.rules.trusted else settings.for_clients()
         elif value is None:
-            self.given.pop(name.lower(), None)
+            self.given.pop(known, None)
         else:
             setting.read(value)
-            self.given[name.lower()] = value
+            self.given[known] = value
+        return ""
+
+    def _known(self, name: str) -> str:
+        """The name by which a setting is listed; raises BadRequest where there is none."""
+        settings, lower = self.means.settings, name.lower()
+        found = next((each for each in settings if lower in settings[each].also), None)
+        if found is None:
+            refuse_unknown(name, settings)
+        return found or lower
 
     def shown(self, name: str) -> str:
         """The value of a setting; one that is not set here has its first value."""
-        refuse_unknown(name, self.means.settings)
-        setting = self.means.settings.get(name.lower())
+        known = self._known(name)
+        setting = self.means.settings.get(known)
         if setting is None:
-            return self.settings.shown(name)
-        given = self.given.get(name.lower())
+            return self.settings.shown(known)
+        given = self.given.get(known)
         value = setting.default if given is None else setting.read(given)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -132,6 +152,7 @@ class Session:
     @contextmanager
     def writing(self, path: Path, how: str, begin: Beginning, clock: Clock) -> Iterator[Write]:
         """Takes rows for a table: of the transaction, or published at the end of the block."""
+        self.places().live(path[0])
         if self.transaction is not None:
             yield self.transaction.writing(path, how, begin)
             return
@@ -202,13 +223,20 @@ class Session:
     def attach(self, statement: Attach) -> None:
         if self.means.open_catalog is None:
             raise FailedPrecondition("ATTACH is not allowed here; name the catalog in the file")
-        if fold(statement.alias) in map(fold, self.catalogs):
-            if statement.if_not_exists:
+        alias, place = statement.alias, self.place
+        replaced = self._attached if statement.on_conflict is OnConflict.REPLACE else ()
+        if fold(alias) in map(fold, set(self.catalogs) - set(replaced)):
+            if statement.on_conflict is OnConflict.IGNORE:
                 return
-            raise BadRequest(f"there is a catalog {statement.alias!r} already")
+            raise BadRequest(f"there is a catalog {alias!r} already")
+        read_only = truth("READ_ONLY")(statement.options.get("read_only", "false"))
         secret = self.secrets.wanted(statement.options.get("secret"))
         catalog = self.means.open_catalog(replace(statement, secret=secret))
-        self.catalogs[statement.alias] = self._attached[statement.alias] = catalog
+        if self.detach(alias) and fold(place.catalog) == fold(alias):
+            self.place = replace(place, catalog=alias)
+        self.catalogs[alias] = self._attached[alias] = catalog
+        if read_only:
+            self._read_only |= {alias}
         self._forget_benches()
 
     def create_secret(self, statement: CreateSecret) -> bool:
@@ -224,6 +252,7 @@ class Session:
             return False
         self.means.close_catalog(self._attached.pop(found))
         del self.catalogs[found]
+        self._read_only -= {found}
         if fold(self.place.catalog) == fold(found):
             self.place = Place(next(iter(self.catalogs)))
         self._forget_benches()

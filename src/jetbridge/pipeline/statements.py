@@ -109,7 +109,7 @@ class Attach:
     place: str = field(repr=False)
     alias: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
-    if_not_exists: bool = False
+    on_conflict: OnConflict = OnConflict.ERROR
     secret: Mapping[str, str] | None = field(default=None, repr=False)
 
 
@@ -130,6 +130,14 @@ class CreateSecret:
 class DropSecret:
     name: str
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """INSTALL or LOAD of an extension whose work is done here without it."""
+
+    verb: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,7 @@ Statement = (
     | Detach
     | CreateSecret
     | DropSecret
+    | Load
     | Use
     | SetValue
     | Show

@@ -47,6 +47,7 @@ def create_schema(session: Session, statement: CreateSchema) -> Outcome:
 def create_table(session: Session, statement: CreateTable) -> Outcome:
     places = session.places()
     path = places.path(statement.target)
+    places.live(path[0])
     schema = _creating(places.schema(path[0], path[1]), path[0])
     with session.desk() as desk:
         found = declared(desk, statement.columns)
@@ -82,6 +83,7 @@ def drop(session: Session, statement: Drop) -> Outcome:
 
 def _drop_table(places: Places, statement: Drop) -> str:
     path = places.path(statement.name)
+    places.live(path[0])
     schema = _creating(places.schema(path[0], path[1]), path[0])
     try:
         schema.drop_table(path[2])

@@ -5,14 +5,14 @@ could be published and the other fail. What cannot be kept is refused at the sta
 need it. Tables are read as they were when the transaction first looked at them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from jetbridge.catalog import Catalog, Write
+from jetbridge.catalog import Write
 from jetbridge.errors import FailedPrecondition
 from jetbridge.names import fold
-from jetbridge.pipeline.places import Path, Place, Places
+from jetbridge.pipeline.places import Path, Places
 
 # Begins a write; what is staged is published when it ends well.
 Beginning = Callable[[], AbstractContextManager[Write]]
@@ -29,11 +29,12 @@ class Transaction:
     _write: Write | None = None
     failed: bool = False
 
-    def places(self, catalogs: Mapping[str, Catalog], place: Place) -> Places:
-        if self._seen is None:
-            self._seen = Places(catalogs, place)
-        # Settings of the session may have changed what it writes to.
-        self._seen.catalogs, self._seen.place = catalogs, place
+    def places(self, now: Places) -> Places:
+        """These, as they were at the first look.
+
+        Settings of the session may have changed what it writes to.
+        """
+        self._seen = replace(now, seen=self._seen.seen) if self._seen else now
         return self._seen
 
     def refuse_reading(self, path: Path) -> None:

@@ -20,6 +20,14 @@ def test_set_takes_settings_of_sql_server(config, capsys):
     assert capsys.readouterr().out.splitlines() == ["mssql_ctas_text_type", "VARCHAR"]
 
 
+def test_set_takes_what_means_nothing_here_and_says_so(config, capsys):
+    given = ["--set", "mssql_query_timeout=0", "--format", "csv"]
+    assert main(["sql", "--config", config, *given, "SELECT 1 AS a"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["a", "1"]
+    assert said.err == "--set mssql_query_timeout: it has no effect here\n"
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

@@ -10,7 +10,10 @@ from jetbridge.catalog.settings import Setting, one_of, truth
 
 SETTINGS = {
     "mssql_ctas_text_type": Setting(
-        "NVARCHAR", one_of("mssql_ctas_text_type", "NVARCHAR", "VARCHAR"), "the type of texts"
+        "NVARCHAR",
+        one_of("mssql_ctas_text_type", "NVARCHAR", "VARCHAR"),
+        "the type of texts",
+        ("mssql_text_type",),
     ),
     "mssql_ctas_use_bcp": Setting(True, truth("mssql_ctas_use_bcp"), "how rows are loaded"),
 }

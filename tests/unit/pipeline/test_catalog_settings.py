@@ -104,6 +104,23 @@ def test_show_settings_lists_those_of_both_kinds(session):
     assert names["mssql_ctas_text_type"] == ("VARCHAR", "the type of texts")
 
 
+def test_setting_goes_by_another_name_too(session):
+    sql(session, "SET Mssql_Text_Type = 'varchar'; CREATE TABLE a AS SELECT 1 AS x")
+    assert seen(session) == ("a", {"mssql_ctas_text_type": "varchar"})
+    assert [*sql(session, "SHOW mssql_text_type")[0].values()] == ["VARCHAR"]
+    with pytest.raises(BadRequest, match="Must be 'NVARCHAR' or 'VARCHAR'"):
+        sql(session, "SET mssql_text_type = 'TEXT'")
+    sql(session, "RESET mssql_text_type")
+    assert session.given == {}
+
+
+@pytest.mark.parametrize("statement", ["SET {} = 1", "SET GLOBAL {} = '1'", "RESET {}"])
+def test_settings_of_the_extension_that_mean_nothing_here_are_taken_and_said_so(session, statement):
+    (report,) = sql(session, statement.format("MSSQL_query_timeout"))
+    assert (report["target"], report["note"]) == ("MSSQL_query_timeout", "it has no effect here")
+    assert session.given == {}
+
+
 @pytest.mark.parametrize("statement", ["SET {} = 1", "RESET {}", "SHOW {}"])
 def test_unknown_name_is_one_error_with_near_names_and_all_names(session, statement):
     with pytest.raises(BadRequest) as refused:

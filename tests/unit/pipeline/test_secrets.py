@@ -50,6 +50,15 @@ def test_secret_without_a_name_is_for_every_attach_that_names_none(attaching):
     assert [each.secret.get("user") for each in attaching.asked] == ["u", None]
 
 
+def test_extensions_that_are_built_in_are_accepted(attaching):
+    told = attaching.sql("INSTALL mssql FROM community; LOAD mssql")
+    assert [(each[0]["statement"], each[0]["target"]) for each in told] == [
+        ("INSTALL", "mssql"),
+        ("LOAD", "mssql"),
+    ]
+    assert {each[0]["note"] for each in told} == {"it is built in here; nothing was done"}
+
+
 def test_without_secrets_attach_gets_none(attaching):
     attaching.sql("ATTACH 'a' AS a")
     assert attaching.asked[0].secret is None

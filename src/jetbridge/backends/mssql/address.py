@@ -1,7 +1,7 @@
 """Where a SQL Server is and who logs in, from the configuration or the text of an ATTACH."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -15,27 +15,65 @@ CONNECT_SECONDS = 15
 # often 4096 or 8192: some servers then confirm nothing, and the core does not survive that.
 PACKET_BYTES = 16_000
 ENCRYPT = ("yes", "no", "strict")
-_ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "false": "no", "optional": "no"}
+_ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "1": "yes"}
+_ENCRYPT_TOO |= {"false": "no", "optional": "no", "0": "no"}
+_MAX_PORT = 65_535
 # A password may hold `://`, too, so this stands at the beginning.
 _URL = re.compile(r"\s*([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _SCHEMES = ("mssql", "sqlserver")
 _TRUE = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+# A value in braces or quotes may hold anything, with the closing one doubled.
+_CLOSING = {"{": "}", '"': '"', "'": "'"}
+_QUOTED = re.compile(r"""\{(?:[^}]|}})*}|"(?:[^"]|"")*"|'(?:[^']|'')*'""")
+# All names are here without case, blanks, _ and -, which every tool writes differently.
 _CALLED = {
     "server": "server",
-    "data source": "server",
+    "datasource": "server",
     "address": "server",
     "addr": "server",
-    "network address": "server",
+    "networkaddress": "server",
+    "port": "port",
     "database": "database",
-    "initial catalog": "database",
-    "user id": "user",
+    "initialcatalog": "database",
+    "userid": "user",
     "uid": "user",
     "user": "user",
+    "username": "user",
     "password": "password",
     "pwd": "password",
     "encrypt": "encrypt",
+    "useencryptionfordata": "encrypt",
+    "ssl": "encrypt",
+    "usessl": "encrypt",
     "trustservercertificate": "trust",
-    "trust server certificate": "trust",
+}
+# What ADO.NET, ODBC and DuckDB's extension know, and what changes nothing here.
+_IGNORED = frozenset(
+    ["app", "appname", "applicationname", "applicationintent", "workstationid", "wsid", "driver"]
+    + ["commandtimeout", "connecttimeout", "connectiontimeout", "logintimeout", "timeout"]
+    + ["connectretrycount", "connectretryinterval", "connectionlifetime", "loadbalancetimeout"]
+    + ["pooling", "maxpoolsize", "minpoolsize", "enlist", "packetsize", "persistsecurityinfo"]
+    + ["multipleactiveresultsets", "marsconnection", "multisubnetfailover"]
+    + ["language", "currentlanguage"]
+)
+_OFF, _ON = ("no", "false", "0"), ("yes", "true", "1")
+_LOGIN = "a login here is a user and a password"
+_FILTER = "is not supported: all schemas and tables are there that the login may see"
+# What they know and what would change something: values that do not, and what is said of others.
+_REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "trustedconnection": (_OFF, f"must be no: {_LOGIN}"),
+    "integratedsecurity": (_OFF, f"must be no: {_LOGIN}"),
+    "authentication": (("sqlpassword",), f"must be SqlPassword: {_LOGIN}"),
+    **dict.fromkeys(
+        ["authenticator", "serverspn", "serviceprincipalname", "accesstoken", "azuresecret"]
+        + ["azuretenantid", "krb5configfile", "krb5keytabfile", "krb5credcachefile", "krb5realm"],
+        ((), f"is not supported: {_LOGIN}"),
+    ),
+    "schemafilter": ((), _FILTER),
+    "tablefilter": ((), _FILTER),
+    "catalog": (_ON, "must be true: tables are read by their names, and there is no mssql_scan"),
+    "orderpushdown": (_OFF, "must be false: rows are put in order here, not by SQL Server"),
+    "lazyvalidation": (_ON, "must be true: the first statement connects, and ATTACH never does"),
 }
 
 
@@ -122,63 +160,99 @@ def address_of(given: Mapping[str, str]) -> Address:
     return Address(**found, encrypt=encrypt, trust=trust)
 
 
+def changes_nothing(name: str, value: str) -> bool:
+    """Whether other tools know this name and it changes nothing here.
+
+    Raises BadRequest where it would, without the value.
+    """
+    squeezed = _squeezed(name)
+    harmless, problem = _REFUSED.get(squeezed, ((value.lower(),), ""))
+    if value.lower() not in harmless:
+        raise BadRequest(f"{name} {problem}")
+    return squeezed in _IGNORED or squeezed in _REFUSED
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
 def _of_pairs(text: str) -> dict[str, str]:
+    """As in ADO.NET, the last one of a name counts."""
     found: dict[str, str] = {}
-    for name, value in _pairs(text):
-        field_name = _CALLED.get(name.lower())
-        if field_name is None:
-            raise _unknown(name, after_password="password" in found)
-        found.setdefault(field_name, value)
-    return found
+    for number, (name, value) in enumerate(_pairs(text), 1):
+        known = _CALLED.get(_squeezed(name))
+        if known is not None:
+            found[known] = value
+        elif not changes_nothing(name, value):
+            raise _unknown(name, number, after_password="password" in found)
+    return _joined(found)
 
 
-def _unknown(name: str, *, after_password: bool) -> BadRequest:
+def _joined(found: dict[str, str]) -> dict[str, str]:
+    """Server and Port are one thing here."""
+    port = found.pop("port", "")
+    if not port:
+        return found
+    if not port.isdecimal() or not 1 <= int(port) <= _MAX_PORT:
+        raise BadRequest(f"Port must be a whole number from 1 to {_MAX_PORT}")
+    host, comma, own = found.get("server", "").partition(",")
+    if not host:
+        raise BadRequest("Port needs Server beside it")
+    if comma and own.strip() != port:
+        raise BadRequest("Server and Port say different ports: keep one of them")
+    return {**found, "server": f"{host},{port}"}
+
+
+def _unknown(name: str, number: int, *, after_password: bool) -> BadRequest:
     """What comes after a password may be the rest of it."""
     if after_password:
         return BadRequest(
-            "the connection string has a name after the password that is not known here; "
-            "a password with ; in it is written in braces: Password={...}"
+            f"the name of pair {number} of the connection string is not known here; it is not "
+            "shown, as it may be the rest of a password with ; in it: write that as Password={...}"
         )
     return BadRequest(f"the connection string has {name!r}, which is not known here")
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """`a=b;c={d;e}}f}`: a value in braces may hold anything, with `}` doubled."""
-    found, at = [], 0
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """`a=b;c={d;e}}f}`."""
+    at = 0
     while at < len(text):
         if text[at] in "; \t\r\n":
             at += 1
             continue
-        equals = text.find("=", at)
-        if equals < 0:
-            raise BadRequest("the connection string must be NAME=VALUE pairs with ; between them")
-        name, at = text[at:equals].strip(), equals + 1
-        value, at = _value(text, at)
-        found.append((name, value))
-    return found
+        name, equals, _ = text[at:].partition("=")
+        if not equals or ";" in name:
+            raise BadRequest(
+                "the connection string must be NAME=VALUE pairs with ; between them; "
+                "a value with ; in it is written in braces: Password={...}"
+            )
+        value, at = _value(text, at + len(name) + 1)
+        yield name.strip(), value
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    if text[at : at + 1] != "{":
-        end = text.find(";", at)
-        end = len(text) if end < 0 else end
+    """The value from there on, and where it ends."""
+    while text[at : at + 1].isspace():
+        at += 1
+    opening = text[at : at + 1]
+    quoted = _QUOTED.match(text, at)
+    end = text.find(";", quoted.end() if quoted else at)
+    end = len(text) if end < 0 else end
+    if opening not in _CLOSING:
         return text[at:end].strip(), end
-    parts, at = [], at + 1
-    while True:
-        end = text.find("}", at)
-        if end < 0:
-            raise BadRequest("the connection string has a { without its }")
-        parts.append(text[at:end])
-        if text[end + 1 : end + 2] != "}":
-            return "".join(parts), end + 1
-        parts.append("}")
-        at = end + 2
+    closing = _CLOSING[opening]
+    if quoted is None or text[quoted.end() : end].strip():
+        raise BadRequest(
+            f"the connection string has a value that begins with {opening} without its {closing} "
+            "at the end"
+        )
+    return quoted[0][1:-1].replace(closing * 2, closing), end
 
 
 def _of_url(text: str) -> dict[str, str]:
     try:
         url = urlsplit(text)
-        port = url.port or DEFAULT_PORT
+        port = url.port
     except ValueError:
         raise BadRequest(
             "the address cannot be read: after the host comes a port, which must be a number, and "
@@ -187,17 +261,23 @@ def _of_url(text: str) -> dict[str, str]:
     if url.scheme not in _SCHEMES:
         raise BadRequest(f"{url.scheme}:// is not an address of SQL Server; use mssql://")
     found = {
-        "server": f"{url.hostname or ''},{port}" if url.hostname else "",
-        "database": unquote(url.path.lstrip("/")),
+        "server": unquote(url.hostname or ""),
+        "port": str(port or ""),
+        "database": unquote(url.path.strip("/")),
         "user": unquote(url.username or ""),
         "password": unquote(url.password or ""),
     }
     for name, value in parse_qsl(url.query):
-        known = _CALLED.get(name.lower())
-        if known is None:
+        known = _CALLED.get(_squeezed(name))
+        if known is not None:
+            found[known] = value
+        elif not changes_nothing(name, value):
             raise BadRequest(
                 "the address has a name after ? that is not known here; known are "
                 "encrypt and trustservercertificate (a ? in a password is written as %3F)"
             )
-        found[known] = value
+    found = _joined(found)
+    # The port of a named instance is told by another service of its host.
+    if found["server"] and not set(found["server"]) & {",", "\\"}:
+        found["server"] += f",{DEFAULT_PORT}"
     return found

@@ -7,6 +7,7 @@ and gets the new values; one that is gone raises Conflict.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +30,7 @@ from jetbridge.backends.mssql.types import (
 )
 from jetbridge.backends.mssql.wire import Loaded, converted, loaded
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
-from jetbridge.errors import BadRequest, Conflict
+from jetbridge.errors import BadRequest, Conflict, NotSupported
 from jetbridge.names import fold
 from jetbridge.sqltext import tsql, tsql_load
 from jetbridge.tables.mapping import Mapping, update_mapping
@@ -116,6 +117,17 @@ def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change:
             stage_and_publish(database, schema, title, everything, rows.spool, publish)
 
 
+def counted(answer: Sequence[tuple[Any, ...]]) -> int:
+    """How many rows a statement has touched; raises where a trigger answers first."""
+    match answer:
+        case [(int(rows),)]:
+            return rows
+    raise NotSupported(
+        "a trigger of the table answers rows of its own, before it is told how many were changed; "
+        "take the SELECT out of it"
+    )
+
+
 def _gone(table: Described) -> Conflict:
     return Conflict(f"rows of {table.title()} were deleted by someone else meanwhile; run it again")
 
@@ -142,7 +154,7 @@ def _updated(connection: Running, rows: _Rows, changes: Sequence[str], source: s
     target, keys = tsql.path(rows.table.schema, rows.table.name), rows.keys()
     if rows.seen.count < rows.spool.rows:  # the last values for a row win
         connection.run(tsql_load.keep_last(len(keys), source))
-    return int(connection.run(tsql_load.update(target, changes, keys, source))[-1][0])
+    return counted(connection.run(tsql_load.update(target, changes, keys, source)))
 
 
 def is_assignable(column: ServerColumn) -> bool:
@@ -244,7 +256,7 @@ def deleting(
 
 def _deleted(connection: Running, rows: _Rows, source: str) -> int:
     target = tsql.path(rows.table.schema, rows.table.name)
-    return int(connection.run(tsql_load.delete(target, rows.keys(), source))[-1][0])
+    return counted(connection.run(tsql_load.delete(target, rows.keys(), source)))
 
 
 def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
@@ -323,7 +335,7 @@ class _Merge:
                 connection.run(tsql_load.identity_insert(target, on=True))
             told = target, self._rows.keys(), updated, inserted, source
             texts = tsql_load.merge_apart(*told) if apart else [tsql_load.merge(*told)]
-            done = sum(int(connection.run(sql)[-1][0]) for sql in texts)
+            done = sum(counted(connection.run(sql)) for sql in texts)
             if identity:
                 connection.run(tsql_load.identity_insert(target, on=False))
             return done - self._new

@@ -39,12 +39,13 @@ class MssqlSettings:
         """With other values, by their full names; raises BadRequest with what is allowed."""
         values = {}
         for name, value in given.items():
-            rule = SETTINGS.get(name.lower())
+            known = ALIASES.get(name.lower(), name.lower())
+            rule = SETTINGS.get(known)
             if rule is None:
                 raise BadRequest(
                     f"SQL Server has no setting {name!r}; known: {', '.join(SETTINGS)}"
                 )
-            values[name.lower().removeprefix(_PREFIX)] = rule.read(value)
+            values[known.removeprefix(_PREFIX)] = rule.read(value)
         return replace(self, **values)
 
 
@@ -65,6 +66,8 @@ def _tablock(value: str) -> str:
 
 
 _PREFIX = "mssql_"
+# What scripts for DuckDB's extension call them.
+ALIASES: Mapping[str, str] = {"mssql_default_table_kind": "mssql_ctas_table_kind"}
 # What is allowed: a range, some words, or a rule.
 _ABOUT: Mapping[str, tuple[Any, str]] = {
     "ctas_drop_on_failure": (
@@ -123,12 +126,15 @@ def _setting(name: str, default: object) -> Setting:
     allowed, about = _ABOUT[name]
     full = _PREFIX + name
     if allowed is truth:
-        return Setting(default, truth(full), about)
-    if not isinstance(allowed, tuple):
-        return Setting(default, allowed, about)
-    if isinstance(allowed[0], int):
-        return Setting(default, whole(full, *allowed), about)
-    return Setting(default, one_of(full, *allowed), about)
+        read = truth(full)
+    elif not isinstance(allowed, tuple):
+        read = allowed
+    elif isinstance(allowed[0], int):
+        read = whole(full, *allowed)
+    else:
+        read = one_of(full, *allowed)
+    also = tuple(alias for alias, each in ALIASES.items() if each == full)
+    return Setting(default, read, about, also)
 
 
 SETTINGS: Mapping[str, Setting] = {

@@ -199,7 +199,9 @@ class FromBinder:
         place = self.work.question.place
         full: list[tuple[str, ...]] = [(place.catalog, place.schema, *parts)]
         if len(parts) == 2:  # noqa: PLR2004 - a schema or a catalog stands before the name
-            full = [(place.catalog, *parts), (parts[0], DEFAULT_SCHEMA, parts[1])]
+            here = fold(parts[0]) == fold(place.catalog)
+            schema = place.schema if here else DEFAULT_SCHEMA
+            full = [(place.catalog, *parts), (parts[0], schema, parts[1])]
         elif len(parts) == 3:  # noqa: PLR2004
             full = [tuple(parts)]
         wanted = {tuple(map(fold, path)) for path in full}

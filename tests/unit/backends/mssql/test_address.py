@@ -22,7 +22,27 @@ from jetbridge.errors import BadRequest
             "TrustServerCertificate=True;",
             Address("db", "s", "u", "p", "no", trust=True),
         ),
+        ("Server=db;Port=1434;Database=s", Address("db,1434", "s")),
+        ("Port=1434;Server=db,1434;Database=s", Address("db,1434", "s")),
+        ("Server=db\\inst;Database=s", Address("db\\inst", "s")),
+        ("Server=db;Database=s;UserID=u;Username=v", Address("db", "s", "v")),
+        ("Server=db;Database=s;PWD=a;Password=b;Encrypt=no;Encrypt=1", Address("db", "s", "", "b")),
+        (
+            "Server=db;Database=s;Use Encryption for Data=0;Trust Server Certificate=1",
+            Address("db", "s", encrypt="no", trust=True),
+        ),
+        ("Server=db;Database=s;Password= {a;b} ;Encrypt=no", Address("db", "s", "", "a;b", "no")),
+        ('Server=db;Database=s;Password="a;""b\'=";UID=u', Address("db", "s", "u", "a;\"b'=")),
+        ("Server=db;Database=s;Password='a;''b\"'", Address("db", "s", "", "a;'b\"")),
+        ("Server=db;Database=s;Password=a'b\"c{d}", Address("db", "s", "", "a'b\"c{d}")),
+        ("Server=db;Database=s;Password=", Address("db", "s")),
         ("mssql://u@db:1444/sales", Address("db,1444", "sales", "u")),
+        ("mssql://u@db/sales/?applicationname=x&app=y", Address("db,1433", "sales", "u")),
+        ("mssql://u@DB%5Cinst/s", Address("db\\inst", "s", "u")),
+        ("mssql://u@db%5Cinst:7/s", Address("db\\inst,7", "s", "u")),
+        ("mssql://db/s?ssl=0", Address("db,1433", "s", encrypt="no")),
+        ("mssql://db/s?use_ssl=false", Address("db,1433", "s", encrypt="no")),
+        ("mssql://db/s?encrypt=1&trustservercertificate=1", Address("db,1433", "s", trust=True)),
         (
             "mssql://u%40x:p%2Fw@db/s?encrypt=strict",
             Address("db,1433", "s", "u@x", "p/w", "strict"),
@@ -43,6 +63,19 @@ def test_text_is_read(text, address):
         ("Server=db", "Server and Database"),
         ("Server=db;Database=s;Colour=red", "'Colour'"),
         ("Server=db;Database={s", "without its }"),
+        ("Server=db;Database={s}x;UID=u", "without its }"),
+        ("Server=db;Database='s", "without its '"),
+        ("Server=db;Database=s;Port=x", "from 1 to 65535"),
+        ("Server=db,1433;Database=s;Port=1434", "different ports"),
+        ("Database=s;Port=1434", "needs Server"),
+        ("Server=db;Database=s;Trusted_Connection=yes", "Trusted_Connection must be no: a login"),
+        ("Server=db;Database=s;Integrated Security=SSPI", "Integrated Security must be no"),
+        ("Server=db;Database=s;Authentication=ActiveDirectoryMsi", "must be SqlPassword"),
+        ("Server=db;Database=s;authenticator=krb5", "a login here is a user and a password"),
+        ("Server=db;Database=s;SchemaFilter=^dbo$", "SchemaFilter is not supported: all schemas"),
+        ("Server=db;Database=s;TableFilter=^a", "TableFilter is not supported: all schemas"),
+        ("Server=db;Database=s;Catalog=false", "Catalog must be true: tables are read"),
+        ("mssql://u@db/s?schema_filter=a", "schema_filter is not supported: all schemas"),
         ("Server=db;Database=s;Encrypt=maybe", "yes, no, strict"),
         ("Server=db;Database=s;TrustServerCertificate=perhaps", "yes or no"),
         ("postgres://u@db/s", "mssql://"),
@@ -75,6 +108,30 @@ def test_text_that_cannot_be_read_is_not_shown(text):
     with pytest.raises(BadRequest) as refused:
         parse(text)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["Colour", "Some Word"])
+def test_unknown_name_after_the_password_is_told_by_its_place(name):
+    with pytest.raises(BadRequest, match="the name of pair 4 of the connection string") as refused:
+        parse(f"Server=db;Database=s;Password=hunter2;{name}=x")
+    assert name not in str(refused.value)
+
+
+# As tools and documentation write them.
+HARMLESS = """
+    Persist Security Info=False;MultipleActiveResultSets=False;MARS_Connection=yes;
+    Connection Timeout=30;Connect Timeout=30;Timeout=5;Command Timeout=30;Login Timeout=5;
+    Application Name=nightly;App=x;App Name=x;application_name=x;Workstation ID=w;WSID=w;
+    Driver={ODBC Driver 18 for SQL Server};Packet Size=4096;Pooling=true;Max Pool Size=100;
+    Min Pool Size=0;ApplicationIntent=ReadOnly;MultiSubnetFailover=True;Language=us_english;
+    ConnectRetryCount=3;ConnectRetryInterval=10;Trusted_Connection=No;Integrated Security=false;
+    Authentication=SqlPassword;Catalog=true;
+"""
+
+
+def test_what_changes_nothing_is_ignored():
+    found = parse(f"{HARMLESS}Server=db;Password=p;{HARMLESS}Database=s")
+    assert found == Address("db", "s", "", "p")
 
 
 def test_password_may_look_like_an_address():

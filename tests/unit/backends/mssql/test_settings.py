@@ -24,6 +24,12 @@ def test_values_are_read_whatever_their_case():
     assert (changed.ctas_text_type, changed.ctas_use_bcp) == ("VARCHAR", False)
 
 
+def test_the_kind_of_tables_goes_by_the_name_of_the_extension_too():
+    changed = MssqlSettings().changed({"mssql_default_table_kind": "COLUMNSTORE"})
+    assert changed == MssqlSettings(ctas_table_kind="columnstore")
+    assert SETTINGS["mssql_ctas_table_kind"].also == ("mssql_default_table_kind",)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [

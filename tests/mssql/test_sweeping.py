@@ -1,0 +1,134 @@
+"""`jetbridge doctor --sweep`: what dead loads have left is dropped, and living ones are spared."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
+from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.leftovers import running
+from jetbridge.backends.mssql.spool import new_folder
+from jetbridge.cli import main
+from jetbridge.sqltext import tsql_load
+from tests import mssql_server
+from tests.faults.peers import wait_until
+
+pytestmark = pytest.mark.mssql
+DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"
+# People's own, whose names are only similar.
+OTHERS = ["jetbridge_0123_rows", "jetbridge_0123456789abcdef_rows2", "jetbridge_notes"]
+NOTHING = ["m: there was nothing to drop"]
+TABLES = "SELECT s.name + N'.' + t.name FROM sys.tables t JOIN sys.schemas s "
+TABLES += "ON s.schema_id = t.schema_id ORDER BY 1"
+
+
+@dataclass
+class Place:
+    server: Server
+    config: Path
+    spool: Path
+
+    def run(self, *statements: str) -> None:
+        with self.server.loading() as connection:
+            for each in statements:
+                connection.run(each)
+
+    def leave(self, run: str, schema: str = "dbo") -> list[str]:
+        """What a load has beside its target."""
+        names = [f"{schema}.{run}_ledger", f"{schema}.{run}_rows"]
+        self.run(*(f"CREATE TABLE {name} (id int); INSERT {name} VALUES (1)" for name in names))
+        return names
+
+    def tables(self) -> list[str]:
+        return [name for (name,) in self.server.ask(TABLES)]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Iterator[Place]:
+    address = mssql_server.address()
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    values = {
+        "type": "mssql",
+        "server": address.server,
+        "database": address.database,
+        "user": address.user,
+        "password_env": "SWEEPING_PASSWORD",
+        "encrypt": address.encrypt,
+        "trust_server_certificate": address.trust,
+        "spool": str(spool),
+    }
+    monkeypatch.setenv("SWEEPING_PASSWORD", address.password)
+    config = tmp_path / "jetbridge.toml"
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+    config.write_text("[catalogs.m]\n" + "".join(lines))
+    made = Place(Server(address), config, spool)
+    yield made
+    made.server.close()
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """The command sets up the log of this process; other tests look at it in their own way."""
+    log = logging.getLogger("jetbridge")
+    level, propagate, handlers = log.level, log.propagate, list(log.handlers)
+    yield
+    log.setLevel(level)
+    log.propagate, log.handlers[:] = propagate, handlers
+
+
+def sweep(place: Place, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main(["doctor", "--sweep", "--config", str(place.config)]) == 0
+    return sorted(capsys.readouterr().out.splitlines())
+
+
+def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
+    place.run("CREATE SCHEMA other", "CREATE TABLE dbo.target (id int)")
+    place.run(*(f"CREATE TABLE dbo.{name} (id int)" for name in OTHERS))
+    kept = place.tables()
+    dead = [*place.leave(DEAD), *place.leave(DEAD, "other")]
+    living = place.leave(LIVING)
+    holder = Loading(place.server.address)
+    assert holder.run(tsql_load.lock_run(LIVING)) == [(0,)]
+    assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
+    assert place.tables() == sorted([*kept, *living])
+    assert place.server.ask(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
+    assert sweep(place, capsys) == NOTHING
+    holder.close()  # it dies
+    found = wait_until(lambda: [each for each in [sweep(place, capsys)] if each != NOTHING])
+    assert found == [[f"m: dropped {name}" for name in living]]
+    assert place.tables() == kept
+
+
+def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
+    catalog = MssqlCatalog("m", place.server.address)
+    with running(catalog.database, "dbo") as run:
+        place.run(
+            tsql_load.staging(run.staging, [("id", "int")]),
+            tsql_load.create_ledger("dbo", run.ledger_name),
+        )
+        there = place.tables()
+        assert there == [f"dbo.{run.ledger_name}", f"dbo.{run.rows}"]
+        assert sweep(place, capsys) == NOTHING
+        assert place.tables() == there
+    assert place.tables() == []
+    catalog.close()
+
+
+def test_spools_of_dead_processes_go_too(place, capsys):
+    ours = new_folder(Options(spool=str(place.spool)))
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    dead = ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{process.pid}-"))
+    for folder in (ours, dead):
+        folder.mkdir()
+        (folder / "000000.arrow").write_bytes(b"rows")
+    assert sweep(place, capsys) == NOTHING
+    assert list(place.spool.iterdir()) == [ours]

@@ -1,0 +1,13 @@
+"""What a change of rows answers."""
+
+import pytest
+
+from jetbridge.backends.mssql.changes import counted
+from jetbridge.errors import NotSupported
+
+
+def test_the_count_is_the_only_answer():
+    assert counted([(5,)]) == 5
+    for trigger in ([("hello",)], [(1,), (2,)], [(1, 2)], []):
+        with pytest.raises(NotSupported, match="trigger"):
+            counted(trigger)
