@@ -26,6 +26,7 @@ from jetbridge.catalog import (
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
 from jetbridge.pipeline.report import REPORT
+from jetbridge.service.transactions import Lapsing
 
 SCHEMA = "jetbridge"
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
@@ -89,6 +90,10 @@ class _Seen:
 
     def version(self) -> CatalogVersion:
         return self._inner.version()
+
+    def may_lapse(self) -> None:
+        if isinstance(self._inner, Lapsing):
+            self._inner.may_lapse()
 
 
 class Runnable(_Seen):

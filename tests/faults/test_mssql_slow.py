@@ -87,6 +87,6 @@ def test_beside_the_table_it_may_take_as_long_as_it_likes(scene, change):
 def test_a_login_that_may_make_no_table_is_told_so(scene, monkeypatch):
     monkeypatch.setattr(publishing, "_may_stage", lambda database, schema: False)
     scene.order(when="statement", pattern="UPDATE t SET", delay=LONG)
-    with pytest.raises(LimitExceeded, match="grant the login CREATE TABLE"):
+    with pytest.raises(LimitExceeded, match="a login that may CREATE TABLE"):
         scene.bench.sql(CHANGES["update"].statement)
     assert rows(scene) == OLD

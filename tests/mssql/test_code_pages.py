@@ -1,9 +1,14 @@
 """Texts in `varchar` columns: what arrives is what was sent, or it is refused."""
 
 from collections.abc import Iterator
+from functools import partial
 
+import pyarrow as pa
 import pytest
 
+from jetbridge.backends.mssql.load import Goal, load
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.errors import BadRequest
 from tests import mssql_server
 from tests.pipeline.targets import Bench, bench
@@ -105,6 +110,46 @@ def test_letters_that_a_page_lacks_are_refused_with_column_and_row(table, by_bul
     finally:
         table.sql("RESET mssql_ctas_use_bcp")
     assert stored(table) == []
+
+
+@pytest.mark.parametrize("kind", ["char(6)", "text"])
+def test_letters_of_old_types_are_judged_too(server, kind):
+    with server.catalog.database.server.loading() as connection:
+        connection.run(
+            "IF OBJECT_ID(N'dbo.old') IS NOT NULL DROP TABLE dbo.old; "
+            f"CREATE TABLE dbo.old (id int NOT NULL PRIMARY KEY, name {kind})"
+        )
+    server.sql("INSERT INTO t.dbo.old VALUES (1, 'café'), (2, NULL)")
+    with pytest.raises(BadRequest, match=r"column 'name', row 0: .*code page 1252"):
+        server.sql("INSERT INTO t.dbo.old VALUES (3, '日本')")
+    with pytest.raises(BadRequest, match=r"column 'name', row 0: .*code page 1252"):
+        server.sql("UPDATE t.dbo.old SET name = '日本' WHERE id = 1")
+    found = server.rows("SELECT id, rtrim(name) FROM t.dbo.old ORDER BY id")
+    assert found == [(1, "café"), (2, None)]
+
+
+def test_a_table_that_statements_fill_as_well_is_not_locked_for_bulk_copy(table):
+    """Else writers that load at once would wait for each other's locks, without end."""
+    columns = (Loaded("id", "int"), Loaded("utf", f"varchar(50) COLLATE {COLLATIONS['utf']}"))
+    latin = (columns[0], Loaded("latin", f"varchar(50) COLLATE {COLLATIONS['latin']}"))
+    seen: list[bool] = []
+    for given in (columns, latin):
+        goal = Goal("[dbo].[pages]", given, lock=True)
+        batch = pa.record_batch(
+            [pa.array([len(seen)], pa.int32()), pa.array(["é"])], names=[c.name for c in given]
+        )
+        with table.catalog.database.server.loading() as connection, connection.transaction():
+            real = connection.load
+
+            def noted(*args, real=real, lock=False, **kwargs):
+                seen.append(lock)
+                return real(*args, lock=lock, **kwargs)
+
+            connection.load = noted
+            assert load(connection, goal, partial(list, [batch]), MssqlSettings()) == 1
+            connection.load = real
+    assert seen == [False, True]
+    assert [(row[0], row[1], row[2]) for row in stored(table)] == [(0, None, "é"), (1, "é", None)]
 
 
 def test_create_table_as_with_varchar_refuses_them_before_it_makes_anything(server):

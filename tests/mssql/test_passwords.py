@@ -188,6 +188,7 @@ def test_fr_021_sc_013_the_command_tells_sizes_and_phases_on_standard_error(serv
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
         env={**quiet, "MSSQL_DEBUG": "1", "THE_PASSWORD": PASSWORD},
     )
     server.order(clear=True)

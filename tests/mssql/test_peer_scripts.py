@@ -51,6 +51,7 @@ def run(address: Address, config: Path):
             capture_output=True,
             text=True,
             check=False,
+            timeout=120,
             env={**os.environ, **environment},
         )
         assert done.returncode == code, done.stderr

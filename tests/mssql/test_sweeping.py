@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,13 +96,12 @@ def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
     kept = place.tables()
     dead = [*place.leave(DEAD), *place.leave(DEAD, "other")]
     living = place.leave(LIVING)
-    holder = Loading(place.server.address)
-    assert holder.run(tsql_load.lock_run(LIVING)) == [(0,)]
-    assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
-    assert place.tables() == sorted([*kept, *living])
-    assert place.server.ask(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
-    assert sweep(place, capsys) == NOTHING
-    holder.close()  # it dies
+    with closing(Loading(place.server.address)) as holder:  # at the end it dies
+        assert holder.run(tsql_load.lock_run(LIVING)) == [(0,)]
+        assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
+        assert place.tables() == sorted([*kept, *living])
+        assert place.server.ask(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
+        assert sweep(place, capsys) == NOTHING
     found = wait_until(lambda: [each for each in [sweep(place, capsys)] if each != NOTHING])
     assert found == [[f"m: dropped {name}" for name in living]]
     assert place.tables() == kept

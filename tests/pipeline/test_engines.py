@@ -127,6 +127,12 @@ def test_the_dialect_of_spark(lake):
     assert lake.rows(f"SELECT count(*) FROM {name}.dbo.dialect") == [(5,)]
     with pytest.raises(BadRequest, match="Spark: "):
         lake.sql("SELECT nothing")
+    for written in ("WITH c AS ({}) INSERT INTO {} FROM c", "FROM ({}) INSERT INTO {} SELECT *"):
+        rows, table = "SELECT 7L AS v, 'x' AS s, array(7L) AS l", f"{name}.dbo.dialect"
+        for text in (written.format(rows, table), f"EXPLAIN {written.format(rows, table)}"):
+            with pytest.raises(BadRequest):  # no query, and nothing is written
+                lake.sql(text)
+    assert lake.rows(f"SELECT count(*) FROM {name}.dbo.dialect") == [(5,)]
     with pytest.raises(NotSupported, match="CAST it"):
         lake.sql("SELECT make_ym_interval(1, 2) AS i")
     lake.sql("SET dialect = 'duckdb'")

@@ -32,6 +32,7 @@ def merge(session: Session, statement: Change) -> Outcome:
     wanted = read_merge(statement.text)
     places = session.places()
     path = places.path(wanted.target)
+    places.live(path[0])
     table = places.table(path)
     merging = table.merging if supports(table, CanMerge) else None
     if merging is None or table.info().row_id is None:

@@ -19,6 +19,7 @@ from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
 from jetbridge.sqltext import pipeline as queries
 from jetbridge.sqltext.quoting import identifier
+from jetbridge.sqltext.spark import rows_of
 
 _CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -73,7 +74,7 @@ class SparkRunner:
     def described(self, query: str) -> list[tuple[str, str, bool]]:
         """The columns of a query in Spark SQL: names, DuckDB's types, and whether NOT NULL."""
         with self.session() as session:
-            found = session.sql(query).schema
+            found = session.sql(rows_of(query)).schema  # anything but a query fails
         return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
 
     @contextmanager

@@ -224,12 +224,11 @@ class Session:
         if self.means.open_catalog is None:
             raise FailedPrecondition("ATTACH is not allowed here; name the catalog in the file")
         alias, place = statement.alias, self.place
+        read_only = _is_read_only(statement.options)
         replaced = self._attached if statement.on_conflict is OnConflict.REPLACE else ()
         if fold(alias) in map(fold, set(self.catalogs) - set(replaced)):
-            if statement.on_conflict is OnConflict.IGNORE:
-                return
-            raise BadRequest(f"there is a catalog {alias!r} already")
-        read_only = truth("READ_ONLY")(statement.options.get("read_only", "false"))
+            self._leave(alias, statement, read_only=read_only)
+            return
         secret = self.secrets.wanted(statement.options.get("secret"))
         catalog = self.means.open_catalog(replace(statement, secret=secret))
         if self.detach(alias) and fold(place.catalog) == fold(alias):
@@ -238,6 +237,16 @@ class Session:
         if read_only:
             self._read_only |= {alias}
         self._forget_benches()
+
+    def _leave(self, alias: str, statement: Attach, *, read_only: bool) -> None:
+        """IF NOT EXISTS keeps what is there, if that is not more than was asked for."""
+        if statement.on_conflict is not OnConflict.IGNORE:
+            raise BadRequest(f"there is a catalog {alias!r} already")
+        if read_only and fold(alias) not in map(fold, self._read_only):
+            raise BadRequest(
+                f"there is a catalog {alias!r} already, and it is not READ_ONLY: choose another "
+                "name, or DETACH it first"
+            )
 
     def create_secret(self, statement: CreateSecret) -> bool:
         """Whether it was made: IF NOT EXISTS leaves one that is there."""
@@ -250,6 +259,10 @@ class Session:
         found = next((name for name in self._attached if fold(name) == fold(alias)), None)
         if found is None:
             return False
+        if self.transaction is not None:
+            raise FailedPrecondition(
+                f"catalog {found!r} may have been read in this transaction; COMMIT, then go on"
+            )
         self.means.close_catalog(self._attached.pop(found))
         del self.catalogs[found]
         self._read_only -= {found}
@@ -271,3 +284,9 @@ class Session:
         for alias in list(self._attached):
             self.detach(alias)
         self._forget_benches()
+
+
+def _is_read_only(options: Mapping[str, str]) -> bool:
+    """READ_WRITE false says the same."""
+    only = options.get("read_only", options.get("readonly", "false"))
+    return truth("READ_ONLY")(only) or not truth("READ_WRITE")(options.get("read_write", "true"))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
@@ -48,8 +49,21 @@ class Transaction:
         return table
 
 
+@runtime_checkable
+class Lapsing(Protocol):
+    """A snapshot that holds something dear, and gives it back when it is left alone for long."""
+
+    def may_lapse(self) -> None:
+        """Nobody will say that it is no longer needed."""
+
+
 def _snapshot(live: Catalog) -> Catalog:
-    return live.snapshot() if supports(live, CanSnapshot) else _Held(live)
+    if not supports(live, CanSnapshot):
+        return _Held(live)
+    made = live.snapshot()
+    if isinstance(made, Lapsing):
+        made.may_lapse()
+    return made
 
 
 class _Held:

@@ -18,6 +18,11 @@ def qualified(parts: Sequence[str]) -> str:
     return ".".join(identifier(part) for part in parts)
 
 
+def rows_of(query: str) -> str:
+    """The same rows, and nothing else that Spark would do when it is given a text."""
+    return f"SELECT * FROM (\n{query}\n)"
+
+
 def insert(target: str, source: str, columns: Sequence[str]) -> str:
     listed = ", ".join(identifier(name) for name in columns)
     return f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {identifier(source)}"

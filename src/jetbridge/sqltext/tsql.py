@@ -96,8 +96,8 @@ SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_i
 # PostgreSQL that speaks T-SQL, without all of it; NULL for SQL Server itself.
 BABELFISH = "SELECT CONVERT(int, SERVERPROPERTY(N'Babelfish'))"
 ROW_COUNT = "SELECT SUM(rows) FROM sys.partitions WHERE object_id = ? AND index_id IN (0, 1)"
-# NOLOCK: one table that someone else is making must not make all others wait. What is seen of it
-# before its time changes the stamp again when it is there, or gone.
+# NOLOCK: one table that someone else is making must not make all others wait. It is then seen too
+# soon, and if it never comes the stamp is another one.
 #
 # Those of the fixed roles have these numbers; a server that is not Microsoft's gives its own above.
 SCHEMAS = """

@@ -158,6 +158,27 @@ def test_read_only_is_a_truth_value(reading):
         rows(reading, "ATTACH 'x' AS o (READ_ONLY perhaps)")
 
 
+@pytest.mark.parametrize("option", ["READ_WRITE false", "READONLY", "READ_ONLY, READ_WRITE false"])
+def test_other_words_for_read_only(reading, option):
+    rows(reading, f"ATTACH 'x' AS o ({option})")
+    with pytest.raises(FailedPrecondition, match="READ_ONLY"):
+        rows(reading, "INSERT INTO o.s.t VALUES (2)")
+
+
+def test_if_not_exists_gives_no_more_than_was_asked_for(reading):
+    rows(reading, "ATTACH IF NOT EXISTS 'x' AS r (READ_ONLY); ATTACH IF NOT EXISTS 'x' AS R")
+    with pytest.raises(BadRequest, match="'memory' already, and it is not READ_ONLY"):
+        rows(reading, "ATTACH IF NOT EXISTS 'x' AS memory (READ_ONLY)")
+
+
+@pytest.mark.parametrize("text", ["DETACH r", "ATTACH OR REPLACE 'x' AS r"])
+def test_a_catalog_stays_until_the_transaction_ends(reading, text):
+    rows(reading, "BEGIN; FROM r.s.t")
+    with pytest.raises(FailedPrecondition, match="'r' may have been read in this transaction"):
+        rows(reading, text)
+    rows(reading, "ROLLBACK; DETACH r")
+
+
 def test_or_replace_attaches_another_catalog_at_the_same_place(reading):
     rows(reading, "ATTACH 'x' AS o; USE o.s; INSERT INTO t VALUES (2)")
     assert len(rows(reading, "FROM t")) == 2

@@ -119,6 +119,10 @@ class MssqlSnapshot:
     def __init__(self, database: Database, moment: Moment | None) -> None:
         self._database, self._moment = database, moment
 
+    def may_lapse(self) -> None:
+        if self._moment is not None:
+            self._moment.may_lapse()
+
     def list_schemas(self) -> Sequence[MssqlSchema]:
         return [MssqlSchema(self._database, n, self._moment) for n in self._database.schemas()]
 

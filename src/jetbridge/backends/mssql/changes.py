@@ -274,7 +274,7 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
         naming(table.title()),
         database.server.loading() as connection,
         connection.transaction(),
-        staged(database.server, connection, columns, lambda: [batch]) as source,
+        staged(database.server, connection, columns, lambda: [batch], len(ids)) as source,
     ):
         told = connection.run(tsql_load.found(target, items, rows.keys(), source))
     if len(told) != len(ids):

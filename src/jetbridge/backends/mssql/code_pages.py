@@ -21,7 +21,6 @@ _LATIN = 1252
 _UTF8 = 65001
 # Those of Windows with one byte for a letter, which the driver was seen to write rightly.
 _BY_THE_DRIVER = frozenset({874, *range(1250, 1259)})
-_CODECS = {_UTF8: "utf-8", 936: "gbk"}
 # Collations of this kind may have another page than their locale.
 _OF_SORT_ORDERS = "SQL_"
 
@@ -35,7 +34,7 @@ class Page:
 
     @property
     def codec(self) -> str:
-        return _CODECS.get(self.number, f"cp{self.number}")
+        return f"cp{self.number}"
 
     def is_sent_rightly(self) -> bool:
         by_locale = not self.collation.upper().startswith(_OF_SORT_ORDERS)
@@ -72,6 +71,10 @@ class CodePages:
             collation: _page(ask, collation)
             for collation in {_collation(each) for each in self._columns}
         }
+
+    def are_sent_rightly(self) -> bool:
+        """Whether the driver writes all texts that the columns can hold."""
+        return all(page.is_sent_rightly() for page in self._pages.values())
 
     def unsent(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
         """A mask of rows that the driver would write wrongly; None if there are none.

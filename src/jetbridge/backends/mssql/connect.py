@@ -44,6 +44,7 @@ _DECIMAL_BYTES = 16
 # for rows, and the core panics if another ends just then; so they wait until the next one begins.
 _forgotten: list[Any] = []
 _Kept = TypeVar("_Kept", "Asking", "Loading")
+_T = TypeVar("_T")
 
 
 class Server:
@@ -108,15 +109,19 @@ class Server:
             found.close()
 
     def ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """All rows of a query that changes nothing; a connection that is gone is replaced once."""
+        """All rows of a query that changes nothing."""
+        return self.asked(lambda connection: connection.rows(sql, *parameters))
+
+    def asked(self, work: Callable[["Asking"], _T]) -> _T:
+        """What changes nothing; a connection that is gone is replaced once."""
         try:
             with self.asking() as connection:
-                return connection.rows(sql, *parameters)
+                return work(connection)
         except Unavailable as error:
             if was_connecting(error):
                 raise
             with self.asking() as connection:
-                return connection.rows(sql, *parameters)
+                return work(connection)
 
     def close(self) -> None:
         with self._lock:

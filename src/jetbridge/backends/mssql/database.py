@@ -45,6 +45,7 @@ class Known:
             stamp, found = self._stamp, self._kept.get(key)
         if found is None:
             found = ask()
+            self._look()  # what was seen of a change that is undone again must not be kept
             with self._lock:
                 if stamp == self._stamp:
                     self._kept[key] = found
@@ -120,5 +121,5 @@ class Database:
         return table
 
     def _described(self, schema: str, name: str | None = None) -> list[Described]:
-        with self.server.asking() as connection:
-            return describe(connection, schema, name, folded=self.server.is_babelfish())
+        folded = self.server.is_babelfish()
+        return self.server.asked(lambda c: describe(c, schema, name, folded=folded))

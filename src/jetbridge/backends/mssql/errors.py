@@ -98,8 +98,9 @@ _CLASSES: dict[Made, tuple[int, ...]] = {
     Conflict: (DEADLOCK, 3960, 3961, 1222, 41302, 41305, 41325),
     PermissionDenied: (229, 230, 262, 300, 916, 1088, 15247, 33504),
     LimitExceeded: (701, 1101, 1105, 8645, 9002, 40544),
-    # A server that stops, or a database in the cloud that moves or is throttled; tried again.
-    Unavailable: (596, 6005, 10928, 10929, 40197, 40501, 40613, 49918, 49919, 49920),
+    # A server that stops, rows of the catalog that moved while they were read without locks, or a
+    # database in the cloud that moves or is throttled; tried again.
+    Unavailable: (596, 601, 6005, 10928, 10929, 40197, 40501, 40613, 49918, 49919, 49920),
     NotSupported: (40517,),
     FailedPrecondition: (
         *(LOGIN_FAILED, *UNKNOWN_DATABASE, 3906, NO_SNAPSHOT, NO_SNAPSHOT_IN_MEMORY),
@@ -166,7 +167,7 @@ def is_given_up(error: BaseException) -> bool:
 def given_up(error: BaseException) -> GivenUp:
     return GivenUp(
         "SQL Server did not end a statement within the 30 seconds that its driver waits: "
-        f"{said(error)}"
+        f"{said(error)}; run it again, or write fewer rows at once"
     )
 
 

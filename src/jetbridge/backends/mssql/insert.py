@@ -157,7 +157,7 @@ class _Returning:
         if identity:
             self._connection.run(tsql_load.identity_insert(target, on=True))
         everything = [*columns, number]
-        with staged(self._server, self._connection, everything, lambda: [numbered]):
+        with staged(self._server, self._connection, everything, lambda: [numbered], rows.num_rows):
             for step in steps:
                 told = self._connection.run(step) or told
         if identity:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -54,6 +54,10 @@ class _Parted:
         self._batches = batches
         self.read = self.are_left = False
 
+    def may_lock(self, goal: Goal) -> bool:
+        """Bulk loads share the lock of a table with each other, and not with INSERT statements."""
+        return goal.lock and self._pages.are_sent_rightly()
+
     def sent(self) -> Iterator[pa.RecordBatch]:
         for batch, unsent in self._parts():
             self.read = True
@@ -89,13 +93,15 @@ def load(connection: Loading, goal: Goal, batches: Batches, settings: MssqlSetti
     source = _Parted(connection, goal, batches)
     if settings.ctas_use_bcp:
         try:
-            done = _by_bulk_copy(connection, goal, source.sent())
+            done = _by_bulk_copy(
+                connection, replace(goal, lock=source.may_lock(goal)), source.sent()
+            )
         except ServerError as error:
             if source.read or not _is_possible_otherwise(connection, error):
                 raise
         else:
-            rest = source.left() if source.are_left else iter(())
-            return done + _by_inserts(connection, goal, rest, settings)
+            rest = _by_inserts(connection, goal, source.left(), settings) if source.are_left else 0
+            return done + rest
     return _by_inserts(connection, goal, source.all(), settings)
 
 
@@ -162,7 +168,7 @@ def _cuts(
         if upto <= at:
             raise BadRequest(
                 f"a row needs {int(sizes[start + at]) + head} bytes of SQL; raise "
-                f"mssql_insert_max_sql_bytes, which is {most_bytes}, or use bulk copy"
+                f"mssql_insert_max_sql_bytes, which is {most_bytes}"
             )
         yield start + at, start + upto
         at = upto
@@ -206,9 +212,8 @@ class CommitUnknown(ServerError):
 
 def _too_slow(title: str) -> TooSlow:
     return TooSlow(
-        f"a statement on {title} took SQL Server longer than the 30 seconds that its driver waits: "
-        "write fewer rows at once, or grant the login CREATE TABLE, and ALTER on the schema, by "
-        "which there is no such limit"
+        f"a statement on {title} took SQL Server longer than the 30 seconds that its driver waits, "
+        "perhaps for somebody else's locks: run it again, or write fewer rows at once"
     )
 
 

@@ -72,15 +72,18 @@ def stage_and_publish(
     """
 
     def work(connection: Loading) -> None:
-        with staged(database.server, connection, columns, source.batches) as rows:
+        with staged(database.server, connection, columns, source.batches, source.rows) as rows:
             publish(connection, rows)
 
     if not goes_beside(database, schema, source):
         try:
             in_one_transaction(database.server, title, work)
-        except TooSlow:
+        except TooSlow as error:
             if not _may_stage(database, schema):
-                raise
+                raise TooSlow(
+                    f"{error}; for a login that may CREATE TABLE, and ALTER the schema, there is "
+                    "no such limit"
+                ) from None
         else:
             return
     _load_beside(database, schema, columns, source, publish)
@@ -211,7 +214,7 @@ def _cause(error: Exception) -> Exception:
         return error
     for line in str(error).splitlines():
         name, _, message = line.strip().partition(": ")
-        if name.startswith("jetbridge.errors."):
+        if name.startswith(("jetbridge.errors.", "jetbridge.backends.mssql.")):
             return _again(name.rpartition(".")[2], message)
     reason = _RAISED.search(str(error))
     return Unavailable(

@@ -25,10 +25,9 @@ _STAGED_BYTES = 64 * 1024**3
 
 
 class Moments:
-    """Those that are open; the ones left alone for long give their connection back.
+    """Those that are open; the ones that may lapse, and are left alone, give their connection back.
 
-    Clients over Airport do not say that a transaction has ended, and as long as one is open the
-    server keeps old versions of all rows.
+    As long as one is open the server keeps old versions of all rows.
     """
 
     def __init__(self, server: Server) -> None:
@@ -42,36 +41,32 @@ class Moments:
         held = _Held(self._server)
         moment = Moment(held)
         weakref.finalize(moment, held.end)
+        self._end_left_alone()
         with self._lock:
-            over = self._left_alone()
-            unread = [each for each in self._open if not each.is_read()]
-            over |= set(unread[: max(0, len(self._open) - _MOST_OPEN + 1)])
+            extra = self._open[: max(0, len(self._open) - _MOST_OPEN + 1)]
             self._open.append(held)
-            self._watch()
-        for each in over:
-            each.end()
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="moments", daemon=True)
+                self._watcher.start()
+        for each in extra:
+            each.end_if_left_alone(0)
         return moment
 
-    def _left_alone(self) -> "set[_Held]":
-        self._open = [each for each in self._open if not each.ended]
-        now = time.monotonic()
-        return {e for e in self._open if not e.is_read() and now - e.used > _IDLE_SECONDS}
+    def _end_left_alone(self) -> None:
+        with self._lock:
+            found = list(self._open)
+        for each in found:
+            each.end_if_left_alone(_IDLE_SECONDS)
+        with self._lock:
+            self._open = [each for each in self._open if not each.ended]
 
     def _watch(self) -> None:
-        if self._watcher is None:
-            watcher = threading.Thread(target=self._end_idle, name="mssql-moments", daemon=True)
-            self._watcher = watcher
-            watcher.start()
-
-    def _end_idle(self) -> None:
         while not self._closed.wait(_IDLE_SECONDS / 2):
+            self._end_left_alone()
             with self._lock:
-                over = self._left_alone()
                 if not self._open:
                     self._watcher = None
                     return
-            for each in over:
-                each.end()
 
     def close(self) -> None:
         self._closed.set()
@@ -86,6 +81,10 @@ class Moment:
 
     def __init__(self, held: "_Held") -> None:
         self._held = held
+
+    def may_lapse(self) -> None:
+        """Nobody will say that it is no longer needed."""
+        self._held.lapses = True
 
     def stream(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Begins at the first row; the moment lives as long as somebody reads."""
@@ -108,7 +107,7 @@ class _Held:
         self._current: _Rows | None = None
         self._lock = threading.RLock()
         self.used = time.monotonic()
-        self.ended = False
+        self.ended = self.lapses = False
 
     def asked(self, sql: str, parameters: Sequence[Any]) -> "_Rows":
         with self._lock:
@@ -128,6 +127,17 @@ class _Held:
         """Whether somebody is still reading rows."""
         current = self._current
         return current is not None and not current.closed
+
+    def end_if_left_alone(self, seconds: float) -> None:
+        """If it may lapse, and nobody has read anything for so long."""
+        if not self.lapses or not self._lock.acquire(blocking=False):
+            return
+        try:
+            unread = self._connection is not None and not self.is_read()
+            if unread and time.monotonic() - self.used > seconds:
+                self.end()
+        finally:
+            self._lock.release()
 
     def end(self) -> None:
         """Gives the connection back; who reads rows is told that they are cut."""

@@ -13,6 +13,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.embedded import cast
+from jetbridge.errors import ServerError
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql_load import TEMPORARY
 
@@ -26,6 +27,7 @@ def staged(
     connection: Loading,
     columns: Sequence[Loaded],
     batches: Batches,
+    rows: int,
 ) -> Iterator[str]:
     """The name of the table; within a transaction of the caller.
 
@@ -33,7 +35,9 @@ def staged(
     """
     settings = _BY_INSERT if server.is_babelfish() else _BULK
     connection.run(tsql_load.staging(TEMPORARY, [(each.name, each.kind) for each in columns]))
-    load(connection, Goal(TEMPORARY, tuple(columns)), batches, settings)
+    done = load(connection, Goal(TEMPORARY, tuple(columns)), batches, settings)
+    if done != rows:
+        raise ServerError(f"{done} of {rows} rows were staged")
     yield TEMPORARY
     connection.run(tsql_load.drop_temporary(TEMPORARY))
 

@@ -162,7 +162,10 @@ def loaded_type(column: ServerColumn) -> str:
         return f"decimal({column.precision},{column.scale})"
     if kind in _SCALED:
         return f"{kind}({column.scale})"
-    if kind in ("nvarchar", "varchar", "varbinary"):
+    if kind == "text":
+        return "varchar(max)"
+    if kind in ("nvarchar", "varchar", "varbinary", "char"):
+        kind = "varchar" if kind == "char" else kind
         length = column.length // 2 if kind == "nvarchar" else column.length
         return f"{kind}({'max' if column.length < 0 else length})"
     return kind if kind in _LOADED else _INSTEAD.get(kind, "nvarchar(max)")

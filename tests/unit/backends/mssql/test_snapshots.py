@@ -1,6 +1,7 @@
 """Reads of one moment on one connection: nobody waits, and nobody gets fewer rows unnoticed."""
 
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -49,8 +50,10 @@ def server() -> Server:
 
 
 @pytest.fixture
-def moments(server) -> Moments:
-    return Moments(cast(Any, server))
+def moments(server) -> Iterator[Moments]:
+    made = Moments(cast(Any, server))
+    yield made
+    made.close()
 
 
 def numbers(batches) -> list[int]:
@@ -82,6 +85,7 @@ def test_what_fails_is_told_to_the_one_whose_rows_they_are(server, moments):
 
 def test_a_scan_that_runs_keeps_its_moment(moments, monkeypatch):
     moment = moments.new()
+    moment.may_lapse()
     scan = moment.stream("one", ())
     begun = numbers([next(scan)])
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", -1.0)
@@ -103,24 +107,26 @@ def test_rows_that_are_cut_do_not_end_as_if_there_were_no_more(moments):
         numbers(scan)
 
 
-def test_a_moment_that_nobody_reads_gives_its_connection_back_by_itself(
-    server, moments, monkeypatch
-):
+def test_a_moment_that_may_lapse_gives_its_connection_back_by_itself(server, moments, monkeypatch):
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.05)
     moment = moments.new()
     assert numbers(moment.stream("one", ())) == list(range(10))
-    assert server.lent == 1
+    moment.may_lapse()
     wait_until(lambda: server.lent == 0, 10)
     with pytest.raises(Conflict, match="left alone for too long"):
         next(moment.stream("two", ()))
 
 
-def test_one_that_is_read_is_left_alone(server, moments, monkeypatch):
+def test_others_last_until_their_end(server, moments, monkeypatch):
+    """A statement may do something else for long between two reads, or before the first."""
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.02)
-    moment = moments.new()
-    rows = moment.stream("one", ())
+    lasting, unused, read = moments.new(), moments.new(), moments.new()
+    unused.may_lapse()
+    read.may_lapse()
+    assert numbers(lasting.stream("one", ())) == list(range(10))
+    rows = read.stream("one", ())
     next(rows)
     time.sleep(0.2)
     assert numbers(rows) == list(range(1, 10))
-    moments.close()
-    assert server.lent == 0
+    assert numbers(lasting.stream("two", ())) == list(range(10))
+    assert numbers(unused.stream("one", ())) == list(range(10))
