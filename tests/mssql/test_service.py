@@ -20,6 +20,7 @@ from jetbridge.errors import (
     ConstraintViolation,
     DuplicateKey,
     FailedPrecondition,
+    NotFound,
     NotSupported,
 )
 from jetbridge.expr import And, Column, Comparison, Constant
@@ -125,6 +126,16 @@ def test_merge_refuses_what_it_would_not_set(catalog):
     with table.merging() as write:
         write(pa.record_batch({**changed, "id": [1]}))
     assert next(iter(table.scan(Scan(("id", "v"))))).to_pylist() == [{"id": 1, "v": 5}]
+
+
+def test_a_schema_that_others_make_is_there_at_once(catalog):
+    before = {schema.info().name for schema in catalog.list_schemas()}
+    run(catalog, "CREATE SCHEMA theirs")
+    assert {schema.info().name for schema in catalog.list_schemas()} - before == {"theirs"}
+    assert catalog.load_schema("THEIRS").info().name == "theirs"
+    run(catalog, "DROP SCHEMA theirs")
+    with pytest.raises(NotFound):
+        catalog.load_schema("theirs")
 
 
 def test_keys_that_bulk_copy_does_not_fill_are_found_by_their_index(catalog, client, core_texts):

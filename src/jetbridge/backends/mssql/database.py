@@ -93,7 +93,8 @@ class Database:
     known: Known = field(repr=False)
 
     def schemas(self) -> list[str]:
-        return self.known.get("schemas", lambda: [n for (n,) in self.server.ask(tsql.SCHEMAS)])
+        """Asked each time: one that others make or drop does not change the stamp of tables."""
+        return [name for (name,) in self.server.ask(tsql.SCHEMAS)]
 
     def schema(self, name: str) -> str:
         """As the server spells it."""

@@ -98,8 +98,8 @@ def _locked(connection: Loading, run: str) -> bool:
 
 
 def _drop(connection: Running, run: Run) -> None:
-    for name in (run.rows, run.ledger_name):
-        connection.run(tsql_load.drop_if_there(run.schema, name))
+    names = (run.rows, run.ledger_name)
+    connection.run("; ".join(tsql_load.drop_if_there(run.schema, name) for name in names))
 
 
 def sweep(database: Database) -> list[str]:
