@@ -16,7 +16,11 @@ Work = Callable[[], object]
 
 
 def medians(
-    works: Mapping[str, Work], *, rounds: int = ROUNDS, before: Work | None = None
+    works: Mapping[str, Work],
+    *,
+    rounds: int = ROUNDS,
+    before: Work | None = None,
+    warm_ups: int = WARM_UPS,
 ) -> dict[str, float]:
     """Seconds of each; all run in every round, so that a busy moment hits them alike.
 
@@ -24,7 +28,7 @@ def medians(
     own time, and that counts.
     """
     taken: dict[str, list[float]] = {name: [] for name in works}
-    for number in range(WARM_UPS + rounds):
+    for number in range(warm_ups + rounds):
         for name, work in works.items():
             if before is not None:
                 before()
@@ -32,7 +36,7 @@ def medians(
             answer = work()
             elapsed = time.perf_counter() - start
             seconds = answer if isinstance(answer, float) else elapsed
-            if number >= WARM_UPS:
+            if number >= warm_ups:
                 taken[name].append(seconds)
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 

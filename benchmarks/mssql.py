@@ -40,6 +40,7 @@ _RESULTS = Path(__file__).parent / "results" / "mssql.json"
 _PACKAGES = ("mssql-python", "pyspark")
 _ROWS = 1_000_000
 _POLL_SECONDS = 0.002
+# Rounds in which Java is busy with compiling, which takes a tenth of both cores.
 _COMPILING = 10
 _PASSWORD = "JETBRIDGE_BENCH_PASSWORD"  # noqa: S105 - the name of a variable
 _COLUMNS = "(id bigint{}, x float NULL, s nvarchar(max) NULL, ts datetime2(7) NULL)"
@@ -111,15 +112,9 @@ class Ours:
         self._run(f"{on_spark(self.rows)} CREATE SCHEMA mem.s")
         self._run(f"CREATE TABLE mem.s.source AS FROM read_parquet('{file}')")
 
-    def warm_up(self) -> None:
-        """For some loads Java is busy with compiling, which takes a tenth of both cores."""
-        for _ in range(_COMPILING):
-            self.load()
-        self.phases.clear()
-
-    def typical_phases(self) -> dict[str, float]:
+    def typical_phases(self, warm_ups: int = WARM_UPS) -> dict[str, float]:
         """The median of each phase, without the rounds that warmed up."""
-        counted = self.phases[WARM_UPS:]
+        counted = self.phases[warm_ups:]
         return {f"{p} s": statistics.median(each[p] for each in counted) for p in counted[0]}
 
 
@@ -144,13 +139,12 @@ def loads(bench: Bench) -> Iterator[Result]:
             bench.check(name)
             return seconds
 
-        ours.warm_up()
         works: dict[str, Work] = {"ours": ours.load, "bare": lambda: by("bare", bare.load)}
         if jdbc is not None:
             works["jdbc"] = lambda: by("jdbc", jdbc.load)
-        seconds = medians(works, rounds=bench.sizes.rounds)
+        seconds = medians(works, rounds=bench.sizes.rounds, warm_ups=_COMPILING)
         bench.check("ours")
-        phases = ours.typical_phases()
+        phases = ours.typical_phases(_COMPILING)
     name = f"CREATE TABLE AS of {bench.sizes.rows:,} rows, part of the bare driver"
     yield _part(bench, name, 0.9, seconds["ours"], seconds["bare"], phases)
     if jdbc is not None:

@@ -107,13 +107,15 @@ WHERE schema_id NOT BETWEEN 16384 AND 16399
 ORDER BY name
 """
 # Rises with most changes of tables; with the number of objects also when the last one is dropped.
-VERSION = """
-SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*)
+# Schemas are no objects, so their names count, too.
+_OF_SCHEMAS = "(SELECT SUM(CONVERT(bigint, CHECKSUM(name))) FROM sys.schemas WITH (NOLOCK))"
+VERSION = f"""
+SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*), {_OF_SCHEMAS}
 FROM sys.objects WITH (NOLOCK) WHERE is_ms_shipped = 0
 """
 # For a server that notes no dates of changes. Types and names are in the sum of each column.
-VERSION_BY_COLUMNS = """
-SELECT CONVERT(nvarchar(33), MAX(o.create_date), 126), COUNT(*), SUM(CONVERT(bigint,
+VERSION_BY_COLUMNS = f"""
+SELECT {_OF_SCHEMAS}, CONVERT(nvarchar(33), MAX(o.create_date), 126), COUNT(*), SUM(CONVERT(bigint,
     CHECKSUM(o.name, c.name, c.system_type_id, c.max_length, c.precision, c.scale, c.is_nullable)))
 FROM sys.objects o WITH (NOLOCK) LEFT JOIN sys.columns c WITH (NOLOCK) ON c.object_id = o.object_id
 WHERE o.is_ms_shipped = 0

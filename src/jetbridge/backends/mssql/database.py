@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,6 +16,9 @@ from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext import tsql
 
 _T = TypeVar("_T")
+# Seconds. One call looks for a schema, then a table, then both as they were at its moment; no
+# statement of someone else can end and be heard of in between.
+_STILL_SO = 0.0005
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Known:
         self._server = server
         self._lock = threading.Lock()
         self._stamp: tuple[Any, ...] | None = None
+        self._looked = 0.0
         self._kept: dict[Any, Any] = {}
         self._number = 1
         self._snapshots: bool | None = None
@@ -62,9 +67,13 @@ class Known:
         return self._number
 
     def _look(self) -> None:
+        with self._lock:
+            if self._stamp is not None and time.monotonic() - self._looked < _STILL_SO:
+                return
         by_columns = self._server.is_babelfish()
         (stamp,) = self._server.ask(tsql.VERSION_BY_COLUMNS if by_columns else tsql.VERSION)
         with self._lock:
+            self._looked = time.monotonic()
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._number += 1
@@ -93,8 +102,7 @@ class Database:
     known: Known = field(repr=False)
 
     def schemas(self) -> list[str]:
-        """Asked each time: one that others make or drop does not change the stamp of tables."""
-        return [name for (name,) in self.server.ask(tsql.SCHEMAS)]
+        return self.known.get("schemas", lambda: [n for (n,) in self.server.ask(tsql.SCHEMAS)])
 
     def schema(self, name: str) -> str:
         """As the server spells it."""
