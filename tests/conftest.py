@@ -1,6 +1,7 @@
 """What several suites share: a running server, and clients for it."""
 
 import gc
+import logging
 import os
 import re
 import sys
@@ -86,6 +87,16 @@ def pytest_unconfigure() -> None:
     if lakes is not None:
         lakes.close()
     class_archive.end()
+
+
+@pytest.fixture
+def log_as_it_was() -> Iterator[None]:
+    """A command sets the log up for its process, and here it is the process of all tests."""
+    log = logging.getLogger("jetbridge")
+    level, propagate, handlers = log.level, log.propagate, list(log.handlers)
+    yield
+    log.setLevel(level)
+    log.propagate, log.handlers[:] = propagate, handlers
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`jetbridge doctor --sweep`: what dead loads have left is dropped, and living ones are spared."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from jetbridge.sqltext import tsql_load
 from tests import mssql_server
 from tests.faults.peers import wait_until
 
-pytestmark = pytest.mark.mssql
+pytestmark = [pytest.mark.mssql, pytest.mark.usefixtures("log_as_it_was")]
 DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"
 # People's own, whose names are only similar.
 OTHERS = ["jetbridge_0123_rows", "jetbridge_0123456789abcdef_rows2", "jetbridge_notes"]
@@ -73,16 +72,6 @@ def place(tmp_path, monkeypatch) -> Iterator[Place]:
     made = Place(Server(address), config, spool)
     yield made
     made.server.close()
-
-
-@pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
-    """The command sets up the log of this process; other tests look at it in their own way."""
-    log = logging.getLogger("jetbridge")
-    level, propagate, handlers = log.level, log.propagate, list(log.handlers)
-    yield
-    log.setLevel(level)
-    log.propagate, log.handlers[:] = propagate, handlers
 
 
 def sweep(place: Place, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -4,7 +4,6 @@ A new setting needs a line in `ALLOWED`.
 """
 
 import json
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -70,16 +69,7 @@ def refused_values() -> Iterator[tuple[str, Any]]:
 
 
 REFUSED = list(refused_values())
-
-
-@pytest.fixture(autouse=True)
-def log_as_it_was() -> Iterator[None]:
-    """The command sets up the log of its process, which is that of all tests here."""
-    log = logging.getLogger("jetbridge")
-    level, propagate, handlers = log.level, log.propagate, list(log.handlers)
-    yield
-    log.setLevel(level)
-    log.propagate, log.handlers[:] = propagate, handlers
+pytestmark = pytest.mark.usefixtures("log_as_it_was")
 
 
 @pytest.fixture
