@@ -12,6 +12,7 @@
     ├── Unauthenticated         UNAUTHENTICATED
     ├── PermissionDenied        PERMISSION_DENIED
     ├── LimitExceeded           RESOURCE_EXHAUSTED
+    ├── Cancelled               CANCELLED            the caller waits no longer
     └── Unavailable             UNAVAILABLE
 
 The message is one short sentence that names the object and, where there is one, the remedy.
@@ -86,6 +87,10 @@ class PermissionDenied(ServerError):
 
 class LimitExceeded(ServerError):
     status = StatusCode.RESOURCE_EXHAUSTED
+
+
+class Cancelled(ServerError):
+    status = StatusCode.CANCELLED
 
 
 class Unavailable(ServerError):

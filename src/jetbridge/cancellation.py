@@ -1,0 +1,208 @@
+"""Whether somebody still waits for a statement, and what ends it early where nobody does.
+
+    with cancellation.scope() as statement:            # in the thread that works
+        with cancellation.current().on_cancel(cursor.interrupt):
+            cursor.execute(...)
+        with cancellation.current().publishing():      # refused once it was cancelled
+            commit()
+
+    statement.cancel()                                 # in any other thread
+
+`current()` belongs to a thread. Work that another thread does, and rows that another thread takes,
+are `within` the cancellation of the statement they are for.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
+from copy import copy
+from typing import Any, TypeVar
+
+from jetbridge.errors import Cancelled, ServerError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Interrupt = Callable[[], object]
+
+# An interrupt may come a moment before the work that it is meant for, so it comes again.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_END: Any = object()
+
+
+class Cancellation:
+    """Of one statement or call; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._outer: Cancellation | None = None
+        self._error: ServerError | None = None
+        self._interrupts: list[Interrupt] = []
+        self._publishing = 0
+        self._runs = False
+        self._lock = threading.Lock()
+        # Held while interrupts are called: what has left its block is never interrupted.
+        self._calling = threading.Lock()
+
+    def cancel(self, error: ServerError | None = None) -> None:
+        """Ends what runs, with this error; the first one counts. Returns at once."""
+        with self._lock:
+            if self._error is None:
+                self._error = error or Cancelled("the call was cancelled")
+                self._start()
+
+    def error(self) -> ServerError | None:
+        """What the statement ends with, if it was cancelled and has not begun to publish."""
+        if self._publishing:
+            return None
+        error = self._error or (self._outer.error() if self._outer else None)
+        # A new one each time: one object would collect the tracebacks of all who raise it.
+        return None if error is None else copy(error)
+
+    def check(self) -> None:
+        """Raises the error, if it was cancelled."""
+        error = self.error()
+        if error is not None:
+            raise error
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps; raises the error as soon as it is cancelled."""
+        ended = threading.Event()
+        with self.on_cancel(ended.set):
+            ended.wait(seconds)
+        self.check()
+
+    @contextmanager
+    def on_cancel(self, interrupt: Interrupt) -> Iterator[None]:
+        """Calls `interrupt` from another thread, again and again, until the block has ended.
+
+        An exception that leaves the block then becomes the error of the cancellation.
+        """
+        self.check()
+        with self._lock:
+            self._interrupts.append(interrupt)
+            self._start()
+        try:
+            yield
+        except Exception as raised:
+            error = self.error()
+            if error is None or _same(error, raised):
+                raise
+            raise error from raised
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)
+            with self._calling:
+                pass
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """The last check, and then what cannot be taken back, which is not interrupted."""
+        with self._calling:
+            self.check()
+            with self._lock:
+                self._publishing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._publishing -= 1
+
+    def _start(self) -> None:
+        """With the lock held."""
+        if self._error is not None and self._interrupts and not self._runs:
+            self._runs = True
+            threading.Thread(target=self._run, name="jetbridge-cancel", daemon=True).start()
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while self._interrupted():
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _interrupted(self) -> bool:
+        """Whether there is still something to interrupt."""
+        with self._calling:
+            with self._lock:
+                interrupts = list(self._interrupts)
+                self._runs = bool(interrupts)
+                publishing = self._publishing
+            for interrupt in () if publishing else interrupts:
+                try:
+                    interrupt()
+                except Exception as error:
+                    log.debug("an interrupt failed", exc_info=error)
+        return bool(interrupts)
+
+
+_current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+_nobody = Cancellation()
+
+
+def current() -> Cancellation:
+    """That of the statement this thread works for; one that nobody cancels where there is none."""
+    return _current.get() or _nobody
+
+
+@contextmanager
+def scope(inner: Cancellation | None = None) -> Iterator[Cancellation]:
+    """`current()` for the time of the block; it ends with the one around it."""
+    inner, outer = inner or Cancellation(), current()
+    inner._outer = outer
+    with outer.on_cancel(lambda: inner.cancel(outer.error())), _as_current(inner):
+        yield inner
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """For clearing up, which a statement does after it was cancelled, too."""
+    with _as_current(None):
+        yield
+
+
+@contextmanager
+def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
+    """What takes longer than this ends with the error."""
+    with scope() as inner:
+        if seconds is None:
+            yield
+            return
+        timer = threading.Timer(seconds, inner.cancel, (error,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def within(cancellation: Cancellation, items: Iterable[T]) -> Iterator[T]:
+    """The same items, each made for this cancellation, whichever thread takes it."""
+    with closing(_closable(iter(items))) as iterator:
+        while True:
+            with _as_current(cancellation):
+                cancellation.check()
+                item = next(iterator, _END)
+            if item is _END:
+                return
+            yield item
+
+
+def _same(one: Exception, other: Exception) -> bool:
+    return (type(one), one.args) == (type(other), other.args)
+
+
+def _closable(items: Iterator[T]) -> Any:
+    return items if hasattr(items, "close") else (item for item in items)
+
+
+@contextmanager
+def _as_current(cancellation: Cancellation | None) -> Iterator[None]:
+    token = _current.set(cancellation)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the garbage collector closes generators in any thread
+            _current.reset(token)
