@@ -12,6 +12,7 @@ from grpc import StatusCode
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,
+    Cancelled,
     Conflict,
     ConstraintViolation,
     DuplicateKey,
@@ -36,6 +37,7 @@ BY_STATUS: dict[StatusCode, type[ServerError]] = {
     StatusCode.PERMISSION_DENIED: PermissionDenied,
     StatusCode.RESOURCE_EXHAUSTED: LimitExceeded,
     StatusCode.UNAVAILABLE: Unavailable,
+    StatusCode.CANCELLED: Cancelled,
 }
 
 # With these two codes a ConstraintException in the details says which rule refused the row.

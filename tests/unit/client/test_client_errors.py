@@ -46,7 +46,7 @@ def test_error_comes_back_as_the_class_it_was(code):
     assert (str(error), error.status) == ("schema 's' is gone", code)
 
 
-@pytest.mark.parametrize("code", [StatusCode.INTERNAL, StatusCode.CANCELLED, StatusCode.UNKNOWN])
+@pytest.mark.parametrize("code", [StatusCode.INTERNAL, StatusCode.DATA_LOSS, StatusCode.UNKNOWN])
 def test_status_without_a_class_is_kept(code):
     error = translate(FakeError(code), LOCATION)
     assert type(error) is errors.ServerError
