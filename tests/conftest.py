@@ -24,7 +24,8 @@ os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSe
 NEEDS_SPARK = re.compile(
     r"^tests/(?:pipeline/(?!test_ctas_mssql|.*\[(?:mssql|memory))|pipeline/.*_million_rows"
     r"|mssql/test_(?:large|load_settings|mixed|passwords)|conformance/(?:.*\[lake|test_fill_merge)"
-    r"|integration/test_(?:lake|pipeline_translate|translations|spark_engine|readme|replay))"
+    r"|integration/test_(?:lake|pipeline_translate|translations|spark_engine|readme|replay)"
+    r"|security/.*(?:\[lake|test_\d_\d_lake_))"
 )
 # Loads into SQL Server that fail while Spark does its part have a Spark of their own.
 FAILS = re.compile(r"^tests/faults/test_mssql_(?:connections|disk|errors|on_spark|twice|workers)")

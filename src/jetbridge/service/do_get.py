@@ -85,14 +85,14 @@ class DoGet:
             if _is_meant(pinned, ticket):
                 return pinned
         live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
-        if point is not None:
-            return travel(live, point, name)
-        if ticket.version is None or _is_meant(live, ticket):
-            return live
-        return _past(live, ticket)
+        found = live if point is None else travel(live, point, name)
+        if ticket.version is None and not ticket.identity:
+            return found
+        return found if _is_meant(found, ticket) else _past(live, ticket)
 
 
 def _is_meant(table: Table, ticket: Ticket) -> bool:
+    """Whether it is the table, and the version, that the ticket was made for."""
     info = table.info()
     return (info.identity, info.version) == (ticket.identity, ticket.version)
 

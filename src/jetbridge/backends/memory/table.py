@@ -62,5 +62,7 @@ class MemoryTable(PastTable):
 
     def at(self, point: AsOf) -> PastTable:
         with self._store.lock:
+            if self._cell.dropped:
+                raise NotFound("table", self._cell.name())
             history = list(self._cell.history)
         return PastTable(state_at(self._cell.name(), history, point))

@@ -71,6 +71,7 @@ def flight_info(request: messages.FlightInfo, call: Call, services: Services) ->
     point = read_point(request.at_unit, request.at_value)
     located = services.locator.to_read(call, descriptor, point)
     schema = located.served.catalog.load_schema(located.name.schema).info().name
+    found = located.table.info()
     info = services.flights.table(
         located.served,
         schema,
@@ -80,6 +81,8 @@ def flight_info(request: messages.FlightInfo, call: Call, services: Services) ->
             located.served.name,
             schema,
             located.name.name,
+            version=found.version if point else None,
+            identity=found.identity if point else "",
             at_unit=request.at_unit,
             at_value=request.at_value,
         ),
