@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig, MssqlConfig
+from jetbridge.config.seal_keys import keep_seal_key, reading
 from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
 from jetbridge.remote import Execute, offering
@@ -190,7 +191,7 @@ def build_app(
         tls=config.credentials.tls,
         limits=config.limits,
         transaction_seconds=config.server.transaction_seconds,
-        seal_key=config.credentials.seal_key,
+        seal_keys=seal_keys(config),
     )
     lakes = [
         cast("LakeCatalog", catalogs[name])
@@ -198,6 +199,26 @@ def build_app(
         if isinstance(each, LakeConfig)
     ]
     return App(server, engine, lakes, list(catalogs.values()))
+
+
+def seal_keys(config: Config) -> Callable[[], Sequence[bytes]] | None:
+    """Those of the file that is named, else of one that is kept with the tables.
+
+    Tables in memory do not outlive the server, and no more do the tickets for them.
+    """
+    path = config.server.seal_key_file
+    if path is None and any(each.type != "memory" for each in config.catalogs.values()):
+        path = keep_seal_key(_kept_on_this_machine(config))
+    return reading(path) if path else None
+
+
+def _kept_on_this_machine(config: Config) -> Path:
+    """The folder of the first lake that is here."""
+    for each in config.catalogs.values():
+        folder = local_folder(each.warehouse) if isinstance(each, LakeConfig) else None
+        if folder and folder.is_dir():
+            return folder
+    return config.data_folder
 
 
 def open_lake(

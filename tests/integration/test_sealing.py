@@ -250,13 +250,13 @@ def test_a_descriptor_of_one_server_is_refused_by_another(
 def test_a_seal_key_keeps_descriptors_and_tickets_good_over_a_restart(
     catalogs: dict[str, MemoryCatalog],
 ) -> None:
-    key = b"k" * 32
-    with Server(catalogs, port=0, seal_key=key) as server:
+    keys = lambda: [b"k" * 32]  # noqa: E731
+    with Server(catalogs, port=0, seal_keys=keys) as server:
         server.start()
         with Wire(server.location) as wire:
             descriptor = descriptor_of(wire, "sch", "tab")
             tickets = tickets_in(ask_endpoints(wire, descriptor))
-    with Server(catalogs, port=0, seal_key=key) as server:
+    with Server(catalogs, port=0, seal_keys=keys) as server:
         server.start()
         with Wire(server.location) as wire:
             assert scan(wire, descriptor) == EXPECTED

@@ -1,6 +1,7 @@
 """The files that hold secrets: tokens, the certificate and its key, the key of the seals."""
 
 import logging
+import re
 import ssl
 import stat
 from collections.abc import Iterable, Mapping
@@ -13,12 +14,19 @@ from jetbridge.service.settings import Token
 log = logging.getLogger(__name__)
 
 SEAL_KEY_BYTES = 32
+_KEY_IN_DIGITS = re.compile(rb"(?:[0-9a-fA-F]{2}){32,}")
 
 
 def load_credentials(source: str, config: Config) -> Credentials:
     server = config.server
     tokens = load_tokens(server.tokens_file, config.catalogs) if server.tokens_file else ()
-    return Credentials(tokens, _load_tls(source, server), _load_seal_key(server))
+    tls = _load_tls(source, server)
+    if server.seal_key_file:
+        read_seal_keys(server.seal_key_file)
+    for path in (server.tls_key, server.seal_key_file):
+        if path:
+            warn_if_readable_by_all(path)
+    return Credentials(tokens, tls)
 
 
 def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
@@ -37,15 +45,19 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
     return _read_bytes(server.tls_cert), _read_bytes(server.tls_key)
 
 
-def _load_seal_key(server: ServerConfig) -> bytes | None:
-    if server.seal_key_file is None:
-        return None
-    _warn_if_readable_by_all(server.seal_key_file)
-    key = _read_bytes(server.seal_key_file)
-    if len(key) < SEAL_KEY_BYTES:
-        problem = f"holds {len(key)} bytes; it must hold at least {SEAL_KEY_BYTES} random ones"
-        raise ConfigError(str(server.seal_key_file), "", problem)
-    return key
+def read_seal_keys(path: Path) -> tuple[bytes, ...]:
+    """One key a line, as hexadecimal digits: the first one seals, all of them open.
+
+    A file that is not such a text is one key, as it is.
+    """
+    data = _read_bytes(path)
+    lines = data.split()
+    if lines and all(_KEY_IN_DIGITS.fullmatch(line) for line in lines):
+        return tuple(bytes.fromhex(line.decode()) for line in lines)
+    if len(data) < SEAL_KEY_BYTES:
+        problem = f"holds {len(data)} bytes; it must hold at least {SEAL_KEY_BYTES} random ones"
+        raise ConfigError(str(path), "", problem)
+    return (data,)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -55,7 +67,7 @@ def _read_bytes(path: Path) -> bytes:
         raise ConfigError(str(path), "", f"cannot be read: {error.strerror or error}") from None
 
 
-def _warn_if_readable_by_all(path: Path) -> None:
+def warn_if_readable_by_all(path: Path) -> None:
     if path.stat().st_mode & stat.S_IROTH:
         log.warning("%s holds secrets and every user can read it: chmod 600 %s", path, path)
 
@@ -65,7 +77,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
 
     No message quotes more of a line than the name: the rest may be a secret.
     """
-    _warn_if_readable_by_all(path)
+    warn_if_readable_by_all(path)
     try:
         lines = _read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:

@@ -11,7 +11,14 @@ from jetbridge.config.catalogs import load_catalogs, with_warehouse
 from jetbridge.config.credentials import load_credentials
 from jetbridge.config.properties import settings
 from jetbridge.config.rules import RULES, checked, refuse_unknown, table
-from jetbridge.config.values import COMMAND_LINE, Config, ConfigError, ServerConfig, SqlConfig
+from jetbridge.config.values import (
+    COMMAND_LINE,
+    DATA_FOLDER,
+    Config,
+    ConfigError,
+    ServerConfig,
+    SqlConfig,
+)
 from jetbridge.service.settings import Limits, is_loopback
 
 log = logging.getLogger(__name__)
@@ -45,6 +52,7 @@ def load_config(
         catalogs=MappingProxyType(catalogs),
         sql=SqlConfig(**checked(source, "sql.", given["sql"], RULES["sql"], base)),
         spark=MappingProxyType(_spark(source, given["spark"])),
+        data_folder=base / DATA_FOLDER,
     )
     _check_limits(source, config.limits)
     config = replace(config, credentials=load_credentials(source, config))

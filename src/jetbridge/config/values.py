@@ -11,6 +11,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.service.settings import Limits, Token
 
 COMMAND_LINE = "command line"
+DATA_FOLDER = "./jetbridge-data"
 
 
 class ConfigError(Exception):
@@ -43,7 +44,7 @@ class LakeConfig(CatalogConfig):
     """`properties` go to Iceberg, in Spark and in PyIceberg; `repr` shows none of them."""
 
     type: Literal["lake"] = "lake"
-    warehouse: str = "./jetbridge-data"
+    warehouse: str = DATA_FOLDER
     enforce_keys_rows: int = 10_000_000
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -75,7 +76,6 @@ class Credentials:
 
     tokens: tuple[Token, ...] = ()
     tls: tuple[bytes, bytes] | None = field(default=None, repr=False)
-    seal_key: bytes | None = field(default=None, repr=False)
 
 
 def default_catalogs() -> Mapping[str, CatalogConfig]:
@@ -90,3 +90,5 @@ class Config:
     sql: SqlConfig = SqlConfig()
     spark: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     credentials: Credentials = Credentials()
+    # For what a server keeps where no lake is on this machine.
+    data_folder: Path = Path(DATA_FOLDER)

@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -50,10 +50,10 @@ class Server:
         tls: tuple[bytes, bytes] | None = None,
         limits: Limits | None = None,
         transaction_seconds: float = 3600,
-        seal_key: bytes | None = None,
+        seal_keys: Callable[[], Sequence[bytes]] | None = None,
         actions: Mapping[str, OwnAction] | None = None,
     ) -> None:
-        """`tls` is (certificate, key) as PEM; `seal_key` keeps tickets good over a restart.
+        """`tls` is (certificate, key) as PEM; `seal_keys` keep tickets good over a restart.
 
         `actions` are your own, for airport_action(); they see no catalog and no token.
         """
@@ -73,7 +73,8 @@ class Server:
             maximum_concurrent_rpcs=limits.concurrent_calls,
             options=_channel_options(limits),
         )
-        sealer = Sealer(seal_key or secrets.token_bytes(32))
+        own_key = secrets.token_bytes(32)
+        sealer = Sealer(seal_keys or (lambda: [own_key]))
         self._add_services(Catalogs(catalogs), sealer, tokens, limits, actions or {})
 
     @property

@@ -6,7 +6,7 @@ from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.sealing import ObjectName, Sealer, Ticket, read_descriptor
 
-SEALER = Sealer(b"k" * 32)
+SEALER = Sealer(lambda: [b"k" * 32])
 TICKET = Ticket("cat", "s", "t", version=3, columns=["a"], filters="{}", part="0-4")
 NAME = ObjectName("s", "orders", "table", "AbCdEfGhIjKl")
 
@@ -21,7 +21,7 @@ def test_a_ticket_opens_as_it_was_sealed() -> None:
 
 def test_a_ticket_of_another_key_is_refused() -> None:
     with pytest.raises(BadRequest, match="not made by this server"):
-        Sealer(b"x" * 32).open_ticket(SEALER.seal_ticket(TICKET))
+        Sealer(lambda: [b"x" * 32]).open_ticket(SEALER.seal_ticket(TICKET))
 
 
 def test_a_ticket_with_any_byte_altered_is_refused() -> None:

@@ -1,0 +1,70 @@
+"""The key that seals tickets and descriptors, kept with the tables: so these outlive a restart."""
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jetbridge.config.credentials import SEAL_KEY_BYTES, read_seal_keys, warn_if_readable_by_all
+from jetbridge.config.values import ConfigError
+from jetbridge.errors import FailedPrecondition
+
+log = logging.getLogger(__name__)
+
+KEPT = Path(".jetbridge", "seal.key")
+_OWNER_ONLY = 0o600
+
+
+def keep_seal_key(folder: Path) -> Path | None:
+    """The file of the key in this folder, made if there is none; None where that cannot be."""
+    path = folder / KEPT
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _create(path)
+        path.open("rb").close()
+        warn_if_readable_by_all(path)
+    except OSError as error:
+        log.warning(
+            "%s cannot be used (%s): clients must attach again after a restart; "
+            "name a file in server.seal_key_file",
+            path,
+            error.strerror or error,
+        )
+        return None
+    return path
+
+
+def reading(path: Path) -> Callable[[], Sequence[bytes]]:
+    """Reads them anew each time; while that fails, those of before are good."""
+    try:
+        known = read_seal_keys(path)
+    except ConfigError as error:
+        raise FailedPrecondition(f"{error}; if you remove it, a new one is made") from error
+
+    def read() -> Sequence[bytes]:
+        nonlocal known
+        try:
+            known = read_seal_keys(path)
+        except ConfigError as error:
+            log.warning("the keys of before are used: %s", error)
+        return known
+
+    return read
+
+
+def _create(path: Path) -> None:
+    """Whole or not at all: of servers that start at once all read what the first one wrote."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(SEAL_KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except FileExistsError:
+        log.debug("another server made %s first", path)
+    finally:
+        draft.unlink(missing_ok=True)
