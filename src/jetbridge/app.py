@@ -20,6 +20,7 @@ from jetbridge.remote import Execute, offering
 from jetbridge.service import Server
 from jetbridge.service.settings import Limits, Token
 from jetbridge.spark import SparkEngine
+from jetbridge.temporary import start_sweep
 
 if TYPE_CHECKING:
     from jetbridge.backends.lake import LakeCatalog
@@ -139,10 +140,11 @@ class App:
     catalogs: Sequence[Catalog] = ()
 
     def start_background(self) -> None:
-        """Spark, and what clears up after crashes; for after the server listens.
+        """What clears up after crashes, and Spark; for after the server listens.
 
         Without a lake Spark waits: other catalogs need it for large loads only.
         """
+        start_sweep()
         if self.engine and self.lakes:
             self.engine.start()
         for lake in self.lakes:

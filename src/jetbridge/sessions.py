@@ -1,14 +1,12 @@
 """Statements without a server: what `jetbridge sql` and programs open, and close again."""
 
 import logging
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -37,6 +35,7 @@ from jetbridge.pipeline.session import Means, Outcome, Session
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
 from jetbridge.spark import SparkEngine
+from jetbridge.temporary import start_sweep
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +51,7 @@ def open_session(
 
     Spark begins to start when a lake is there, since whatever is written to it needs Spark.
     """
+    start_sweep()
     engine = new_engine(config, verbose) or spare_engine(config, verbose)
     shared = Shared(config.limits, engine)
     catalogs = open_catalogs(config, shared)
@@ -99,7 +99,6 @@ def _means(config: Config, shared: Shared, catalogs: Mapping[str, Catalog]) -> M
         Rules(files, trusted=True),
         spark=_runner(config, shared.engine, catalogs.values()),
         memory_limit=config.sql.memory_limit,
-        temporary=_spill_folder(),
         open_catalog=opened,
         close_catalog=close_catalog,
         make_secret=made_secret,
@@ -135,10 +134,6 @@ def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
     return cast("LakeCatalog", catalog) if hasattr(catalog, "start_sweeper") else None
 
 
-def _spill_folder() -> str:
-    return f"{tempfile.gettempdir()}/jetbridge-sql-{os.getpid()}-{uuid4().hex[:8]}"
-
-
 def client_reports(
     config: Config,
     shared: Shared,
@@ -159,7 +154,6 @@ def client_reports(
         folders=folders,
         spark=_runner(config, shared.engine, seen.values()),
         memory_limit=config.sql.memory_limit,
-        temporary=_spill_folder(),
         settings=_catalog_settings(config),
     )
     opened = Session(seen, means, settings=_settings(config), place=Place(catalog))

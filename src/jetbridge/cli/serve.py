@@ -16,6 +16,7 @@ from jetbridge.cli.output import complain, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
 from jetbridge.remote import Execute
+from jetbridge.temporary import remove_all
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
         pass
     log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
     app.stop(config.server.drain_seconds)
+    remove_all()
     logging.shutdown()
     # Python would wait for the threads of calls that were cut, however long they go on.
     os._exit(0)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from jetbridge.errors import Unavailable
 from jetbridge.sqltext.quoting import literal
+from jetbridge.temporary import TemporaryFolder
 
 Setting = str | bool | int | float | list[str]
 
@@ -27,7 +28,10 @@ _CONFIG: dict[str, Setting] = {
 
 
 class Extended:
-    """`folders` None: all files may be read. `statements` run before it is shut."""
+    """`folders` None: all files may be read. `statements` run before it is shut.
+
+    If it `spills`, each instance has a temporary folder of its own.
+    """
 
     def __init__(
         self,
@@ -35,10 +39,14 @@ class Extended:
         folders: Sequence[str] | None,
         statements: Sequence[str] = (),
         extensions: Sequence[str] = EXTENSIONS,
+        *,
+        spills: bool = True,
     ) -> None:
         self._extensions = extensions
         self._config = {**_CONFIG, **config}
         self._folders, self._statements = folders, statements
+        self._spills = spills
+        self._temporary: list[TemporaryFolder] = []
         self._lock = threading.Lock()
         self._root: duckdb.DuckDBPyConnection | None = None
 
@@ -49,7 +57,7 @@ class Extended:
             return self._root
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
-        root = duckdb.connect(":memory:", config=self._config)
+        root = duckdb.connect(":memory:", config={**self._config, "temp_directory": self._spill()})
         for name in self._extensions:
             root.execute(f"LOAD {literal(str(extension_file(name)))}")
         for statement in ("SET GLOBAL TimeZone = 'UTC'", *self._statements):
@@ -60,6 +68,18 @@ class Extended:
             root.execute("SET GLOBAL enable_external_access = false")
         root.execute("SET GLOBAL lock_configuration = true")
         return root
+
+    def _spill(self) -> str:
+        if not self._spills:
+            return ""
+        try:
+            self._temporary.append(TemporaryFolder("duckdb"))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise Unavailable(
+                f"there is no temporary folder for DuckDB: {reason}; free some space, or set TMPDIR"
+            ) from error
+        return str(self._temporary[-1].path)
 
     def forget(self, root: duckdb.DuckDBPyConnection) -> None:
         """The next use opens another; those that use this one may end by themselves."""
@@ -72,6 +92,8 @@ class Extended:
             if self._root is not None:
                 self._root.close()
                 self._root = None
+            while self._temporary:
+                self._temporary.pop().remove()
 
 
 def arrow_batches(

@@ -4,12 +4,9 @@ The one of `sandbox` judges what users wrote and sees no files; this one runs sc
 once its extensions are loaded: no other folder, no setting, no network can be reached from SQL.
 """
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -36,9 +33,7 @@ class LakeReader:
         threads: int | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        # Made when a query needs more than its memory, and removed by DuckDB afterwards.
-        spill = f"{tempfile.gettempdir()}/jetbridge-duckdb-{os.getpid()}-{uuid4().hex[:8]}"
-        config: dict[str, Setting] = {"memory_limit": memory_limit, "temp_directory": spill}
+        config: dict[str, Setting] = {"memory_limit": memory_limit}
         if threads:
             config["threads"] = threads
         # Files of a lake never change under their name, so what was read of them may be kept.

@@ -44,7 +44,6 @@ class Access:
     folders: Sequence[str] | None = ()
     secrets: Sequence[str] = ()
     memory_limit: str = "2GB"
-    temporary: str = ""
     reads_tables: bool = True
     extended: bool = True
 
@@ -73,7 +72,7 @@ _PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},{_UNWRITTEN}"}
 
 class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
-        config = {"memory_limit": access.memory_limit, "temp_directory": access.temporary}
+        config = {"memory_limit": access.memory_limit}
         # DuckDB calls its first database `memory`, as a catalog may be called.
         work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
@@ -81,7 +80,8 @@ class Workbench:
         statements = [*access.secrets, work, *attached]
         extensions = EXTENSIONS if access.extended else ()
         self._duckdb = Extended(config, access.folders, statements, extensions)
-        self._planner = Extended({**config, **_PLANNING}, access.folders, [work, *attached], ())
+        planned = [work, *attached]
+        self._planner = Extended({**config, **_PLANNING}, access.folders, planned, (), spills=False)
 
     @contextmanager
     def desk(self) -> Iterator["Desk"]:

@@ -60,7 +60,6 @@ class Means:
     folders: tuple[str, ...] = ()
     spark: SparkRunner | None = None
     memory_limit: str = "2GB"
-    temporary: str = ""
     open_catalog: Callable[[Attach], Catalog] | None = None
     close_catalog: Callable[[Catalog], None] = lambda _: None
     make_secret: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
@@ -215,7 +214,6 @@ class Session:
             folders,
             secrets,
             means.memory_limit,
-            means.temporary,
             reads_tables=not apart,
             extended=extended,
         )

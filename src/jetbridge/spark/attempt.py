@@ -2,8 +2,6 @@
 
 import importlib.util
 import logging
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -19,6 +17,7 @@ from jetbridge.spark.java import find_java
 from jetbridge.spark.log4j import log4j_properties
 from jetbridge.spark.process import FetchFailed, Jvm, Launch
 from jetbridge.spark.settings import catalog_settings, complete, shown, with_java_options
+from jetbridge.temporary import TemporaryFolder
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class Attempt:
     ended: float = 0.0
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _jvm: Jvm | None = None
-    _folder: Path | None = None
+    _folder: TemporaryFolder | None = None
 
     def open(self) -> Application:
         """Starts Spark; it is for the caller to put the outcome into `result`."""
@@ -62,9 +61,10 @@ class Attempt:
         with fetching(_jars(order)):
             # Once more: another server may have fetched them while this one waited.
             jars = _jars(order)
-            settings = _settings(order, jars, folder)
+            settings = _settings(order, jars, folder.path)
             log.debug("starting Spark with Java %d: %s", java.version, shown(settings))
-            self._jvm = Jvm(Launch(java, settings, folder, order.log_file))
+            launch = Launch(java, settings, folder.path, order.log_file, (folder.lock,))
+            self._jvm = Jvm(launch)
             if self._cancelled.is_set():
                 self._jvm.kill()
                 raise Unavailable(STOPPING)
@@ -94,18 +94,18 @@ class Attempt:
         except FetchFailed:
             raise jars.fetch_failed() from None
 
-    def _make_folder(self) -> Path:
+    def _make_folder(self) -> TemporaryFolder:
         try:
             self.order.log_file.parent.mkdir(parents=True, exist_ok=True)
-            self._folder = Path(tempfile.mkdtemp(prefix="jetbridge-spark-", dir=self.order.scratch))
+            self._folder = made = TemporaryFolder("spark", self.order.scratch)
             for name in FOLDERS:
-                (self._folder / name).mkdir()
+                (made.path / name).mkdir()
             text = log4j_properties(self.order.log_file, verbose=self.order.verbose)
-            (self._folder / "log4j2.properties").write_text(text)
+            (made.path / "log4j2.properties").write_text(text)
         except OSError as error:
             reason = error.strerror or str(error)
             raise Unavailable(f"Spark cannot use {error.filename}: {reason}") from None
-        return self._folder
+        return made
 
     def cancel(self) -> None:
         """A start under way fails soon."""
@@ -147,7 +147,7 @@ class Attempt:
         if self._jvm:
             self._jvm.end()
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
 
 def _jars(order: Order) -> Jars:

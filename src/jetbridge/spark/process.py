@@ -56,12 +56,16 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """What a JVM is started with; `folder` is its own and becomes its working directory."""
+    """What a JVM is started with; `folder` is its own and becomes its working directory.
+
+    It inherits `descriptors`: the lock of its folder is not free before it has ended as well.
+    """
 
     java: Java
     settings: Mapping[str, str]
     folder: Path
     log_file: Path
+    descriptors: tuple[int, ...] = ()
 
 
 class Jvm:
@@ -82,6 +86,7 @@ class Jvm:
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
                 cwd=launch.folder,
+                pass_fds=launch.descriptors,
                 # Ctrl-C is for us alone: running statements still need Spark while we drain.
                 process_group=0,
             )

@@ -108,11 +108,12 @@ class Staging:
     def _spill(self) -> None:
         if self._writer is None:
             self._schema = self._batches[0].schema
-            # Once both ends are open the name goes: the file is gone with the process, however
-            # that ends. Arrow's own files, because rows read through Python's stay in its memory.
-            with tempfile.NamedTemporaryFile(prefix="jetbridge-") as file:
-                self._sink = pa.OSFile(file.name, "wb")
-                self._file = pa.OSFile(file.name, "rb")
+            # It has no name: the file is gone with the process, however that ends. Arrow's own
+            # files, because rows read through Python's stay in its memory.
+            with tempfile.TemporaryFile() as file:
+                name = f"/proc/self/fd/{file.fileno()}"
+                self._sink = pa.OSFile(name, "wb")
+                self._file = pa.OSFile(name, "rb")
             self._writer = pa.ipc.new_stream(self._sink, self._schema)
         for batch in self._batches:
             self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))

@@ -1,0 +1,158 @@
+"""Temporary folders, each with an owner: none of them outlives its process for good.
+
+The owner holds a lock in its folder, and the system takes that away however the process ends. So
+whoever starts next can tell a folder that is in use from one that was left, and removes the latter.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"jetbridge-[A-Za-z0-9.-]+-(\d+)-[0-9a-f]{12}")
+_LOCK = "owner.lock"
+# Seconds until the next look, where a child of a process that is gone has not ended yet.
+_PAUSES = (2.0, 5.0, 20.0, 60.0)
+_sweeping = threading.Lock()
+_swept: set[str] = set()
+
+
+class TemporaryFolder:
+    """Made at once, for this user alone, and removed by `remove` or at the end of the process.
+
+    A child that works in it inherits `lock`: the folder is in use until both are gone.
+    """
+
+    def __init__(self, kind: str, parent: str | Path | None = None) -> None:
+        """`parent` is an existing folder, or None for the system's; raises OSError."""
+        where = str(parent or tempfile.gettempdir())
+        start_sweep(where)
+        self.path, self.lock = _made(kind, Path(where).absolute())
+        self._end = weakref.finalize(self, _remove, self.path, self.lock, os.getpid())
+        _folders.add(self)
+
+    def remove(self) -> None:
+        """With all that is in it; once is enough."""
+        self._end()
+
+
+_folders: weakref.WeakSet[TemporaryFolder] = weakref.WeakSet()
+
+
+def remove_all() -> None:
+    """For a process that ends without Python's own end."""
+    for folder in list(_folders):
+        folder.remove()
+
+
+def _made(kind: str, parent: Path) -> tuple[Path, int]:
+    """The folder and its lock. Until that is taken a sweep may remove the folder: then another."""
+    while True:
+        folder = parent / f"jetbridge-{kind}-{os.getpid()}-{uuid4().hex[:12]}"
+        folder.mkdir(0o700)
+        with suppress(FileNotFoundError):
+            lock = _open_lock(folder)
+            if _is_ours(folder, lock):
+                return folder, lock
+            os.close(lock)
+
+
+def _open_lock(folder: str | Path) -> int:
+    return os.open(Path(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _is_ours(folder: Path, lock: int) -> bool:
+    try:
+        _take(lock)
+        return os.path.samestat(os.fstat(lock), os.stat(folder / _LOCK))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    except OSError as error:
+        log.debug("%s has no locks, so nobody sweeps it: %s", folder.parent, error)
+        return True
+
+
+def _take(lock: int) -> None:
+    """Raises BlockingIOError if someone has it, another OSError where there are no locks."""
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove(folder: Path, lock: int, owner: int) -> None:
+    if os.getpid() == owner:  # a fork of the owner leaves it alone
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def start_sweep(parent: str | Path | None = None) -> None:
+    """Sweeps in the background, once in a process for each folder."""
+    with suppress(OSError):  # no temporary directory at all: whoever needs one says so
+        where = os.path.realpath(parent or tempfile.gettempdir())
+        with _sweeping:
+            if where in _swept:
+                return
+            _swept.add(where)
+        work = (where,)
+        threading.Thread(target=_sweep_all, args=work, name="temporary-sweep", daemon=True).start()
+
+
+def _sweep_all(where: str) -> None:
+    for pause in _PAUSES:
+        if not sweep(where):
+            return
+        time.sleep(pause)
+
+
+def sweep(parent: str | Path) -> bool:
+    """Removes what processes of this user have left; whether one more look is worth while."""
+    ending = False
+    with suppress(OSError):
+        for folder, owner in _owned(parent):
+            with suppress(OSError):
+                ending |= not _swept_away(folder) and not _lives(owner)
+    return ending
+
+
+def _owned(parent: str | Path) -> Iterator[tuple[str, int]]:
+    """Folders of this user with a name as `_made` gives it, and their owners; no links."""
+    with os.scandir(parent) as entries:
+        for entry in entries:
+            found = _NAME.fullmatch(entry.name)
+            if not found or not entry.is_dir(follow_symlinks=False):
+                continue
+            if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                yield entry.path, int(found[1])
+
+
+def _swept_away(folder: str) -> bool:
+    """Whether the folder was nobody's."""
+    lock = _open_lock(folder)
+    try:
+        _take(lock)
+        log.info("removing %s, which a process has left that is gone", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
