@@ -13,8 +13,8 @@ from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
 from jetbridge.service.settings import Token
-from jetbridge.wire import flight_pb2 as pb
-from tests.integration.wire_calls import Answer, Wire, pack, read_rows, tickets_in
+from tests.integration.run_calls import run_sql
+from tests.integration.wire_calls import Answer, Wire, read_rows
 
 ALL, ONE = "a" * 32, "b" * 32
 Run = Callable[..., Answer]
@@ -47,33 +47,11 @@ def run(location: str) -> Iterator[Run]:
     with Wire(location) as wire:
 
         def call(text: str, token: str = ALL, catalog: str = "first") -> Answer:
-            headers = [
-                ("authorization", f"Bearer {token}"),
-                ("airport-catalog", catalog),
-                ("airport-user-agent", "airport/20250723"),
-            ]
-            path = [catalog, "jetbridge", "table_function", "run"]
-            about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
-            asked = {
-                "json_filters": "",
-                "column_ids": [0],
-                "table_function_parameters": _arguments(text),
-            }
-            body = {"descriptor": about.SerializeToString(), "parameters": asked}
-            answer = wire.action("endpoints", pack(body), headers)
-            return wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
+            return run_sql(wire, text, catalog, token)
 
         call("CREATE SCHEMA first.s; CREATE SCHEMA second.s")
         call("CREATE TABLE second.s.x AS SELECT 1 AS a")
         yield call
-
-
-def _arguments(text: str) -> bytes:
-    batch = pa.record_batch({"sql": [text]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def reports(answer: Answer) -> list[dict[str, Any]]:
