@@ -20,6 +20,7 @@ from jetbridge.config.values import (
     SqlConfig,
 )
 from jetbridge.service.settings import Limits, is_loopback
+from jetbridge.spark.settings import FIXED
 
 log = logging.getLogger(__name__)
 
@@ -110,4 +111,8 @@ def _spark(source: str, given: Mapping[str, object]) -> dict[str, str]:
         if not name.startswith("spark."):
             problem = f'is no setting of Spark; they begin with "spark.": "spark.{name}"'
             raise ConfigError(source, f"spark.{name}", problem)
+        value, reason = FIXED.get(name, (found[name], ""))
+        if found[name].strip().lower() != value:
+            problem = f"must be {value}, which is its value without this line: else {reason}"
+            raise ConfigError(source, f'spark."{name}"', problem)
     return found

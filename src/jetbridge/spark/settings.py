@@ -12,6 +12,14 @@ LOOPBACK = "127.0.0.1"
 # More partitions than this only cost time on one machine; Spark's default of 200 is for clusters.
 MOST_LOCAL_PARTITIONS = 8
 HIDDEN = "***"
+# Spark would put values of the environment and of settings into the text of every statement.
+SUBSTITUTE = "spark.sql.variable.substitute"
+# What nobody may change, since statements would read secrets or lose rows: the value, and why.
+FIXED = {
+    SUBSTITUTE: ("false", "statements could read the environment and the settings of the server"),
+    "spark.sql.files.ignoreMissingFiles": ("false", "rows would be lost without an error"),
+    "spark.sql.files.ignoreCorruptFiles": ("false", "rows would be lost without an error"),
+}
 SECRET = re.compile(r"password|secret|token|key|credential|authorization", re.IGNORECASE)
 # What a connection string may carry.
 SECRET_IN_URI = re.compile(r"(?i)(://[^/\s:@]+:|[?;&](?:password|token|secret)=)[^@;&\s]+")
@@ -23,7 +31,7 @@ def is_local(settings: Mapping[str, str]) -> bool:
 
 
 def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """All settings; Spark's own files go to `folder`, and what the user gave stands."""
+    """All settings; Spark's own files go to `folder`, and what the user gave stands, but FIXED."""
     settings = {
         "spark.app.name": "jetbridge",
         "spark.master": "local[*]",
@@ -41,7 +49,7 @@ def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
         **given,
     }
     settings["spark.sql.extensions"] = _with_iceberg(given.get("spark.sql.extensions", ""))
-    return settings
+    return {**settings, **{name: value for name, (value, _) in FIXED.items()}}
 
 
 def _local_settings(folder: Path) -> dict[str, str]:
