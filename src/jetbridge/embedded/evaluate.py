@@ -6,7 +6,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.embedded.casts import conform
-from jetbridge.embedded.expressions import parse, short
+from jetbridge.embedded.expressions import parse
 from jetbridge.embedded.sandbox import (
     DATA,
     EXPRESSION_SECONDS,
@@ -14,6 +14,7 @@ from jetbridge.embedded.sandbox import (
     query,
     refusal,
 )
+from jetbridge.embedded.statements import short
 from jetbridge.embedded.types import duckdb_type, is_text
 from jetbridge.errors import LimitExceeded
 

@@ -7,7 +7,7 @@ the statement around it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,10 +18,18 @@ import pyarrow as pa
 from jetbridge.embedded.sandbox import (
     EXPRESSION_SECONDS,
     first_line,
-    query,
     quoted,
     refusal,
     session,
+)
+from jetbridge.embedded.statements import (
+    CREATE,
+    EXPLAIN,
+    QUERY,
+    execute,
+    expression_tree,
+    printed,
+    short,
 )
 from jetbridge.embedded.types import duckdb_types
 from jetbridge.errors import BadRequest
@@ -109,7 +117,6 @@ _LAMBDA_FUNCTIONS = frozenset(
 )
 # The tree of a text is about a hundred times as long.
 _MAX_LENGTH = 10_000
-_LONGEST_QUOTE = 120
 
 
 @dataclass(frozen=True)
@@ -133,8 +140,7 @@ def parse(text: str) -> Expression:
     if len(text) > _MAX_LENGTH:
         raise BadRequest(f"expression of {len(text)} characters is too long")
     try:
-        tree = _single(_serialized(f"SELECT ({text}\n)", text), text)
-        _single(_serialized(f"SELECT {text}\n", text), text)
+        tree = expression_tree(text)
         nodes = list(_nodes(tree))
         return Expression(
             text,
@@ -148,49 +154,9 @@ def parse(text: str) -> Expression:
         raise BadRequest(f"expression {short(text)} is nested too deeply") from None
 
 
-def _serialized(statement: str, text: str) -> Tree:
-    sql = "SELECT json_serialize_sql(?::VARCHAR)"
-    answer: Tree = json.loads(_scalar(sql, statement, text))
-    if answer["error"]:
-        message = first_line(ValueError(answer["error_message"]))
-        raise BadRequest(f"expression {short(text)}: {message}"[:450])
-    return answer
-
-
-@lru_cache(maxsize=1)
-def _bare() -> Tree:
-    """What the tree of a SELECT holds around its one expression, when nothing else was said."""
-    answer = _serialized("SELECT 1", "1")
-    answer["statements"][0]["node"]["select_list"] = None
-    return answer
-
-
-def _single(answer: Tree, text: str) -> Tree:
-    node = answer["statements"][0]["node"]
-    items = node.get("select_list") or []
-    node["select_list"] = None
-    if len(items) != 1 or items[0].get("alias") or not _is_bare(answer):
-        raise BadRequest(f"{short(text)} is not one expression")
-    tree: Tree = items[0]
-    return tree
-
-
-def _is_bare(answer: Tree) -> bool:
-    # Parameters are counted beside the tree; they are refused by name later on.
-    answer["statements"][0]["named_param_map"] = _bare()["statements"][0]["named_param_map"]
-    return bool(answer == _bare())
-
-
 def _printed(tree: Tree, text: str) -> str:
-    document = json.loads(json.dumps(_bare()))
-    document["statements"][0]["node"]["select_list"] = [tree]
-    sql = _scalar("SELECT json_deserialize_sql(?::JSON)", json.dumps(document), text)
-    return sql.removeprefix("SELECT ")
-
-
-def _scalar(sql: str, parameter: str, text: str) -> str:
     try:
-        return str(query(sql, parameters=[parameter]).column(0)[0].as_py())
+        return printed(tree)
     except duckdb.Error as error:
         raise BadRequest(f"expression {short(text)}: {first_line(error)}"[:450]) from None
 
@@ -213,8 +179,10 @@ def check_expression(
     ]
     definitions.append(f"CHECK ({expression.sql})")
     _bind(
-        f"CREATE TEMP TABLE jetbridge_check ({', '.join(definitions)});"
-        f"SELECT CAST(({expression.sql}) AS BOOLEAN) FROM jetbridge_check",
+        [
+            f"CREATE TEMP TABLE jetbridge_check ({', '.join(definitions)})",
+            f"SELECT CAST(({expression.sql}) AS BOOLEAN) FROM jetbridge_check",
+        ],
         what,
         seconds,
     )
@@ -248,7 +216,7 @@ def row_expression(text: str, schema: pa.Schema, seconds: float = EXPRESSION_SEC
     ]
     # The aggregates are refused because they are not allowed in WHERE.
     _bind(
-        f"EXPLAIN SELECT 1 FROM (SELECT {', '.join(columns)}) WHERE ({expression.sql}) IS NULL",
+        [f"EXPLAIN SELECT 1 FROM (SELECT {', '.join(columns)}) WHERE ({expression.sql}) IS NULL"],
         what,
         seconds,
     )
@@ -262,7 +230,7 @@ def default_expression(text: str, field: pa.Field) -> Expression:
     _refuse(expression, what, _ENVIRONMENT | SLOW, pa.schema([]))
     kind = duckdb_types(pa.schema([field]))[0]
     _bind(
-        f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true",
+        [f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true"],
         what,
         EXPRESSION_SECONDS,
     )
@@ -297,11 +265,12 @@ def _refuse(
             raise BadRequest(f"{what} names the unknown column {name!r}")
 
 
-def _bind(statement: str, what: str, seconds: float) -> None:
+def _bind(statements: Sequence[str], what: str, seconds: float) -> None:
     try:
         # Binding runs what is constant.
         with session(seconds=seconds) as cursor:
-            cursor.execute(statement)
+            for each in statements:
+                execute(cursor, each, CREATE, QUERY, EXPLAIN)
     except duckdb.Error as error:
         raise refusal(error, what) from None
 
@@ -341,8 +310,3 @@ def _argument(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
         names = {fold(node["column_names"][0]) for node in _references(tree["lhs"])}
         hidden, tree = hidden | names, tree["expr"]
     yield from _references(tree, hidden)
-
-
-def short(text: str) -> str:
-    text = " ".join(text.split())
-    return f"({text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + '...'})"

@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from jetbridge.embedded.statements import ATTACH, CREATE, DETACH, LOAD, SET, execute
 from jetbridge.errors import Unavailable
 from jetbridge.sqltext.quoting import literal
 from jetbridge.temporary import TemporaryFolder
@@ -59,14 +60,14 @@ class Extended:
     def _opened(self) -> duckdb.DuckDBPyConnection:
         root = duckdb.connect(":memory:", config={**self._config, "temp_directory": self._spill()})
         for name in self._extensions:
-            root.execute(f"LOAD {literal(str(extension_file(name)))}")
+            execute(root, f"LOAD {literal(str(extension_file(name)))}", LOAD)
         for statement in ("SET GLOBAL TimeZone = 'UTC'", *self._statements):
-            root.execute(statement)
+            execute(root, statement, SET, CREATE, ATTACH, DETACH)
         if self._folders is not None:
             folders = ", ".join(literal(folder.rstrip("/") + "/") for folder in self._folders)
-            root.execute(f"SET GLOBAL allowed_directories = [{folders}]")
-            root.execute("SET GLOBAL enable_external_access = false")
-        root.execute("SET GLOBAL lock_configuration = true")
+            execute(root, f"SET GLOBAL allowed_directories = [{folders}]", SET)
+            execute(root, "SET GLOBAL enable_external_access = false", SET)
+        execute(root, "SET GLOBAL lock_configuration = true", SET)
         return root
 
     def _spill(self) -> str:
@@ -100,7 +101,7 @@ def arrow_batches(
     cursor: duckdb.DuckDBPyConnection, sql: str, rows_per_batch: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a query, batch by batch in bounded memory; raises `duckdb.Error`."""
-    batches = iter(cursor.execute(sql).to_arrow_reader(rows_per_batch))
+    batches = iter(execute(cursor, sql).to_arrow_reader(rows_per_batch))
     while True:
         try:
             batch = next(batches, None)

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.embedded.extended import Extended, Setting, arrow_batches
+from jetbridge.embedded.statements import execute
 
 # What a query raises.
 QueryError = duckdb.Error
@@ -67,7 +68,7 @@ class LakeReader:
     def query(self, sql: str, parameters: Any = None, **tables: Rows) -> pa.Table:
         """The whole result; raises `duckdb.Error`."""
         with self._cursor(tables) as cursor:
-            answer: pa.Table = cursor.execute(sql, parameters).to_arrow_table()
+            answer: pa.Table = execute(cursor, sql, parameters=parameters).to_arrow_table()
             return answer
 
     def close(self) -> None:

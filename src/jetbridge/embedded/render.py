@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from jetbridge.embedded.sandbox import DATA, quoted, session
+from jetbridge.embedded.statements import execute
 
 _ROW = "jetbridge_row"
 
@@ -12,7 +13,7 @@ def as_texts(batch: pa.RecordBatch) -> list[list[str | None]]:
     names = _numbered(batch)
     listed = ", ".join(f"CAST({name} AS VARCHAR)" for name in names.schema.names)
     with session(pa.Table.from_batches([names])) as cursor:
-        return [list(row) for row in cursor.execute(f"SELECT {listed} FROM {DATA}").fetchall()]
+        return [list(row) for row in execute(cursor, f"SELECT {listed} FROM {DATA}").fetchall()]
 
 
 def as_json(batch: pa.RecordBatch) -> list[str]:
@@ -24,7 +25,7 @@ def as_json(batch: pa.RecordBatch) -> list[str]:
     )
     sql = f"SELECT to_json({_ROW}) FROM (SELECT struct_pack({fields}) AS {_ROW} FROM {DATA})"
     with session(pa.Table.from_batches([names])) as cursor:
-        return [str(row[0]) for row in cursor.execute(sql).fetchall()]
+        return [str(row[0]) for row in execute(cursor, sql).fetchall()]
 
 
 def _member(field: pa.Field) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.embedded.statements import SET, execute
 from jetbridge.embedded.watchdog import Watchdog
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError
 
@@ -43,10 +44,10 @@ def _root() -> duckdb.DuckDBPyConnection:
         if _instance is None:
             root = duckdb.connect(":memory:", config=_CONFIG)
             # TimeZone belongs to the icu extension, so it is not known yet to connect().
-            root.execute("SET GLOBAL TimeZone = 'UTC'")
+            execute(root, "SET GLOBAL TimeZone = 'UTC'", SET)
             # It hands the range of a join key to pyarrow, for which NaN is equal to nothing.
-            root.execute("SET GLOBAL disabled_optimizers = 'join_filter_pushdown'")
-            root.execute("SET GLOBAL lock_configuration = true")
+            execute(root, "SET GLOBAL disabled_optimizers = 'join_filter_pushdown'", SET)
+            execute(root, "SET GLOBAL lock_configuration = true", SET)
             _instance = root
         return _instance
 
@@ -92,7 +93,7 @@ def query(
 ) -> pa.Table:
     """The result of one statement; raises `duckdb.Error`."""
     with session(data, seconds, **more) as cursor:
-        answer: pa.Table = cursor.execute(sql, list(parameters)).to_arrow_table()
+        answer: pa.Table = execute(cursor, sql, parameters=list(parameters)).to_arrow_table()
         return answer
 
 

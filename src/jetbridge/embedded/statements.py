@@ -1,23 +1,227 @@
-"""What kind of statement a text is, by DuckDB's own parser."""
+"""The one place where SQL reaches DuckDB, each time as one statement of the kind that is meant.
+
+DuckDB's own parser says what a text is, and what it has parsed is what runs: text that would become
+two statements, or another one, is refused before anything happens. Text of users that becomes a
+part of a statement is an expression by the same parser (`expression_tree`).
+"""
+
+import json
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import duckdb
 
 from jetbridge.errors import BadRequest
 
+Cursor = duckdb.DuckDBPyConnection
+Tree = dict[str, Any]
+
+# For a text that DuckDB rewrites into others: PIVOT without values, PRAGMA, IMPORT DATABASE.
+REWRITTEN = "MULTI"
+QUERY, EXPLAIN, CREATE, DROP, SET, LOAD, ATTACH, DETACH = [
+    "SELECT",
+    "EXPLAIN",
+    "CREATE",
+    "DROP",
+    "SET",
+    "LOAD",
+    "ATTACH",
+    "DETACH",
+]
 _LONGEST = 400
+_LONGEST_QUOTE = 120
+# It parses and runs nothing else. Even to parse IMPORT DATABASE reads files, so it may read none.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+    "memory_limit": "256MB",
+    "temp_directory": "",
+    "threads": 1,
+    "lock_configuration": True,
+}
+_lock = threading.Lock()
+_instance: Cursor | None = None
+
+
+def execute(cursor: Cursor, text: str, *kinds: str, parameters: Any = None) -> Cursor:
+    """Runs one statement of one of these kinds, by DuckDB's names for them; else SELECT.
+
+    Raises BadRequest for any other text, and `duckdb.Error`.
+    """
+    return cursor.execute(parsed(cursor, text, *kinds), parameters)
+
+
+def parsed(cursor: Cursor, text: str, *kinds: str) -> duckdb.Statement:
+    """The text as one statement of one of these kinds; raises what `execute` raises."""
+    wanted = kinds or (QUERY,)
+    statements = _extracted(cursor, text)
+    found = [_kind(each, text) for each in statements]
+    if len(found) != 1 or found[0] not in wanted:
+        expected = " or ".join(wanted)
+        raise BadRequest(f"expected one {expected} statement, found {_listed(found)}")
+    return statements[0]
 
 
 def kind_of_statement(text: str) -> str:
-    """DuckDB's name for it: SELECT, CREATE, MERGE_INTO, ...
+    """What DuckDB calls it: SELECT, CREATE, MERGE_INTO, ..., or REWRITTEN; "" for no statement.
 
-    Some become several statements; the first says what is meant. Raises BadRequest with what
-    DuckDB says, and where.
+    Raises BadRequest for more than one, and with what DuckDB says, and where.
     """
+    with _parser() as cursor:
+        try:
+            found = [_kind(each, text) for each in _extracted(cursor, text)]
+        except duckdb.PermissionException:  # to parse it, DuckDB would read files
+            return REWRITTEN
+        except duckdb.Error as error:
+            raise BadRequest(_sentence(str(error))) from None
+    if REWRITTEN in found:
+        return REWRITTEN
+    if len(found) > 1:
+        raise BadRequest(f"expected one statement, found {_listed(found)}")
+    return found[0] if found else ""
+
+
+def _extracted(cursor: Cursor, text: str) -> list[duckdb.Statement]:
+    _check_characters(text)
+    return cursor.extract_statements(text)
+
+
+def _check_characters(text: str) -> None:
+    """DuckDB would stop at a NUL, and run what is before it."""
+    if "\0" in text:
+        raise BadRequest("the statement contains a NUL character: write chr(0)")
     try:
-        found = duckdb.extract_statements(text)
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the statement is not valid Unicode text") from None
+
+
+def _kind(statement: duckdb.Statement, text: str) -> str:
+    """One that is no part of the text was made by DuckDB of something else."""
+    written = str(statement.query)
+    return statement.type.name if written and written in text else REWRITTEN
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    return " and ".join(kinds) or "none"
+
+
+def in_brackets(text: str) -> str:
+    """The text, if a bracket at its start is closed by its end; raises BadRequest.
+
+    So it is a list and nothing more, such as the columns of CREATE TABLE without AS SELECT.
+    """
+    wanted = text.encode().rstrip()
+    starts = [start for start, _ in duckdb.tokenize(text)]
+    depth, end = 0, -1
+    for start in starts:
+        mark = wanted[start : start + 1]
+        depth += (mark == b"(") - (mark == b")")
+        if not depth:
+            end = start
+            break
+    if wanted[:1] + wanted[end:] != b"()" or end != starts[-1]:
+        raise BadRequest(f"{short(text)} is not one list in brackets")
+    return text
+
+
+def expression_tree(text: str) -> Tree:
+    """One expression as DuckDB has parsed it; raises BadRequest for any other text.
+
+    It is one with brackets around it and without: `1) || (2` is one only within them. A comment at
+    its end does not take what follows, if that stands in another line.
+    """
+    tree = _single(_serialized(f"SELECT ({text}\n)", text), text)
+    _single(_serialized(f"SELECT {text}\n", text), text)
+    return tree
+
+
+@lru_cache(maxsize=1024)
+def check_expression_text(text: str) -> str:
+    """The text, if it is one expression wherever it is put; raises BadRequest.
+
+    Unlike a stored expression it may hold queries, and names of anything.
+    """
+    _single(_serialized(f"SELECT ({text})", text), text)
+    _single(_serialized(f"SELECT {text}", text), text)
+    return text
+
+
+def printed(tree: Tree) -> str:
+    """An expression in DuckDB's own spelling; raises `duckdb.Error`."""
+    document = json.loads(_bare())
+    document["statements"][0]["node"]["select_list"] = [tree]
+    sql = _scalar("SELECT json_deserialize_sql(?::JSON)", json.dumps(document))
+    return sql.removeprefix("SELECT ")
+
+
+def _serialized(statement: str, text: str) -> Tree:
+    _check_characters(text)
+    try:
+        answer: Tree = json.loads(_scalar("SELECT json_serialize_sql(?::VARCHAR)", statement))
     except duckdb.Error as error:
-        raise BadRequest(_sentence(str(error))) from None
-    return found[0].type.name if found else ""
+        raise BadRequest(_about(text, str(error))) from None
+    except RecursionError:
+        raise BadRequest(f"expression {short(text)} is nested too deeply") from None
+    if answer["error"]:
+        raise BadRequest(_about(text, str(answer["error_message"])))
+    return answer
+
+
+def _about(text: str, message: str) -> str:
+    first = message.split("\n", 1)[0][:300]
+    return f"expression {short(text)}: {first}"[: _LONGEST + 50]
+
+
+@lru_cache(maxsize=1)
+def _bare() -> str:
+    """What the tree of a SELECT holds around its one expression, when nothing else was said."""
+    answer = _serialized("SELECT 1", "1")
+    answer["statements"][0]["node"]["select_list"] = None
+    return json.dumps(answer)
+
+
+def _single(answer: Tree, text: str) -> Tree:
+    node = answer["statements"][0]["node"]
+    items = node.get("select_list") or []
+    node["select_list"] = None
+    if len(items) != 1 or items[0].get("alias") or not _is_bare(answer):
+        raise BadRequest(f"{short(text)} is not one expression")
+    tree: Tree = items[0]
+    return tree
+
+
+def _is_bare(answer: Tree) -> bool:
+    bare = json.loads(_bare())
+    # Parameters are counted beside the tree.
+    for each in (answer, bare):
+        each["statements"][0]["named_param_map"] = None
+    return bool(answer == bare)
+
+
+def _scalar(sql: str, parameter: str) -> str:
+    with _parser() as cursor:
+        row = cursor.execute(sql, [parameter]).fetchone()
+    return str(row[0]) if row else ""
+
+
+def _parser() -> Cursor:
+    """A cursor; `with` closes it."""
+    global _instance  # noqa: PLW0603 - one for the process, made at the first use
+    with _lock:
+        if _instance is None:
+            _instance = duckdb.connect(":memory:", config=_CONFIG)
+        return _instance.cursor()
+
+
+def short(text: str) -> str:
+    """For a message."""
+    text = " ".join(text.replace("\0", "\\0").split())
+    return f"({text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + '...'})"
 
 
 def _sentence(message: str) -> str:

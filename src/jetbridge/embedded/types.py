@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.embedded.sandbox import first_line, session
+from jetbridge.embedded.statements import execute
 from jetbridge.errors import BadRequest
 
 
@@ -50,6 +51,6 @@ def _described(serialized: bytes) -> str:
     schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     # A reader without batches, because pyarrow cannot make an empty array of every type.
     with session(pa.RecordBatchReader.from_batches(schema, [])) as cursor:
-        row = cursor.execute("DESCRIBE jetbridge_data").fetchone()
+        row = execute(cursor, "DESCRIBE jetbridge_data").fetchone()
     assert row is not None  # noqa: S101 - DESCRIBE of one column
     return str(row[1])

@@ -18,6 +18,15 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.embedded.extended import EXTENSIONS, Extended, arrow_batches
+from jetbridge.embedded.statements import (
+    CREATE,
+    DROP,
+    SET,
+    check_expression_text,
+    execute,
+    in_brackets,
+    parsed,
+)
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 from jetbridge.names import dotted
@@ -74,13 +83,13 @@ class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
         config = {"memory_limit": access.memory_limit}
         # DuckDB calls its first database `memory`, as a catalog may be called.
-        work = f"ATTACH ':memory:' AS {_WORK}; USE {_WORK}; DETACH memory"
+        work = (f"ATTACH ':memory:' AS {_WORK}", f"USE {_WORK}", "DETACH memory")
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
         self._reads_tables = access.reads_tables
-        statements = [*access.secrets, work, *attached]
+        statements = [*access.secrets, *work, *attached]
         extensions = EXTENSIONS if access.extended else ()
         self._duckdb = Extended(config, access.folders, statements, extensions)
-        planned = [work, *attached]
+        planned = [*work, *attached]
         self._planner = Extended({**config, **_PLANNING}, access.folders, planned, (), spills=False)
 
     @contextmanager
@@ -95,7 +104,7 @@ class Workbench:
         planning = partial(self._laid, self._planner)
         desk = Desk(cursor, planning, reads_tables=self._reads_tables)
         try:
-            cursor.execute(f"USE {_WORK}")
+            execute(cursor, f"USE {_WORK}", SET)
             yield desk
         except duckdb.Error as error:
             raise translated(error) from error
@@ -140,13 +149,16 @@ class Desk:
         if tree is not None:
             return _named(tree)
         # Not every query can be serialised; this way binds it, and fails for some that can be.
+        parsed(self._cursor, query)
         found = self._cursor.get_table_names(query, qualified=True)
         tables = frozenset(tuple(dotted(name)) for name in found)
         return Names(tables, frozenset(), frozenset(), frozenset(), complete=False)
 
     def _tree(self, query: str) -> Any:
         """As DuckDB has parsed it; None for what it does not tell."""
-        row = self._cursor.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
+        parsed(self._cursor, query)
+        asked = "SELECT json_serialize_sql(?)"
+        row = execute(self._cursor, asked, parameters=[query]).fetchone()
         tree = json.loads(row[0]) if row else {"error": True}
         return None if tree["error"] else tree
 
@@ -185,7 +197,7 @@ class Desk:
     def plan(self, query: str) -> Any:
         try:
             asked = "SELECT json_serialize_plan(?, optimize := true)"
-            row = self._cursor.execute(asked, [query]).fetchone()
+            row = execute(self._cursor, asked, parameters=[query]).fetchone()
         except duckdb.Error:
             return None
         tree = json.loads(row[0]) if row else {"error": True}
@@ -193,7 +205,8 @@ class Desk:
 
     def constant(self, text: str) -> str:
         """The value of an expression without columns, as DuckDB prints it."""
-        row = self._cursor.execute(f"SELECT CAST(({text}) AS VARCHAR)").fetchone()
+        sql = f"SELECT CAST(({check_expression_text(text)}) AS VARCHAR)"
+        row = execute(self._cursor, sql).fetchone()
         return str(row[0]) if row else ""
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
@@ -211,6 +224,7 @@ class Desk:
 
     def define(self, path: Path, query: str) -> None:
         """A view."""
+        parsed(self._cursor, query)
         self._make(path, "VIEW", f"AS {query}")
 
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
@@ -218,19 +232,20 @@ class Desk:
 
     def keep(self, path: Path, query: str) -> None:
         """A table with the rows of a query, which can be read more than once."""
+        parsed(self._cursor, query)
         self._make(path, "TABLE", f"AS {query}")
 
     def _make(self, path: Path, kind: str, rest: str) -> None:
         self._drop(path)
         database, schema, name = map(identifier, path)
-        self._cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{schema}")
-        self._cursor.execute(f"CREATE {kind} {database}.{schema}.{name} {rest}")
+        execute(self._cursor, f"CREATE SCHEMA IF NOT EXISTS {database}.{schema}", CREATE)
+        execute(self._cursor, f"CREATE {kind} {database}.{schema}.{name} {rest}", CREATE)
         self._made[path] = kind
 
     def _drop(self, path: Path) -> None:
         kind = self._made.pop(path, None)
         if kind is not None:
-            self._cursor.execute(f"DROP {kind} {'.'.join(map(identifier, path))}")
+            execute(self._cursor, f"DROP {kind} {'.'.join(map(identifier, path))}", DROP)
 
     def clear(self) -> None:
         for path in list(self._made):
@@ -239,35 +254,37 @@ class Desk:
     @contextmanager
     def scratch(self, columns: str) -> Iterator[None]:
         """`SCRATCH`, declared so, for the time of the block."""
-        self._cursor.execute(f"CREATE TABLE {SCRATCH} {columns}")
+        execute(self._cursor, f"CREATE TABLE {SCRATCH} {in_brackets(columns)}", CREATE)
         try:
             yield
         finally:
-            self._cursor.execute(f"DROP TABLE {SCRATCH}")
+            execute(self._cursor, f"DROP TABLE {SCRATCH}", DROP)
 
     def use(self, database: str, schema: str) -> None:
         """Where names without a database or schema are looked for."""
         place = f"{identifier(database)}.{identifier(schema)}"
-        self._cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {place}")
-        self._cursor.execute(f"USE {place}")
+        execute(self._cursor, f"CREATE SCHEMA IF NOT EXISTS {place}", CREATE)
+        execute(self._cursor, f"USE {place}", SET)
         self._place = (database, schema)
 
     def schema(self, query: str) -> pa.Schema:
         """The columns of a query as Arrow, without its rows."""
-        answer = self._cursor.execute(f"SELECT * FROM ({query}) LIMIT 0").to_arrow_table()
+        parsed(self._cursor, query)
+        answer = execute(self._cursor, f"SELECT * FROM ({query}\n) LIMIT 0").to_arrow_table()
         schema: pa.Schema = answer.schema
         return schema
 
     def types(self, query: str) -> list[tuple[str, str]]:
         """The columns of a query, and what DuckDB calls their types."""
-        rows = self._cursor.execute(f"DESCRIBE {query}").fetchall()
+        parsed(self._cursor, query)
+        rows = execute(self._cursor, f"DESCRIBE {query}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
 
     def stream(self, query: str, rows_per_batch: int = 122_880) -> Iterator[pa.RecordBatch]:
         return arrow_batches(self._cursor, query, rows_per_batch)
 
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
-        return self._cursor.execute(query).fetchall()
+        return execute(self._cursor, query).fetchall()
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:

@@ -68,6 +68,7 @@ _OTHER_WAYS = {
     "VACUUM": "VACUUM is not supported: use jetbridge optimize",
     "ANALYZE": "ANALYZE is not supported: the lake keeps its statistics by itself",
     "EXPORT": "EXPORT is not supported: read the tables with SELECT",
+    "IMPORT": "IMPORT is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
 }
 
 

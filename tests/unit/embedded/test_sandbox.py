@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.embedded.sandbox import query, session
+from jetbridge.errors import BadRequest
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,9 @@ from jetbridge.embedded.sandbox import query, session
     ],
 )
 def test_the_outside_cannot_be_reached(sql):
-    with pytest.raises(duckdb.Error):
+    with session() as cursor, pytest.raises(duckdb.Error):
+        cursor.execute(sql)
+    with pytest.raises((duckdb.Error, BadRequest)):
         query(sql)
 
 

@@ -1,0 +1,87 @@
+"""A server that runs statements of its clients, and what one client may send it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from jetbridge.app import build_app
+from jetbridge.cli.serve import statements_for_clients
+from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
+from jetbridge.service.settings import Token
+from jetbridge.wire import flight_pb2 as pb
+from tests.integration.wire_calls import Answer, Wire, pack, read_rows, tickets_in
+
+# It may use `mema` only; `memb` belongs to somebody else.
+OURS, THEIRS = "a" * 32, "b" * 32
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls `run` over the wire, with the token of one tenant."""
+
+    wire: Wire
+    token: str
+    catalog: str
+
+    def run(self, text: str) -> Answer:
+        headers = [
+            ("authorization", f"Bearer {self.token}"),
+            ("airport-catalog", self.catalog),
+            ("airport-user-agent", "airport/20250723"),
+        ]
+        path = [self.catalog, "jetbridge", "table_function", "run"]
+        about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
+        asked = {
+            "json_filters": "",
+            "column_ids": [0],
+            "table_function_parameters": arguments(text),
+        }
+        body = {"descriptor": about.SerializeToString(), "parameters": asked}
+        answer = self.wire.action("endpoints", pack(body), headers)
+        return self.wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
+
+    def reports(self, text: str) -> list[dict[str, Any]]:
+        answer = self.run(text)
+        assert answer.status == "OK", answer.message
+        found: list[dict[str, Any]] = read_rows(answer).to_pylist()
+        return found
+
+
+def arguments(text: str) -> bytes:
+    batch = pa.record_batch({"sql": [text]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@contextmanager
+def serving(
+    *folders: Path, catalogs: Mapping[str, CatalogConfig] | None = None
+) -> Iterator[tuple[Caller, Caller]]:
+    """A client with `mema`, and one with `memb` that has `memb.s.x`, a table with one row."""
+    tokens = (
+        Token("ours", OURS, frozenset({"mema", *(catalogs or ())})),
+        Token("theirs", THEIRS, frozenset({"memb"})),
+    )
+    memory = {"mema": CatalogConfig("memory"), "memb": CatalogConfig("memory")}
+    config = Config(
+        server=ServerConfig(port=0),
+        catalogs={**memory, **(catalogs or {})},
+        sql=SqlConfig(folders=folders),
+        credentials=Credentials(tokens=tokens),
+    )
+    app = build_app(config, statements=statements_for_clients)
+    app.server.start()
+    try:
+        with Wire(app.server.location) as wire:
+            ours, theirs = Caller(wire, OURS, "mema"), Caller(wire, THEIRS, "memb")
+            ours.reports("CREATE SCHEMA mema.s; CREATE TABLE mema.s.t AS SELECT 1 AS a, 'x' AS b")
+            theirs.reports("CREATE SCHEMA memb.s; CREATE TABLE memb.s.x AS SELECT 42 AS secret")
+            yield ours, theirs
+    finally:
+        app.stop(1.0)
