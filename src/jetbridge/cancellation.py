@@ -9,7 +9,7 @@
     statement.cancel()                                 # in any other thread
 
 `current()` belongs to a thread. Work that another thread does, and rows that another thread takes,
-are `within` the cancellation of the statement they are for.
+are `within` the cancellation of the statement they are for. What clears up is `shielded`.
 """
 
 import logging
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jetbridge.errors import Cancelled, ServerError
 
@@ -28,8 +28,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Interrupt = Callable[[], object]
 
+
+class Lock(Protocol):
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 # An interrupt may come a moment before the work that it is meant for, so it comes again.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+# Locks cannot be interrupted: whoever waits for one looks up so often.
+_LOOK_UP = 0.05
 _END: Any = object()
 
 
@@ -41,6 +50,8 @@ class Cancellation:
         self._error: ServerError | None = None
         self._interrupts: list[Interrupt] = []
         self._publishing = 0
+        # What a publication has failed with: it may have been made, which the error says.
+        self._failed: BaseException | None = None
         self._runs = False
         self._lock = threading.Lock()
         # Held while interrupts are called: what has left its block is never interrupted.
@@ -74,11 +85,26 @@ class Cancellation:
             ended.wait(seconds)
         self.check()
 
+    def poll(self, attempt: Callable[[float], bool]) -> None:
+        """Waits until `attempt`, which gets seconds, succeeds; raises the error if cancelled."""
+        while not attempt(_LOOK_UP):
+            self.check()
+
+    @contextmanager
+    def holding(self, lock: Lock) -> Iterator[None]:
+        """`with lock`, but whoever waits for it raises the error as soon as it is cancelled."""
+        self.poll(lambda seconds: lock.acquire(timeout=seconds))
+        try:
+            yield
+        finally:
+            lock.release()
+
     @contextmanager
     def on_cancel(self, interrupt: Interrupt) -> Iterator[None]:
         """Calls `interrupt` from another thread, again and again, until the block has ended.
 
-        An exception that leaves the block then becomes the error of the cancellation.
+        An exception that leaves the block then becomes the error of the cancellation, unless it
+        comes from a publication.
         """
         self.check()
         with self._lock:
@@ -88,7 +114,7 @@ class Cancellation:
             yield
         except Exception as raised:
             error = self.error()
-            if error is None or _same(error, raised):
+            if error is None or _says(raised, error) or self._has_failed_with(raised):
                 raise
             raise error from raised
         finally:
@@ -106,9 +132,22 @@ class Cancellation:
                 self._publishing += 1
         try:
             yield
+        except BaseException as error:
+            self._failed = error
+            raise
         finally:
             with self._lock:
                 self._publishing -= 1
+
+    def _has_failed_with(self, raised: BaseException | None) -> bool:
+        """Whether the error, or what it was made of, comes from a publication."""
+        seen = set()
+        while self._failed is not None and raised is not None and id(raised) not in seen:
+            if raised is self._failed:
+                return True
+            seen.add(id(raised))
+            raised = raised.__cause__ or raised.__context__
+        return False
 
     def _start(self) -> None:
         """With the lock held."""
@@ -149,10 +188,16 @@ def current() -> Cancellation:
 @contextmanager
 def scope(inner: Cancellation | None = None) -> Iterator[Cancellation]:
     """`current()` for the time of the block; it ends with the one around it."""
-    inner, outer = inner or Cancellation(), current()
-    inner._outer = outer
-    with outer.on_cancel(lambda: inner.cancel(outer.error())), _as_current(inner):
+    inner = inner or Cancellation()
+    with _linked(inner), _as_current(inner):
         yield inner
+
+
+@contextmanager
+def _linked(inner: Cancellation) -> Iterator[None]:
+    inner._outer = outer = current()
+    with outer.on_cancel(lambda: inner.cancel(outer.error())):
+        yield
 
 
 @contextmanager
@@ -190,8 +235,15 @@ def within(cancellation: Cancellation, items: Iterable[T]) -> Iterator[T]:
             yield item
 
 
-def _same(one: Exception, other: Exception) -> bool:
-    return (type(one), one.args) == (type(other), other.args)
+def own_scope(inner: Cancellation, items: Iterable[T]) -> Iterator[T]:
+    """The same items, made for `inner`, which ends with whoever takes the first of them."""
+    with _linked(inner):
+        yield from within(inner, items)
+
+
+def _says(raised: Exception, error: Exception) -> bool:
+    """Whether it is the error, to which more may have been added."""
+    return type(raised) is type(error) and str(raised).startswith(str(error))
 
 
 def _closable(items: Iterator[T]) -> Any:

@@ -147,3 +147,55 @@ def test_without_a_statement_nothing_is_cancelled():
     cancellation.current().check()
     with cancellation.current().on_cancel(bool), cancellation.current().publishing():
         pass
+
+
+def test_what_a_publication_fails_with_is_said():
+    """Nobody knows whether it was made; that it was cancelled would say that it was not."""
+    with cancellation.scope() as statement:
+        with pytest.raises(BadRequest, match="unknown"), statement.on_cancel(bool):
+            try:
+                with statement.publishing():
+                    statement.cancel()
+                    raise ConnectionError
+            except ConnectionError as error:
+                raise BadRequest("unknown") from error
+        with pytest.raises(Cancelled):
+            statement.check()
+
+
+def test_what_was_added_to_the_error_is_kept():
+    with (
+        cancellation.scope() as statement,
+        pytest.raises(Cancelled, match="^the call was cancelled; a table stays$"),
+        statement.on_cancel(bool),
+    ):
+        try:
+            with statement.on_cancel(bool):
+                statement.cancel()
+                raise BadRequest("interrupted")
+        except Cancelled as error:
+            error.args = (f"{error}; a table stays",)
+            raise
+
+
+def test_whoever_waits_for_a_lock_ends_early():
+    lock = threading.Lock()
+    with lock, cancellation.scope() as statement:
+        later(0.1, statement.cancel)
+        began = time.monotonic()
+        with pytest.raises(Cancelled), statement.holding(lock):
+            raise AssertionError
+        assert time.monotonic() - began < 2
+    assert not lock.locked()
+
+
+def test_rows_of_a_statement_end_with_it_and_with_the_one_who_takes_them():
+    for ends in ("inner", "outer"):
+        inner = cancellation.Cancellation()
+        rows = cancellation.own_scope(inner, iter(range(10)))
+        with cancellation.scope() as outer:
+            assert next(rows) == 0
+            {"inner": inner, "outer": outer}[ends].cancel()
+            with pytest.raises(Cancelled):
+                next(rows)
+        assert cancellation.current() is cancellation._nobody

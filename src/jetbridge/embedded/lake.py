@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pyarrow as pa
 
+from jetbridge.cancellation import current
 from jetbridge.embedded.extended import Extended, Setting, arrow_batches
 from jetbridge.embedded.statements import execute
 
@@ -48,7 +49,8 @@ class LakeReader:
         try:
             for name, table in tables.items():
                 cursor.register(name, table)
-            yield cursor
+            with current().on_cancel(cursor.interrupt):
+                yield cursor
         except _FATAL:
             self._duckdb.forget(root)
             raise

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.cancellation import current
 from jetbridge.embedded.statements import SET, execute
 from jetbridge.embedded.watchdog import Watchdog
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError
@@ -68,7 +69,7 @@ def session(
             cursor.register(DATA, _whole(data))
         for name, table in more.items():
             cursor.register(name, _whole(table))
-        with _watchdog.limit(cursor, seconds):
+        with _watchdog.limit(cursor, seconds), current().on_cancel(cursor.interrupt):
             yield cursor
     finally:
         cursor.close()

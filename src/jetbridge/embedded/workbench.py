@@ -7,7 +7,6 @@ folders that its statements may read.
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.cancellation import current
 from jetbridge.embedded.extended import EXTENSIONS, Extended, arrow_batches
 from jetbridge.embedded.statements import (
     CREATE,
@@ -105,7 +105,8 @@ class Workbench:
         desk = Desk(cursor, planning, reads_tables=self._reads_tables)
         try:
             execute(cursor, f"USE {_WORK}", SET)
-            yield desk
+            with current().on_cancel(cursor.interrupt):
+                yield desk
         except duckdb.Error as error:
             raise translated(error) from error
         finally:
@@ -131,17 +132,6 @@ class Desk:
         self._cursor, self._planning = cursor, planning
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
-        self._interrupted = threading.Event()
-
-    def interrupt(self) -> None:
-        """From another thread: what runs here ends, with an error."""
-        self._interrupted.set()
-        self._cursor.interrupt()
-
-    def go_on(self) -> None:
-        """For rows that do not come from DuckDB: raises what it raises when interrupted."""
-        if self._interrupted.is_set():
-            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
     def names(self, query: str) -> "Names":
         """What a query names where a table may stand, and the functions it calls."""
@@ -254,7 +244,9 @@ class Desk:
     @contextmanager
     def scratch(self, columns: str) -> Iterator[None]:
         """`SCRATCH`, declared so, for the time of the block."""
-        execute(self._cursor, f"CREATE TABLE {SCRATCH} {in_brackets(columns)}", CREATE)
+        # The one before stays there if its statement was interrupted.
+        sql = f"CREATE OR REPLACE TABLE {SCRATCH} {in_brackets(columns)}"
+        execute(self._cursor, sql, CREATE)
         try:
             yield
         finally:

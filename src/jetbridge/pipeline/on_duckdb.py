@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pyarrow as pa
 
+from jetbridge.cancellation import current, within
 from jetbridge.catalog import ROWID, CanRelate, Scan, Table, supports
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import Desk
@@ -49,7 +50,8 @@ def _copy(
     read = [f for f in whole if need is None or f.name in need.columns] or [whole.field(0)]
     schema = pa.schema(read)
     scan = Scan(tuple(schema.names), need.filter if need else None)
-    desk.register(name, pa.RecordBatchReader.from_batches(schema, table.scan(scan)))
+    batches = within(current(), table.scan(scan))  # DuckDB takes them by threads of its own
+    desk.register(name, pa.RecordBatchReader.from_batches(schema, batches))
     columns = [(f.name, duckdb_type(f), f in read) for f in whole]
     desk.keep(path, queries.padded(name, columns))
 
@@ -80,10 +82,8 @@ def _copied(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch] | None:
         return None
     schema = table.info().schema
     same = [schema.field(name).type for name in columns] == plan.schema.types
-    return _scanned(desk, table, columns) if same else None
+    return _scanned(table, columns) if same else None
 
 
-def _scanned(desk: Desk, table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
-    for batch in table.scan(Scan(columns)):
-        desk.go_on()
-        yield batch
+def _scanned(table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
+    yield from within(current(), table.scan(Scan(columns)))

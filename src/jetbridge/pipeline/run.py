@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jetbridge.cancellation import own_scope, scope
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline import (
     alters,
@@ -61,10 +62,13 @@ def run_statement(session: Session, statement: Statement) -> Outcome:
     there = session.transaction
     if there is not None and there.failed and not isinstance(statement, Transaction):
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
-    with _spoiling(None if isinstance(statement, Transaction) else there):
+    running = session.begin()
+    with _spoiling(None if isinstance(statement, Transaction) else there), scope(running):
         outcome = HANDLERS[type(statement)](session, statement)
-    if there is not None and outcome.schema is not None:
-        outcome.batches = _read(outcome.batches, there)
+    if outcome.schema is not None:
+        outcome.batches = own_scope(running, outcome.batches)
+        if there is not None:
+            outcome.batches = _read(outcome.batches, there)
     return outcome
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from jetbridge.cancellation import Cancellation
 from jetbridge.catalog import (
     CanBeReached,
     CanConfigure,
@@ -17,7 +18,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.catalog.settings import Setting, truth
 from jetbridge.embedded.workbench import Access, Desk, Workbench
-from jetbridge.errors import BadRequest, FailedPrecondition
+from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Path, Place, Places
@@ -92,7 +93,7 @@ class Session:
         self._attached: dict[str, Catalog] = {}
         self._read_only: frozenset[str] = frozenset()
         self._benches: dict[tuple[bool, bool], Workbench] = {}
-        self._desks: list[Desk] = []
+        self._statement = Cancellation()
 
     def places(self) -> Places:
         """For one statement; those of one transaction see the catalogs at one moment."""
@@ -164,18 +165,16 @@ class Session:
     def desk(self, query: str = "") -> Iterator[Desk]:
         """A DuckDB for one statement, in which this query may be planned and run."""
         with self._bench(query, self._apart(query)).desk() as desk:
-            self._desks.append(desk)
-            try:
-                yield desk
-            finally:
-                self._desks.remove(desk)
+            yield desk
+
+    def begin(self) -> Cancellation:
+        """That of the next statement."""
+        self._statement = Cancellation()
+        return self._statement
 
     def interrupt(self) -> None:
         """From another thread: the statement that runs ends, with an error."""
-        for desk in list(self._desks):
-            desk.interrupt()
-        if self.means.spark is not None:
-            self.means.spark.interrupt()
+        self._statement.cancel(Cancelled("the statement was interrupted"))
 
     def _apart(self, query: str) -> bool:
         """Whether DuckDB may read other files, and therefore not those of the tables.

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from jetbridge.cancellation import Cancellation, scope, within
 from jetbridge.errors import ServerError
 from jetbridge.service.admission import Door
 from jetbridge.service.auth import Authenticator
@@ -31,7 +32,7 @@ class Guard:
         def run(request: Any, context: grpc.ServicerContext) -> Any:
             call = None
             try:
-                with self._door.entered():
+                with self._door.entered(), scope(_cancellation(context)):
                     call = self._admit(context)
                     return handler(request, call)
             except Exception as error:
@@ -49,7 +50,7 @@ class Guard:
             try:
                 with self._door.entered():
                     call = self._admit(context, open_to_all)
-                    yield from handler(request, call)
+                    yield from within(_cancellation(context), _answers(handler, request, call))
             except Exception as error:
                 _abort(context, call, error, details)
 
@@ -59,6 +60,19 @@ class Guard:
         headers = read_headers(context)
         token = None if open_to_all else self._authenticator.authenticate(headers)
         return Call(context, headers, self._catalogs, token)
+
+
+def _cancellation(context: grpc.ServicerContext) -> Cancellation:
+    """What the call does ends with it: when the caller cancels, dies, or has set a deadline."""
+    made = Cancellation()
+    if not context.add_callback(made.cancel):
+        made.cancel()
+    return made
+
+
+def _answers(handler: Handler, request: Any, call: Call) -> Iterator[Any]:
+    """Nothing is done before the first answer is asked for."""
+    yield from handler(request, call)
 
 
 def _abort(

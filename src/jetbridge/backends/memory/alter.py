@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Segment, live_only
 from jetbridge.backends.memory.state import Store, TableCell, TableState
+from jetbridge.cancellation import current
 from jetbridge.catalog import Alteration
 from jetbridge.tables import alter
 
@@ -35,6 +36,7 @@ def _rewritten(state: TableState, change: alter.Rows | None) -> TableState:
     for segment in state.segments:
         chunks = []
         for chunk in segment.chunks():
+            current().check()
             live = live_only(chunk)  # a deleted value must not hinder a change of type
             batch = change(live.batch)
             cost += max(0, live.batch.nbytes - batch.nbytes) + batch.nbytes // 8

@@ -57,7 +57,7 @@ class MemoryCatalog:
         if not info.name:
             raise BadRequest("a schema needs a name")
         cell = SchemaCell(info)
-        with self._store.lock:
+        with self._store.changing():
             if fold(info.name) in self._store.schemas:
                 raise AlreadyExists("schema", info.name)
             self._store.schemas = {**self._store.schemas, fold(info.name): cell}
@@ -65,7 +65,7 @@ class MemoryCatalog:
         return MemorySchema(self._store, cell)
 
     def drop_schema(self, name: str) -> None:
-        with self._store.lock:
+        with self._store.changing():
             schemas = dict(self._store.schemas)
             cell = schemas.pop(fold(name), None)
             if cell is None:

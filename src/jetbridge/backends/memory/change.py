@@ -22,6 +22,7 @@ from jetbridge.backends.memory.rows import (
 )
 from jetbridge.backends.memory.scan import projected
 from jetbridge.backends.memory.state import Store, TableCell, TableState
+from jetbridge.cancellation import current
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.embedded import cast
 from jetbridge.errors import BadRequest, Conflict, NotFound
@@ -78,6 +79,7 @@ class _Update:
         version = now.version + 1
         chunks: dict[tuple[int, int], Chunk | None] = {}
         for hit in hits:
+            current().check()
             index = pa.array(hit.wanted)
             new = {position: array.take(index) for position, array in columns.items()}
             chunks[hit.segment, hit.index] = updated(hit, new, version)

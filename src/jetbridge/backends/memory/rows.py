@@ -17,6 +17,7 @@ from jetbridge.backends.memory.chunks import (
     without_deleted,
 )
 from jetbridge.backends.memory.state import TableCell, TableState
+from jetbridge.cancellation import current
 from jetbridge.errors import BadRequest, Conflict
 
 
@@ -49,6 +50,7 @@ def locate(state: TableState, rowids: Integers) -> list[Hit]:
 def _hits(state: TableState, rowids: Integers) -> Iterator[Hit]:
     for number, segment in enumerate(state.segments):
         for index, chunk in enumerate(segment.chunks()):
+            current().check()
             start, end = np.searchsorted(rowids, [chunk.first, chunk.last() + 1])
             if start == end:
                 continue

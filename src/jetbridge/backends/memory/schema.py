@@ -84,7 +84,7 @@ class MemorySchema:
 
     def _put(self, request: CreateTable, cell: TableCell) -> None:
         schema = self._cell.info.name
-        with self._store.lock:
+        with self._store.changing():
             if self._cell.dropped:
                 raise NotFound("schema", schema)
             there = self._cell.tables.get(fold(request.name))
@@ -96,7 +96,7 @@ class MemorySchema:
             self._store.version += 1
 
     def drop_table(self, name: str) -> None:
-        with self._store.lock:
+        with self._store.changing():
             tables = dict(self._cell.tables)
             cell = tables.pop(fold(name), None)
             if cell is None:

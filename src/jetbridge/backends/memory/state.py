@@ -7,7 +7,8 @@ as long as he likes without a lock.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -15,6 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk, Segment
+from jetbridge.cancellation import current
 from jetbridge.catalog import SchemaInfo, TableInfo, fold
 from jetbridge.errors import AlreadyExists, Conflict, NotFound
 from jetbridge.tables.definition import Definition
@@ -140,12 +142,20 @@ class Store:
         for _ in range(3):
             before = cell.state
             after = change(before)
-            with self.lock:
+            with self.changing():
                 if cell.state is before:
                     return self._replace(cell, before, after, ddl)
-        with self.lock:
+        with current().holding(self.lock):
             before = cell.state
-            return self._replace(cell, before, change(before), ddl)
+            after = change(before)
+            with self.changing():
+                return self._replace(cell, before, after, ddl)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """With the lock held, for what is seen at once; refused once the call was cancelled."""
+        with current().holding(self.lock), current().publishing():
+            yield
 
     def _replace(
         self, cell: TableCell, before: TableState, after: TableState, ddl: bool
