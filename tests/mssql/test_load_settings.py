@@ -20,8 +20,9 @@ from jetbridge.pipeline.session import Means, Session
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext import tsql_load
 from tests import lakes, mssql_server
+from tests.mssql_orders import sent, stand_in
 from tests.pipeline.targets import Bench, bench
-from tests.pipeline.test_ctas_mssql import ALL_TYPES, declared, same, sent, stand_in
+from tests.pipeline.test_ctas_mssql import ALL_TYPES, declared, same
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]
 ROWS = 400
@@ -84,7 +85,7 @@ def noted(texts: list[str]) -> list[tuple[int, int]]:
 )
 def test_tablock_of_new_tables(server, setting, kind, value, locked):
     setting(ctas_table_kind=kind, copy_tablock=value)
-    with sent() as texts:
+    with sent(f"new_{kind}_{value}") as texts:
         server.sql(f"CREATE TABLE t.dbo.new_{kind}_{value} AS {QUERY}")
         assert rows_of(server, f"new_{kind}_{value}") == EXPECTED
     (bulk,) = bulk_loads(texts)
@@ -96,7 +97,7 @@ def test_tablock_of_new_tables(server, setting, kind, value, locked):
 def test_tablock_of_tables_that_are_there(server, setting, value, locked):
     setting(copy_tablock=value)
     server.sql(f"CREATE TABLE t.dbo.there_{value} (id BIGINT, s VARCHAR)")
-    with sent() as texts:
+    with sent(f"there_{value}") as texts:
         server.sql(f"INSERT INTO t.dbo.there_{value} {QUERY}")
         assert rows_of(server, f"there_{value}") == EXPECTED
     (bulk,) = bulk_loads(texts)
@@ -116,7 +117,7 @@ def test_tablock_of_what_spark_loads(server, setting, kind, statement, value, lo
     """Rows for a table that is there go into one beside it first, which is new, and a heap."""
     setting(**BY_SPARK, ctas_table_kind=kind, copy_tablock=value)
     server.sql("DROP TABLE IF EXISTS t.dbo.by_spark")
-    with sent() as texts:
+    with sent("by_spark") as texts:
         server.sql(f"{statement.format('t.dbo.by_spark')} {QUERY}")
         assert rows_of(server, "by_spark") == EXPECTED
     found = bulk_loads(texts)
@@ -136,7 +137,7 @@ def test_tablock_of_what_spark_loads(server, setting, kind, statement, value, lo
 def test_more_rows_or_more_bytes_go_through_the_ledger(server, setting, settings, by_spark):
     setting(**settings)
     server.sql("DROP TABLE IF EXISTS t.dbo.who")
-    with sent() as texts:
+    with sent("who") as texts:
         server.sql(f"CREATE TABLE t.dbo.who AS {QUERY}")
         assert rows_of(server, "who") == EXPECTED
     assert sum(rows for _, rows in noted(texts)) == (ROWS if by_spark else 0)
@@ -145,7 +146,7 @@ def test_more_rows_or_more_bytes_go_through_the_ledger(server, setting, settings
 
 def test_there_are_as_many_loaders_as_asked_for(server, setting):
     setting(**BY_SPARK, copy_parallel_writers=3)
-    with sent() as texts:
+    with sent("loaders") as texts:
         server.sql(f"CREATE TABLE t.dbo.loaders AS {QUERY}")
         assert rows_of(server, "loaders") == EXPECTED
     found = bulk_loads(texts)
@@ -164,7 +165,7 @@ def test_one_loader_loads_part_after_part_on_one_connection(monkeypatch):
         server.sql(f"{few}; {few}; SET mssql_copy_parallel_writers = 1")
         server.sql("SET mssql_direct_load_rows = 100")
         before = stand_in().order(counts=True)["logins"]
-        with sent() as texts:
+        with sent("parts") as texts:
             server.sql(f"CREATE OR REPLACE TABLE t.dbo.parts AS {QUERY}")
         assert stand_in().order(counts=True)["logins"] == before + 1
         assert noted(texts) == [(part, ROWS // 4) for part in range(4)]
@@ -218,7 +219,7 @@ def round_trips(texts: list[str]) -> list[list[int]]:
 def test_fr_005_rows_of_statements(server, setting, rows_per_statement, batch_size, expected):
     setting(ctas_use_bcp="false", insert_batch_size=batch_size)
     setting(insert_max_rows_per_statement=rows_per_statement)
-    with sent() as texts:
+    with sent("sizes") as texts:
         server.sql(f"CREATE OR REPLACE TABLE t.dbo.sizes AS {QUERY}")
         assert rows_of(server, "sizes") == EXPECTED
     assert round_trips(texts) == expected
@@ -228,7 +229,7 @@ def test_fr_005_rows_of_statements(server, setting, rows_per_statement, batch_si
 def test_fr_005_bytes_of_statements(server, setting):
     """Each has as many rows as fit, or one less."""
     setting(ctas_use_bcp="false", insert_max_sql_bytes=2048)
-    with sent() as texts:
+    with sent("sizes") as texts:
         server.sql(f"CREATE OR REPLACE TABLE t.dbo.sizes AS {QUERY}")
         assert rows_of(server, "sizes") == EXPECTED
     (text,) = [each for each in texts if INSERT.match(each)]
@@ -243,7 +244,7 @@ def test_fr_005_bytes_of_statements(server, setting):
 def test_fr_005_spark_sends_statements_too(server, setting):
     setting(direct_load_rows=1, ctas_use_bcp="false", insert_max_rows_per_statement=60)
     setting(copy_parallel_writers=2, insert_batch_size=150)
-    with sent() as texts:
+    with sent("mode_a") as texts:
         server.sql(f"CREATE OR REPLACE TABLE t.dbo.mode_a AS {QUERY}")
         assert rows_of(server, "mode_a") == EXPECTED
         server.sql(f"CREATE OR REPLACE TABLE t.dbo.mode_a AS {ALL_TYPES}")

@@ -2,14 +2,11 @@
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, PermissionDenied, ServerError
-from tests import mssql_server
+from tests.mssql_orders import failing, refusing_rows, sent
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = pytest.mark.mssql
@@ -63,45 +60,6 @@ def same(server: Bench, table: str, query: str) -> bool:
     return server.rows(f"SELECT count(*) FROM (({less}) UNION ALL ({more}))") == [(0,)]
 
 
-def stand_in() -> mssql_server.StandIn:
-    if mssql_server.is_given():
-        pytest.skip("only the stand-in fails on order, and tells what it was sent")
-    return mssql_server.stand_in()
-
-
-@contextmanager
-def sent() -> Iterator[list[str]]:
-    """What the server is sent meanwhile, but for questions, once the block has ended."""
-    texts: list[str] = []
-    known = 0 if mssql_server.is_given() else len(stand_in().order(counts=True)["batches"])
-    yield texts
-    found = stand_in().order(counts=True)["batches"][known:]
-    texts += [each for each in found if not each.lstrip().startswith("SELECT")]
-
-
-@contextmanager
-def failing(number: int, *patterns: str, **more: Any) -> Iterator[None]:
-    """Statements in which one of the patterns is found."""
-    for pattern in patterns:
-        order = {"when": "statement", "pattern": pattern, "number": number, "times": None, **more}
-        assert stand_in().order(fault=order) == {"ok": True}
-    try:
-        yield
-    finally:
-        stand_in().order(clear=True)
-
-
-@contextmanager
-def refusing_rows(*, drop: bool = False) -> Iterator[None]:
-    """Rows meet a full disk; with `drop` DROP TABLE fails, too."""
-    with (
-        failing(3726, *["DROP TABLE"] * drop),
-        failing(1105, "INSERT INTO .* VALUES"),
-        failing(1105, "", when="bulk row"),
-    ):
-        yield
-
-
 def test_us1_1_columns_and_nullability(server):
     server.sql("CREATE TABLE t.dbo.ctas1 AS SELECT 1 AS id, 'x' AS name")
     found = [
@@ -121,7 +79,7 @@ def test_fr_002_fr_003_fr_016_the_table_is_made_before_any_row_is_sent(server, s
         "TIME '01:02:03' AS e, unnest([TIMESTAMP '2020-01-02', NULL]) AS f"
     )
     table = f'"fr]_002_{bulk}"'
-    with sent() as texts:
+    with sent(f"fr]]_002_{bulk}") as texts:
         server.sql(f"CREATE TABLE t.dbo.{table} AS {query}")
         assert server.rows(f'SELECT "a]b", s FROM t.dbo.{table}') == [(7, "x"), (7, "x")]
     made = (
@@ -343,7 +301,7 @@ def test_fr_021_sc_013_the_log_tells_sizes_rows_seconds_and_the_phase(server, mo
 def test_fr_021_a_table_that_cannot_be_made(server, monkeypatch, caplog):
     monkeypatch.setenv("MSSQL_DEBUG", "1")
     monkeypatch.delenv("MSSQL_DML_DEBUG", raising=False)
-    with sent() as texts, failing(262, "CREATE TABLE"), pytest.raises(PermissionDenied):
+    with sent("fr_021_y") as texts, failing(262, "CREATE TABLE"), pytest.raises(PermissionDenied):
         server.sql(f"CREATE TABLE t.dbo.fr_021_y AS {FIVE}")
     (ddl,) = texts
     said = [each.getMessage() for each in caplog.records if "fr_021_y" in each.getMessage()]

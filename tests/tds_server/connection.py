@@ -113,6 +113,7 @@ class Connection:
     ) -> None:
         self._link, self._engine, self._encryption = link, engine, encryption
         self._faults, self._counters = faults, counters
+        self._spid = spid
         self._out = Outbox(link, faults, spid)
         self._lock = threading.Lock()
         self._busy = False
@@ -186,6 +187,7 @@ class Connection:
 
     def _request(self, first: Packet) -> None:
         if first.kind == Kind.ATTENTION:
+            self._counters.add(attentions=1)
             self._abandon_bulk()
             self._out.write(tokens.done(Done.ATTENTION))
             return
@@ -227,7 +229,7 @@ class Connection:
             raise SqlError(3989, text)
 
     def _run(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Answer]:
-        self._counters.saw(text)
+        self._counters.saw(self._spid, text)
         try:
             self._faults.meet(When.STATEMENT, text=text)
         except SqlError as cause:
@@ -253,7 +255,7 @@ class Connection:
         if not _BULK.match(text):
             yield from self._run(text)
             return
-        self._counters.saw(text)
+        self._counters.saw(self._spid, text)
         self._faults.meet(When.STATEMENT, text=text)
         self._bulk = self._session.bulk(text)
 

@@ -41,6 +41,7 @@ def _order(server: Server, order: dict[str, Any]) -> dict[str, Any]:
             **asdict(counters.now),
             "open": server.connections,
             "batches": counters.batches,
+            "by_session": counters.by_session,
             "fired": fired,
         }
     raise KeyError(what)
