@@ -172,7 +172,7 @@ def test_a_failed_job_leaves_nothing_behind(lake):
         insert(table.load(), {**data(0, 2), "id": pa.array([1, 1])})
     assert rows(table.load()) == []
     assert table.refs() == []
-    assert table.state().raw["snapshots"] == []
+    assert table.state().snapshots() == []
 
 
 def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
@@ -193,7 +193,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
     assert sorted(r[0] for r in rows(table.load(), "id")) == [0, 1, 2, 3, 4, 5, 100]
     assert len(moves) == 2
     assert table.refs() == ["main"]
-    snapshots = table.state().raw["snapshots"]
+    snapshots = table.state().snapshots()
     assert len(snapshots) == len(table.state().history())
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog, parts
-from jetbridge.backends.lake.hot import Chunk, HotColumns
+from jetbridge.backends.lake.hot import CHUNK_BYTES, Chunk, HotColumns
 from jetbridge.backends.lake.inventory import inventory
 from jetbridge.backends.lake.maintenance import optimize
 from jetbridge.catalog import ROWID, AddColumn, CreateTable, RenameColumn, Scan, SchemaInfo
@@ -200,7 +200,7 @@ def test_a_part_that_is_none_is_refused(lake, name):
 
 def test_what_was_read_longest_ago_is_forgotten():
     column = pa.chunked_array([pa.array(np.arange(100))])
-    hot = HotColumns(2 * column.nbytes)
+    hot = HotColumns(2 * (column.nbytes + CHUNK_BYTES))
     first, second, third = (Chunk("file", number, b"1") for number in range(3))
     hot.put(first, column)
     hot.put(second, column)

@@ -99,9 +99,9 @@ def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
     referred = {path for path in files(lake) - before if "metadata" not in path.parts}
     assert referred == set()
     for name in ("plain", "laid"):
-        raw = lake.lake.load("s", name).raw
-        assert set(raw["refs"]) == {"main"}
-        assert len(raw["snapshots"]) == 1
+        state = lake.lake.load("s", name)
+        assert set(state.raw["refs"]) == {"main"}
+        assert len(state.snapshots()) == 1
     insert(lake.load_schema("s").load_table("laid"), {"id": [3], "v": [2.5]})
     assert not lake.sweep(AT_ONCE)
 

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 from jetbridge.backends.lake.commit import identifier
-from jetbridge.backends.lake.metadata import Json, TableState
+from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 
 ANY = "jetbridge_"
@@ -37,7 +37,7 @@ def forget(table: Any, state: TableState, names: Sequence[str]) -> None:
     transaction = table.newTransaction()
     for name in there:
         transaction.manageSnapshots().removeBranch(name).commit()
-    own = _own_snapshots(state.raw, set(there))
+    own = _own_snapshots(state, set(there))
     if own:
         # Else it would also expire others by their age.
         expire = transaction.expireSnapshots().expireOlderThan(0)
@@ -47,9 +47,9 @@ def forget(table: Any, state: TableState, names: Sequence[str]) -> None:
     transaction.commitTransaction()
 
 
-def _own_snapshots(raw: Json, names: set[str]) -> set[int]:
-    refs = raw.get("refs") or {}
-    parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in raw.get("snapshots") or ()}
+def _own_snapshots(state: TableState, names: set[str]) -> set[int]:
+    refs = state.raw.get("refs") or {}
+    parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in state.snapshots()}
 
     def line(snapshot: int | None) -> set[int]:
         found: set[int] = set()

@@ -80,8 +80,7 @@ class Change:
 
     def is_in(self, state: TableState) -> bool:
         """Whether the table has it; for a commit whose answer was lost."""
-        snapshots = state.raw.get("snapshots") or ()
-        return any((each.get("summary") or {}).get(MARK) == self.mark for each in snapshots)
+        return any((each.get("summary") or {}).get(MARK) == self.mark for each in state.snapshots())
 
 
 class Commits:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from jetbridge.backends.lake import storage
 from jetbridge.backends.lake.damage import damaged
-from jetbridge.backends.lake.hot import Chunk
+from jetbridge.backends.lake.hot import CHUNK_BYTES, Chunk
 from jetbridge.backends.lake.inventory import DataFileEntry
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
@@ -107,7 +107,8 @@ class Opened:
         if count is None:
             return False
         seen = sum(batch.num_rows for batch in rows)
-        each = sum(batch.nbytes for batch in rows) / seen
+        size = sum(batch.nbytes for batch in rows) + rows[0].num_columns * CHUNK_BYTES
+        each = size / seen
         return bool(max(count, seen) * each <= self.lake.hot.most_bytes)
 
     def _chunk(self, group: int, name: str) -> Chunk:

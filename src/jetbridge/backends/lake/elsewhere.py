@@ -92,8 +92,7 @@ def elsewhere(
 
 def say(lake: Lake, state: TableState, what: str, reason: str) -> None:
     """Once for each table, however often the reason changes its words."""
-    if (state.identity, what) not in lake.said:
-        lake.said.add((state.identity, what))
+    if lake.is_news((state.identity, what)):
         log.info("table %s is %s: %s", state.title(), what, reason.split("\n", 1)[0][:200])
 
 

@@ -20,6 +20,10 @@ class Chunk:
     field_id: bytes
 
 
+# What a chunk takes besides its values: a row in a file of its own has few of them.
+CHUNK_BYTES = 1_024
+
+
 class HotColumns:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -39,7 +43,7 @@ class HotColumns:
             if chunk in self._kept:
                 return
             self._kept[chunk] = values
-            self._bytes += values.nbytes
+            self._bytes += values.nbytes + CHUNK_BYTES
             while self._bytes > self.most_bytes:
                 _, gone = self._kept.popitem(last=False)
-                self._bytes -= gone.nbytes
+                self._bytes -= gone.nbytes + CHUNK_BYTES

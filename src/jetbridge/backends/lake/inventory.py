@@ -23,7 +23,7 @@ _DELETED = 2
 _DATA = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DataFileEntry:
     """`first_row_id` counts for rows that carry no row id of their own, as updated ones do."""
 
@@ -98,15 +98,19 @@ def inventory(reader: LakeReader, state: TableState) -> Inventory:
 _kept: dict[str, Inventory] = {}
 _keeping = threading.Lock()
 _MOST_KEPT = 32
-_MOST_FILES_KEPT = 5_000
+# Of all that are kept; a file takes some 400 bytes.
+_MOST_FILES_KEPT = 20_000
 
 
 def _keep(manifest_list: str, found: Inventory) -> None:
     with _keeping:
-        if len(found.files) <= _MOST_FILES_KEPT:
-            _kept[manifest_list] = found
-        while len(_kept) > _MOST_KEPT:
+        _kept[manifest_list] = found
+        while len(_kept) > _MOST_KEPT or _files_kept() > _MOST_FILES_KEPT:
             del _kept[next(iter(_kept))]
+
+
+def _files_kept() -> int:
+    return sum(len(each.files) + len(each.vectors) for each in _kept.values())
 
 
 def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventory:

@@ -161,7 +161,7 @@ class _Optimize:
             "rows": contents.rows() if rows is None else rows,
             "delete files": contents.deletes(),
             "manifests": contents.manifests,
-            "snapshots": len(state.raw.get("snapshots") or ()),
+            "snapshots": len(state.snapshots()),
         }
 
     def upgrade(self) -> None:
@@ -263,14 +263,14 @@ class _Optimize:
             if left:
                 self._retried(lambda: branches.remove(self.lake, self._current(), left))
                 said.append(f"{len(left):,} branches of jobs that died removed")
-            before = len(self._current().raw.get("snapshots") or ())
+            before = len(self._current().snapshots())
             if not before:
                 return
             moment = datetime.now(UTC) - self.options.older_than
             if not _may_expire(self.state, moment):
                 return
             self._call("expire_snapshots", older_than=moment, retain_last=1)
-            gone = before - len(self._current().raw.get("snapshots") or ())
+            gone = before - len(self._current().snapshots())
             if gone > 0:
                 said.append(f"{gone:,} expired")
 
@@ -281,7 +281,7 @@ class _Optimize:
         if folder is not None:
             live = {*servers.live_servers(folder), self.lake.options.server}
             return [name for name in found if branches.server_of(name) not in live]
-        moments = {s["snapshot-id"]: s["timestamp-ms"] for s in state.raw.get("snapshots") or ()}
+        moments = {s["snapshot-id"]: s["timestamp-ms"] for s in state.snapshots()}
         limit = (self.started - self.options.older_than).timestamp() * 1000
         heads = {name: state.raw["refs"][name]["snapshot-id"] for name in found}
         return [name for name, head in heads.items() if moments.get(head, limit) < limit]
@@ -310,7 +310,7 @@ def _may_expire(state: TableState, moment: datetime) -> bool:
     if refs.keys() - {"main"} or len(refs.get("main") or ()) > _PLAIN_REF:
         return True
     limit = moment.timestamp() * 1000
-    old = {s["snapshot-id"] for s in state.raw["snapshots"] if s["timestamp-ms"] <= limit}
+    old = {s["snapshot-id"] for s in state.snapshots() if s["timestamp-ms"] <= limit}
     return bool(old - {state.snapshot_id})
 
 

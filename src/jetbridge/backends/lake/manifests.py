@@ -19,18 +19,19 @@ from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.sqltext import lake as queries
 
 _MOST_KNOWN = 20_000
-_MOST_LISTS = 2_000
+# Manifests in all lists together; versions of a table that follow each other share most of them.
+_MOST_LISTED = 20_000
 # A look at a manifest in an object store is a call over the network: not for every scan.
 _REMOTE_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Listed:
     location: str
     length: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
     """`mark`: size and time of the file when it was read; `formats`: those of the files in it."""
 
@@ -45,6 +46,7 @@ class Manifests:
     def __init__(self, reader: LakeReader, files: Files) -> None:
         self._reader, self._files = reader, files
         self._lists: OrderedDict[str, tuple[_Listed, ...]] = OrderedDict()
+        self._listed = 0
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,11 +77,16 @@ class Manifests:
         columns = (rows.column("manifest_path"), rows.column("manifest_length"))
         pairs = zip(*(column.to_pylist() for column in columns), strict=True)
         found = tuple(_Listed(*pair) for pair in pairs)
-        with self._lock:
-            self._lists[location] = found
-            while len(self._lists) > _MOST_LISTS:
-                self._lists.popitem(last=False)
+        self._keep_list(location, found)
         return found
+
+    def _keep_list(self, location: str, found: tuple[_Listed, ...]) -> None:
+        with self._lock:
+            self._listed += len(found) - len(self._lists.pop(location, ()))
+            self._lists[location] = found
+            while self._listed > _MOST_LISTED and len(self._lists) > 1:
+                _, gone = self._lists.popitem(last=False)
+                self._listed -= len(gone)
 
     def _sound(self, state: TableState, listed: _Listed) -> _Known | None:
         """What is known of a manifest; None if it must be read first."""

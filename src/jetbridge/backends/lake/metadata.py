@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.backends.lake.snapshot_list import SnapshotList
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.fields import DEFAULT
 from jetbridge.errors import NotFound, Unavailable
@@ -37,17 +39,62 @@ _WITH_ROW_IDS = 3
 _GZIP = b"\x1f\x8b"
 _NEEDED = ("format-version", "location", "last-column-id")
 
+# What grows with the number of snapshots, and is kept as text or not at all.
+_SNAPSHOTS, _EARLIER_FILES, _SNAPSHOT_LOG = "snapshots", "metadata-log", "snapshot-log"
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# What versions of a table have in common, unless DDL has changed it.
+_SHARED_PARTS = ("schemas", "properties", "partition-specs", "sort-orders")
+_SHARED_VALUES = ("extras", "iceberg_schema", "definition", "codec")
+# An estimate of what a state takes in memory: so much, and so many times the text of `raw`.
+_STATE_BYTES, _BYTES_PER_CHARACTER = 8_192, 8
+
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class TableState:
-    """A table at one snapshot of one metadata file; `snapshot` None is the empty table."""
+    """A table at one snapshot of one metadata file; `snapshot` None is the empty table.
+
+    `raw` is the metadata without its snapshots and its logs.
+    """
 
     pointer: Pointer
     raw: Json
     snapshot: Json | None
     schema_id: int
+    snapshot_list: SnapshotList
+    earlier_files_text: bytes = b"[]"
+    size: int = 0
+
+    def snapshots(self) -> list[Json]:
+        """All that are kept, decoded anew each time."""
+        return self.snapshot_list.decode()
+
+    def earlier_files(self) -> list[str]:
+        """The metadata files before this one that the table names."""
+        entries: list[Json] = msgspec.json.decode(self.earlier_files_text) or []
+        return [str(entry["metadata-file"]) for entry in entries]
+
+    @property
+    def updated(self) -> int:
+        """When the metadata file was made, in milliseconds of the epoch."""
+        return int(self.raw.get("last-updated-ms") or 0)
+
+    def share(self, other: "TableState") -> None:
+        """Takes from another version of the table whatever both have."""
+        self.snapshot_list.share(other.snapshot_list)
+        for part in _SHARED_PARTS:
+            if part in self.raw and self.raw[part] == other.raw.get(part):
+                self.raw[part] = other.raw[part]
+        if self._described_by() == other._described_by():
+            known = {name: other.__dict__[name] for name in _SHARED_VALUES if name in vars(other)}
+            self.__dict__.update(known)
+
+    def _described_by(self) -> tuple[object, ...]:
+        """What `_SHARED_VALUES` are made from."""
+        raw = self.raw
+        name, properties = self.pointer.name, raw.get("properties")
+        return name, self.schema_id, properties, raw.get("schemas"), raw.get("schema")
 
     def title(self) -> str:
         return f"{self.pointer.namespace}.{self.pointer.name}"
@@ -226,7 +273,7 @@ class TableState:
 
     def history(self) -> list[Json]:
         """The snapshots that led here and are kept, the oldest first."""
-        known = {s["snapshot-id"]: s for s in self.raw.get("snapshots", [])}
+        known = {s["snapshot-id"]: s for s in self.snapshots()}
         found: list[Json] = []
         current = known.get(self.raw.get("current-snapshot-id"))
         while current is not None:
@@ -262,10 +309,8 @@ class TableState:
         for snapshot in history:
             if snapshot.get("sequence-number") == number:
                 return self.at_snapshot(snapshot)
-        for snapshot in self.raw.get("snapshots", []):
-            if snapshot["snapshot-id"] == number:
-                return self.at_snapshot(snapshot)
-        return None
+        other = self.snapshot_list.find(number)  # of another branch
+        return None if other is None else self.at_snapshot(other)
 
     def _by_time(
         self, history: Sequence[Json], millisecond: int, begins: bool
@@ -297,18 +342,11 @@ def _is_first(snapshot: Json) -> bool:
 
 def parsed(pointer: Pointer, data: bytes) -> TableState:
     """The table as its metadata file says it is now; raises Unavailable if that is damaged."""
-    raw = _read(pointer, data)
-    snapshots = {s["snapshot-id"]: s for s in raw.get("snapshots") or []}
-    current = snapshots.get(raw.get("current-snapshot-id"))
-    return TableState(pointer, raw, current, raw.get("current-schema-id", 0))
-
-
-def _read(pointer: Pointer, data: bytes) -> Json:
     try:
         # Other engines may compress it.
-        raw: Json = json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data)
-        if all(key in raw for key in _NEEDED):
-            return raw
+        text = gzip.decompress(data) if data.startswith(_GZIP) else data
+        return _decoded(pointer, text)
+    except KeyError:
         problem = "it is no metadata of a table"
     except (ValueError, TypeError, OSError, EOFError, zlib.error) as error:
         problem = str(error)[:100]
@@ -317,6 +355,32 @@ def _read(pointer: Pointer, data: bytes) -> Json:
         f"table {title!r} cannot be read: its metadata file {pointer.location} is damaged: "
         f"{problem}"[:450]
     )
+
+
+def _decoded(pointer: Pointer, text: bytes) -> TableState:
+    """Raises KeyError for JSON that is something else."""
+    parts = {name: bytes(part) for name, part in _PARTS.decode(text.decode()).items()}
+    parts.pop(_SNAPSHOT_LOG, None)
+    snapshots = SnapshotList(_array(parts.pop(_SNAPSHOTS, b"")))
+    earlier_files = _array(parts.pop(_EARLIER_FILES, b""))
+    raw: Json = {name: msgspec.json.decode(part) for name, part in parts.items()}
+    for name in _NEEDED:
+        _ = raw[name]
+    size = _STATE_BYTES + len(earlier_files) + _BYTES_PER_CHARACTER * sum(map(len, parts.values()))
+    return TableState(
+        pointer,
+        raw,
+        snapshots.find(raw.get("current-snapshot-id")),
+        raw.get("current-schema-id", 0),
+        snapshots,
+        earlier_files,
+        size,
+    )
+
+
+def _array(text: bytes) -> bytes:
+    """One that is null or not there is empty."""
+    return text if text.startswith(b"[") else b"[]"
 
 
 def with_extras(definition: Definition, fields: Sequence[Json], before: Json) -> str:

@@ -24,10 +24,10 @@ def referenced(reader: LakeReader, state: TableState) -> set[str]:
     """
     raw = state.raw
     found = {state.location}
-    found.update(entry["metadata-file"] for entry in raw.get("metadata-log") or ())
+    found.update(state.earlier_files())
     for kind in ("statistics", "partition-statistics"):
         found.update(entry["statistics-path"] for entry in raw.get(kind) or ())
-    snapshots = raw.get("snapshots") or []
+    snapshots = state.snapshots()
     lists = [each["manifest-list"] for each in snapshots if "manifest-list" in each]
     manifests = set(_first_column(reader, queries.manifest_paths, lists))
     for snapshot in snapshots:

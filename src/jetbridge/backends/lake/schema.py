@@ -37,8 +37,7 @@ def _readable(lake: Lake, pointer: Pointer) -> LakeTable | None:
         table = LakeTable(lake, lake.state(pointer))
         table.info()
     except (ServerError, OSError, ValueError, KeyError) as error:
-        if (pointer.location, str(error)) not in lake.said:
-            lake.said.add((pointer.location, str(error)))
+        if lake.is_news((pointer.location, str(error))):
             log.warning("table %s.%s is not served: %s", pointer.namespace, pointer.name, error)
         return None
     return table

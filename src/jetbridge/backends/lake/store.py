@@ -4,13 +4,13 @@ import logging
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from posixpath import basename
 from typing import Any, TypeVar
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -23,13 +23,14 @@ from jetbridge.backends.lake.manifests import Manifests
 from jetbridge.backends.lake.metadata import TableState, parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
 from jetbridge.backends.lake.servers import Presence
+from jetbridge.backends.lake.state_cache import StateCache
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
 
 log = logging.getLogger(__name__)
 
-_MOST_STATES = 2_000
+_MOST_SAID = 10_000
 T = TypeVar("T")
 
 # Between two tries of a commit that others outran; twice as long each time.
@@ -57,6 +58,7 @@ class Options:
     staged_bytes: int = 16 * 1024**3
     spill_bytes: int = 256 * 1024**2
     hot_bytes: int = 96 * 1024**2
+    state_bytes: int = 32 * 1024**2
     server: str = field(default_factory=lambda: uuid4().hex[:8])
 
 
@@ -91,9 +93,10 @@ class Lake:
         self.spools: set[str] = set()
         self.sources: dict[tuple[str, int | None, int], Any] = {}
         self.hot = HotColumns(options.hot_bytes)
-        self._states: OrderedDict[str, TableState] = OrderedDict()
+        self.states = StateCache(options.state_bytes)
         self._lock = threading.Lock()
-        self._table_locks: dict[str, threading.RLock] = {}
+        # Of tables that are written at this moment.
+        self._table_locks: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
 
     def find(self, namespace: str, name: str) -> TableState | None:
         pointer = self.pointers.find(namespace, name)
@@ -108,19 +111,14 @@ class Lake:
 
     def state(self, pointer: Pointer) -> TableState:
         """What the metadata file says; it never changes, so it is kept."""
-        with self._lock:
-            known = self._states.get(pointer.location)
-            if known is not None and known.pointer == pointer:
-                self._states.move_to_end(pointer.location)
-                return known
+        known = self.states.get(pointer)
+        if known is not None:
+            return known
         try:
             state = parsed(pointer, self.files.read(pointer.location))
         except OSError as error:
             raise self._without_metadata(pointer, error) from error
-        with self._lock:
-            self._states[pointer.location] = state
-            while len(self._states) > _MOST_STATES:
-                self._states.popitem(last=False)
+        self.states.put(state)
         return state
 
     def _without_metadata(self, pointer: Pointer, error: OSError) -> ServerError:
@@ -146,6 +144,15 @@ class Lake:
                 if other.identity == state.identity:
                     return other
         raise NotFound("table", state.title())
+
+    def is_news(self, said: tuple[str, str]) -> bool:
+        """Whether the log was not told this before, or so long ago that nobody remembers."""
+        if said in self.said:
+            return False
+        if len(self.said) >= _MOST_SAID:
+            self.said.clear()
+        self.said.add(said)
+        return True
 
     @contextmanager
     def writing(self, state: TableState) -> Iterator[None]:

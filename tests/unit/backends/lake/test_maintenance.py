@@ -1,12 +1,13 @@
 """When `optimize` need not ask Spark."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from jetbridge.backends.lake.maintenance import _Contents, _Kind, _may_expire
-from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.metadata import TableState, parsed
 from jetbridge.backends.lake.pointers import Pointer
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,7 +22,9 @@ def state(**raw: Any) -> TableState:
     snapshots = [{"snapshot-id": 1, "timestamp-ms": LIMIT - 1}, {"snapshot-id": 2}]
     snapshots[1]["timestamp-ms"] = LIMIT + 1
     given = {"snapshots": snapshots, "refs": MAIN, "default-spec-id": 0, **raw}
-    return TableState(Pointer("s", "t", "t.json"), given, given["snapshots"][-1], 0)
+    given |= {"format-version": 3, "location": "t", "last-column-id": 0}
+    given["current-snapshot-id"] = given["snapshots"][-1]["snapshot-id"]
+    return parsed(Pointer("s", "t", "t.json"), json.dumps(given).encode())
 
 
 @pytest.mark.parametrize(
