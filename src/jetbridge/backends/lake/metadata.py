@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.pointers import Pointer
-from jetbridge.backends.lake.snapshot_list import SnapshotList
+from jetbridge.backends.lake.snapshot_list import SnapshotList, find_snapshot
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.fields import DEFAULT
 from jetbridge.errors import NotFound, Unavailable
@@ -359,10 +359,12 @@ def parsed(pointer: Pointer, data: bytes) -> TableState:
 
 def _decoded(pointer: Pointer, text: bytes) -> TableState:
     """Raises KeyError for JSON that is something else."""
-    parts = {name: bytes(part) for name, part in _PARTS.decode(text.decode()).items()}
+    if not text.isascii():
+        text.decode()  # parts that are not decoded now might not be UTF-8
+    parts = {name: memoryview(part) for name, part in _PARTS.decode(text).items()}
     parts.pop(_SNAPSHOT_LOG, None)
-    snapshots = SnapshotList(_array(parts.pop(_SNAPSHOTS, b"")))
-    earlier_files = _array(parts.pop(_EARLIER_FILES, b""))
+    snapshots = _array(parts.pop(_SNAPSHOTS, None))
+    earlier_files = bytes(_array(parts.pop(_EARLIER_FILES, None)))
     raw: Json = {name: msgspec.json.decode(part) for name, part in parts.items()}
     for name in _NEEDED:
         _ = raw[name]
@@ -370,17 +372,17 @@ def _decoded(pointer: Pointer, text: bytes) -> TableState:
     return TableState(
         pointer,
         raw,
-        snapshots.find(raw.get("current-snapshot-id")),
+        find_snapshot(snapshots, raw.get("current-snapshot-id")),
         raw.get("current-schema-id", 0),
-        snapshots,
+        SnapshotList(snapshots),
         earlier_files,
         size,
     )
 
 
-def _array(text: bytes) -> bytes:
+def _array(text: memoryview | None) -> memoryview:
     """One that is null or not there is empty."""
-    return text if text.startswith(b"[") else b"[]"
+    return text if text is not None and bytes(text[:1]) == b"[" else memoryview(b"[]")
 
 
 def with_extras(definition: Definition, fields: Sequence[Json], before: Json) -> str:

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 _SNAPSHOTS = msgspec.json.Decoder(list[Json])
 _TEXTS = msgspec.json.Decoder(list[msgspec.Raw])
 _SNAPSHOT = msgspec.json.Decoder(Json)
+_END_OF_ARRAY = b"] \t\r\n"
 
 
 class SharedText:
@@ -27,24 +28,20 @@ class SharedText:
 class SnapshotList:
     __slots__ = ("_end", "text")
 
-    def __init__(self, text: bytes = b"[]") -> None:
-        """`text`: a JSON array."""
-        self.text = SharedText(text.rstrip().removesuffix(b"]").rstrip())
-        self._end = len(self.text.data)
+    def __init__(self, text: bytes | memoryview = b"[]") -> None:
+        """`text`: a JSON array. It may be long, so it is copied once."""
+        end = len(text)
+        while end and text[end - 1] in _END_OF_ARRAY:
+            end -= 1
+        self.text = SharedText(bytes(text[:end]))
+        self._end = end
 
     def decode(self) -> list[Json]:
         """The snapshots in the order of the file; new objects each time."""
         return _SNAPSHOTS.decode(self._json())
 
     def find(self, snapshot_id: int | None) -> Json | None:
-        """Decodes only what it must: the current snapshot is most often the last one."""
-        if snapshot_id is None:
-            return None
-        for text in reversed(_TEXTS.decode(self._json())):
-            snapshot = _SNAPSHOT.decode(text)
-            if snapshot.get("snapshot-id") == snapshot_id:
-                return snapshot
-        return None
+        return find_snapshot(self._json(), snapshot_id)
 
     def share(self, other: "SnapshotList") -> None:
         """Keeps one text for both lists, if one of them begins with the other."""
@@ -60,3 +57,14 @@ class SnapshotList:
 
     def _json(self) -> bytes:
         return self.text.data[: self._end] + b"]"
+
+
+def find_snapshot(text: bytes | memoryview, snapshot_id: int | None) -> Json | None:
+    """The snapshot of this id in a JSON array; most often it is the last one."""
+    if snapshot_id is None:
+        return None
+    for each in reversed(_TEXTS.decode(text)):
+        snapshot: Json = _SNAPSHOT.decode(each)
+        if snapshot.get("snapshot-id") == snapshot_id:
+            return snapshot
+    return None
