@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake.hot import Chunk, HotColumns
-from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import Pointer
 from jetbridge.backends.lake.state_cache import StateCache
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo

@@ -5,24 +5,21 @@ in the table property `jetbridge.table`, as JSON by field id: the exact types (`
 defaults, checks and keys.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.pointers import Pointer
-from jetbridge.backends.lake.snapshot_list import SnapshotList, find_snapshot
+from jetbridge.backends.lake.snapshot_list import SnapshotList
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.fields import DEFAULT
-from jetbridge.errors import NotFound, Unavailable
+from jetbridge.errors import NotFound
 from jetbridge.names import fold
 from jetbridge.tables.definition import Definition
 from jetbridge.tables.travel import moment, not_kept, version_number
@@ -36,17 +33,10 @@ COMMENT = "comment"
 # Names of `iceberg_scan`'s own columns that a column of the table would hide.
 PLACES = ("filename", "file_row_number")
 _WITH_ROW_IDS = 3
-_GZIP = b"\x1f\x8b"
-_NEEDED = ("format-version", "location", "last-column-id")
 
-# What grows with the number of snapshots, and is kept as text or not at all.
-_SNAPSHOTS, _EARLIER_FILES, _SNAPSHOT_LOG = "snapshots", "metadata-log", "snapshot-log"
-_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 # What versions of a table have in common, unless DDL has changed it.
 _SHARED_PARTS = ("schemas", "properties", "partition-specs", "sort-orders")
 _SHARED_VALUES = ("extras", "iceberg_schema", "definition", "codec")
-# An estimate of what a state takes in memory: so much, and so many times the text of `raw`.
-_STATE_BYTES, _BYTES_PER_CHARACTER = 8_192, 8
 
 Json = dict[str, Any]
 
@@ -72,7 +62,7 @@ class TableState:
 
     def earlier_files(self) -> list[str]:
         """The metadata files before this one that the table names."""
-        entries: list[Json] = msgspec.json.decode(self.earlier_files_text) or []
+        entries: list[Json] = json.loads(self.earlier_files_text)
         return [str(entry["metadata-file"]) for entry in entries]
 
     @property
@@ -338,51 +328,6 @@ class TableState:
 def _is_first(snapshot: Json) -> bool:
     """Whether a table began with it; one that was replaced begins anew with a later number."""
     return not snapshot.get("parent-snapshot-id") and snapshot.get("sequence-number", 0) <= 1
-
-
-def parsed(pointer: Pointer, data: bytes) -> TableState:
-    """The table as its metadata file says it is now; raises Unavailable if that is damaged."""
-    try:
-        # Other engines may compress it.
-        text = gzip.decompress(data) if data.startswith(_GZIP) else data
-        return _decoded(pointer, text)
-    except KeyError:
-        problem = "it is no metadata of a table"
-    except (ValueError, TypeError, OSError, EOFError, zlib.error) as error:
-        problem = str(error)[:100]
-    title = f"{pointer.namespace}.{pointer.name}"
-    raise Unavailable(
-        f"table {title!r} cannot be read: its metadata file {pointer.location} is damaged: "
-        f"{problem}"[:450]
-    )
-
-
-def _decoded(pointer: Pointer, text: bytes) -> TableState:
-    """Raises KeyError for JSON that is something else."""
-    if not text.isascii():
-        text.decode()  # parts that are not decoded now might not be UTF-8
-    parts = {name: memoryview(part) for name, part in _PARTS.decode(text).items()}
-    parts.pop(_SNAPSHOT_LOG, None)
-    snapshots = _array(parts.pop(_SNAPSHOTS, None))
-    earlier_files = bytes(_array(parts.pop(_EARLIER_FILES, None)))
-    raw: Json = {name: msgspec.json.decode(part) for name, part in parts.items()}
-    for name in _NEEDED:
-        _ = raw[name]
-    size = _STATE_BYTES + len(earlier_files) + _BYTES_PER_CHARACTER * sum(map(len, parts.values()))
-    return TableState(
-        pointer,
-        raw,
-        find_snapshot(snapshots, raw.get("current-snapshot-id")),
-        raw.get("current-schema-id", 0),
-        SnapshotList(snapshots),
-        earlier_files,
-        size,
-    )
-
-
-def _array(text: memoryview | None) -> memoryview:
-    """One that is null or not there is empty."""
-    return text if text is not None and bytes(text[:1]) == b"[" else memoryview(b"[]")
 
 
 def with_extras(definition: Definition, fields: Sequence[Json], before: Json) -> str:

@@ -20,7 +20,8 @@ from jetbridge.backends.lake.dropped import Note, Notes, new_folder
 from jetbridge.backends.lake.files import Files
 from jetbridge.backends.lake.hot import HotColumns
 from jetbridge.backends.lake.manifests import Manifests
-from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
 from jetbridge.backends.lake.servers import Presence
 from jetbridge.backends.lake.state_cache import StateCache

@@ -19,7 +19,8 @@ from pathlib import Path
 from jetbridge.backends.lake import branches, servers
 from jetbridge.backends.lake.dropped import Note
 from jetbridge.backends.lake.files import local_path
-from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import SPOOL, Pointer
 from jetbridge.backends.lake.references import is_below, overlap, referenced
 from jetbridge.backends.lake.servers import DeadServer, Job

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from jetbridge.backends.lake.maintenance import _Contents, _Kind, _may_expire
-from jetbridge.backends.lake.metadata import TableState, parsed
+from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import Pointer
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
