@@ -13,24 +13,32 @@ from types import FrameType
 
 import pyarrow as pa
 
+from jetbridge.cancellation import Cancellation, scope
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.output import complain, note, say, say_json
 from jetbridge.cli.progress import Progress
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.embedded.render import as_json, as_texts
-from jetbridge.errors import ServerError
+from jetbridge.errors import Cancelled, ServerError
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.tokens import split_text, without_secrets
 from jetbridge.sessions import open_session
+from jetbridge.temporary import remove_all
 
 # A table for people; whoever wants all rows takes another format.
 MOST_ROWS = 1_000
 WIDEST = 60
-# After Ctrl-C a statement has so long to clear up.
 WAIT_SECONDS = 0.2
-MOST_WAITS = 150
+# After Ctrl-C a statement has so long to clear up.
+CLEARING_SECONDS = 30.0
+# More is added where something was kept.
+_INTERRUPTED = "interrupted: the statement was stopped"
+_GOES_ON = (
+    f"interrupted: the statement did not end within {CLEARING_SECONDS:.0f} s; look at its table "
+    "before you run it again"
+)
 
 
 def run(options: Namespace) -> int:
@@ -50,12 +58,13 @@ def run(options: Namespace) -> int:
         told = progress.watch
         with progress, open_session(config, verbose=options.verbose, watch=told) as opened:
             _set(opened, options)
-            _interruptible(opened, lambda: _run(opened, text, options, progress))
+            _interruptible(lambda: _run(opened, text, options, progress))
     except UsageError as error:
         complain(str(error))
         return USAGE_ERROR
-    except KeyboardInterrupt:
-        complain("interrupted: the statement was stopped, and nothing of it was kept")
+    except (KeyboardInterrupt, Cancelled) as error:
+        message = str(error) or _INTERRUPTED
+        complain(f"{message}, and nothing of it was kept" if message == _INTERRUPTED else message)
         return INTERRUPTED
     except ServerError as error:
         log.debug("it failed", exc_info=error)
@@ -68,17 +77,21 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _interruptible(session: Session, work: Callable[[], None]) -> None:
+def _interruptible(work: Callable[[], None]) -> None:
     """Python sees Ctrl-C between two steps of its own, and DuckDB and Spark take long ones.
+
+    Raises Cancelled if it ended the work, which says so where something was kept.
 
     The thread is not joined: Python 3.11 takes one for dead when Ctrl-C meets that.
     """
     failed: list[BaseException] = []
     done = threading.Event()
+    statements = Cancellation()
 
     def safely() -> None:
         try:
-            work()
+            with scope(statements):
+                work()
         except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
             failed.append(error)
         finally:
@@ -89,19 +102,13 @@ def _interruptible(session: Session, work: Callable[[], None]) -> None:
         while not done.wait(WAIT_SECONDS):
             pass
     except KeyboardInterrupt:
-        _end(session, done)
-        if failed:  # else it was done a moment before
-            raise
-    if failed:
+        statements.cancel(Cancelled(_INTERRUPTED))
+        if not done.wait(CLEARING_SECONDS):
+            complain(_GOES_ON)
+            remove_all()
+            os._exit(INTERRUPTED)
+    if failed:  # else it was done a moment before
         raise failed[0]
-
-
-def _end(session: Session, done: threading.Event) -> None:
-    for _ in range(MOST_WAITS):
-        session.interrupt()
-        if done.wait(WAIT_SECONDS):
-            return
-    os._exit(INTERRUPTED)
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from jetbridge.cancellation import current
 from jetbridge.embedded.extended import Extended, Setting, arrow_batches
-from jetbridge.embedded.statements import execute
+from jetbridge.embedded.statements import EXPLAIN, QUERY, execute
 
 # What a query raises.
 QueryError = duckdb.Error
@@ -70,7 +70,8 @@ class LakeReader:
     def query(self, sql: str, parameters: Any = None, **tables: Rows) -> pa.Table:
         """The whole result; raises `duckdb.Error`."""
         with self._cursor(tables) as cursor:
-            answer: pa.Table = execute(cursor, sql, parameters=parameters).to_arrow_table()
+            found = execute(cursor, sql, QUERY, EXPLAIN, parameters=parameters)
+            answer: pa.Table = found.to_arrow_table()
             return answer
 
     def close(self) -> None:

@@ -53,11 +53,6 @@ class SparkRunner:
     folder: str
     prefix: Callable[[], str]
 
-    def interrupt(self) -> None:
-        """From another thread: all jobs end, with an error, those of loads included."""
-        with suppress(Exception):
-            self.engine.cancel_jobs()
-
     @contextmanager
     def spooled(
         self, query: str, watch: TaskWatch = _nobody, views: Sequence[View] = ()
@@ -79,35 +74,19 @@ class SparkRunner:
 
     @contextmanager
     def session(self, watch: TaskWatch = _nobody, views: Sequence[View] = ()) -> Iterator[Session]:
-        """Spark for one statement; an error of its query is ours, and a cut one stops its jobs.
+        """Spark for one statement; an error of its query is ours.
 
         `views` make tables that Spark does not have by itself.
         """
         with (
             self.engine.session() as session,
             _explained(),
-            self._stoppable(session, watch),
+            self.telling(watch),
             ExitStack() as stack,
         ):
             for view in views:
                 stack.enter_context(view(session))
             yield session
-
-    @contextmanager
-    def _stoppable(self, session: Session, watch: TaskWatch) -> Iterator[None]:
-        """Ctrl-C, or a caller who has gone: the jobs of this statement end."""
-        context, tag = session.spark.sparkContext, f"jetbridge-{uuid4().hex[:12]}"
-        context.addJobTag(tag)
-        try:
-            with self.telling(watch):
-                yield
-        except BaseException:
-            with suppress(Exception):  # Spark itself may be gone
-                context.cancelJobsWithTag(tag)
-            raise
-        finally:
-            with suppress(Exception):
-                context.removeJobTag(tag)
 
     @contextmanager
     def telling(self, watch: TaskWatch) -> Iterator[None]:

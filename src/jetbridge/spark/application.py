@@ -4,18 +4,21 @@ import logging
 import os
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+from jetbridge.cancellation import current
 from jetbridge.errors import Unavailable
 from jetbridge.spark.process import END_SECONDS, Jvm
 from jetbridge.spark.settings import worker_python
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkContext, StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -24,6 +27,9 @@ log = logging.getLogger(__name__)
 TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # How far Spark's listeners may be behind.
 LISTENER_MILLISECONDS = 2_000
+
+# Tasks of a job that was cancelled end within moments; what they write then must not stay.
+_TASKS_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
 
 _one_at_a_time = threading.Lock()
 
@@ -79,6 +85,11 @@ class Session:
         return frozenset(found)
 
 
+def _runs(tracker: "StatusTracker", stage: int) -> bool:
+    info = tracker.getStageInfo(stage)
+    return info is not None and info.numActiveTasks > 0
+
+
 class Application:
     """Spark on a JVM that has just been launched. PySpark allows one in a process."""
 
@@ -108,6 +119,34 @@ class Application:
         except Exception as error:
             log.debug("Spark does not answer", exc_info=error)
             return False
+
+    @contextmanager
+    def own_jobs(self) -> Iterator[None]:
+        """The jobs of the block, and no others, end with an error of it or with its statement."""
+        context, tag = self._context, f"jetbridge-{uuid4().hex[:12]}"
+        context.addJobTag(tag)
+        context.setInterruptOnCancel(True)
+        try:
+            with current().on_cancel(lambda: context.cancelJobsWithTag(tag)):
+                yield
+        except BaseException:
+            with suppress(Exception):  # Spark itself may be gone
+                self._end_jobs(tag)
+            raise
+        finally:
+            with suppress(Exception):
+                context.removeJobTag(tag)
+
+    def _end_jobs(self, tag: str) -> None:
+        """Returns when none of their tasks runs any more, or after a while."""
+        context = self._context
+        context.cancelJobsWithTag(tag)
+        end = time.monotonic() + _TASKS_SECONDS
+        tracker = context.statusTracker()
+        jobs = map(tracker.getJobInfo, self._core.statusTracker().getJobIdsForTag(tag))
+        stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+        while time.monotonic() < end and any(_runs(tracker, stage) for stage in stages):
+            time.sleep(_PAUSE_SECONDS)
 
     def set(self, settings: Mapping[str, str]) -> None:
         for name, value in settings.items():

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from jetbridge.cancellation import current
 from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.application import Application, Session
 from jetbridge.spark.attempt import STOPPING, Attempt, Order
@@ -76,24 +77,19 @@ class SparkEngine:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Spark, as soon as it is up.
+        """Spark, as soon as it is up; its jobs end with the statement that they are for.
 
         Unavailable: it cannot start, or it was lost meanwhile, whatever the block has raised
         because of that. Java's other exceptions pass.
         """
         attempt, application = self._ready()
         try:
-            yield application.session
+            with application.own_jobs():
+                yield application.session
         except Exception as error:
             if not is_from_spark(error) or application.usable():
                 raise
             raise Unavailable(self._replace(attempt)) from error
-
-    def cancel_jobs(self) -> None:
-        """From another thread: all that Spark does now ends, with errors."""
-        application = self._application()
-        if application:
-            application.session.spark.sparkContext.cancelAllJobs()
 
     def running_tasks(self) -> tuple[int, int] | None:
         """Of the stages that run now, whoever's: how many tasks are done, and how many there are.
@@ -169,14 +165,17 @@ class SparkEngine:
             return self._attempt
 
     def _await(self, attempt: Attempt) -> Application:
-        while True:
-            try:
-                return attempt.result.result(REPORT_SECONDS)
-            except TimeoutError:
+        woken = threading.Event()
+        attempt.result.add_done_callback(lambda _: woken.set())
+        with current().on_cancel(woken.set):
+            while not woken.wait(REPORT_SECONDS):
                 self._report(attempt)
-            except ServerError as error:
-                # One object raised in many threads would collect the tracebacks of all.
-                raise Unavailable(str(error)) from error
+            current().check()
+        try:
+            return attempt.result.result()
+        except ServerError as error:
+            # One object raised in many threads would collect the tracebacks of all.
+            raise Unavailable(str(error)) from error
 
     def _report(self, attempt: Attempt) -> None:
         """However many calls wait, the log says so once."""

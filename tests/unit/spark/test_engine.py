@@ -3,12 +3,14 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from jetbridge.errors import FailedPrecondition, NotFound, Unavailable
+from jetbridge import cancellation
+from jetbridge.errors import Cancelled, FailedPrecondition, NotFound, Unavailable
 from jetbridge.spark import SparkEngine, engine
 from jetbridge.spark.attempt import Attempt
 
@@ -39,6 +41,9 @@ class FakeApplication:
 
     def usable(self):
         return self.jvm.runs() and not self.stopped
+
+    def own_jobs(self):
+        return nullcontext()
 
     def set(self, settings):
         self.conf.update(settings)
@@ -239,3 +244,16 @@ def test_call_cut_by_the_stop_is_unavailable(spark):
     with pytest.raises(Unavailable, match="Spark is stopping"), spark.session():
         spark.stop()
         raise Py4JNetworkError("gone")
+
+
+def test_whoever_waits_for_the_start_and_is_cancelled_waits_no_longer(spark):
+    FakeAttempt.gate.clear()
+    with cancellation.scope() as statement:
+        timer = threading.Timer(0.1, statement.cancel)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(Cancelled), spark.session():
+            raise AssertionError
+        assert time.monotonic() - began < 3
+    FakeAttempt.gate.set()
+    assert used(spark) == "session 1"

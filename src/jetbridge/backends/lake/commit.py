@@ -15,12 +15,14 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 
 from jetbridge.backends.lake.metadata import TableState
+from jetbridge.cancellation import current
 from jetbridge.errors import (
     AlreadyExists,
     Conflict,
     LimitExceeded,
     NotFound,
     PermissionDenied,
+    ServerError,
     Unavailable,
 )
 from jetbridge.spark.engine import Session, SparkEngine
@@ -120,10 +122,12 @@ class Commits:
                 raise _partitioned(state.title())
             self._write(session, table, transaction, change)
             try:
-                operations.commit(base, transaction.currentMetadata())
-            except Py4JJavaError as error:
-                if is_java(error, _ICEBERG + "CommitFailedException"):
-                    _discard(table, transaction)
+                with current().publishing():
+                    operations.commit(base, transaction.currentMetadata())
+            except (Py4JJavaError, ServerError) as error:
+                refused = isinstance(error, ServerError)
+                if refused or is_java(error, _ICEBERG + "CommitFailedException"):
+                    discard(table, transaction)
                 raise
             _remove_unused(table, transaction)
 
@@ -169,14 +173,18 @@ class Commits:
     def drop(self, namespace: str, name: str) -> None:
         """Takes the table out of the catalog; its files stay."""
         with self._java(f"{namespace}.{name}") as (session, catalog):
-            if not catalog.dropTable(identifier(session, namespace, name), False):
+            table = identifier(session, namespace, name)
+            with current().publishing():
+                dropped = catalog.dropTable(table, False)
+            if not dropped:
                 raise NotFound("table", f"{namespace}.{name}")
 
     def rename(self, namespace: str, name: str, new_name: str) -> None:
         with self._java(f"{namespace}.{new_name}") as (session, catalog):
-            catalog.renameTable(
-                identifier(session, namespace, name), identifier(session, namespace, new_name)
-            )
+            before = identifier(session, namespace, name)
+            after = identifier(session, namespace, new_name)
+            with current().publishing():
+                catalog.renameTable(before, after)
 
 
 def static(session: Session, name: str) -> Callable[..., Any]:
@@ -221,7 +229,7 @@ def _partitioned(what: str) -> Conflict:
     return Conflict(f"table {what!r} was partitioned meanwhile; run the statement again")
 
 
-def _discard(table: Any, transaction: Any) -> None:
+def discard(table: Any, transaction: Any) -> None:
     """Removes the manifests of a snapshot that did not become one."""
     snapshot = transaction.currentMetadata().currentSnapshot()
     with suppress(Exception):

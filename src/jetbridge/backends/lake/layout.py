@@ -23,6 +23,7 @@ from jetbridge.backends.lake.terms import (
     parse_partitions,
 )
 from jetbridge.backends.lake.types.iceberg import parts
+from jetbridge.cancellation import current
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.spark.engine import Session
@@ -173,7 +174,8 @@ def _apply(lake: Lake, state: TableState, wanted: _Wanted) -> None:
             _repartition(session, table, transaction.updateSpec(), state, wanted.partitions)
         if wanted.order is not None:
             _reorder(session, table, transaction.replaceSortOrder(), wanted.order)
-        transaction.commitTransaction()
+        with current().publishing():
+            transaction.commitTransaction()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.alter import identifiers
-from jetbridge.backends.lake.commit import DataFile, data_file, identifier, static
+from jetbridge.backends.lake.commit import DataFile, data_file, discard, identifier, static
 from jetbridge.backends.lake.metadata import (
     COMMENT,
     CREATED,
@@ -22,8 +22,9 @@ from jetbridge.backends.lake.metadata import (
     with_extras,
 )
 from jetbridge.backends.lake.store import Lake
+from jetbridge.cancellation import current
 from jetbridge.catalog import CreateTable, OnConflict
-from jetbridge.errors import AlreadyExists, BadRequest, NotFound
+from jetbridge.errors import AlreadyExists, BadRequest, NotFound, ServerError
 from jetbridge.names import fold
 from jetbridge.spark.engine import Session
 from jetbridge.tables.definition import Definition, new_definition
@@ -105,7 +106,12 @@ class Making:
             if replaced is not None:
                 append.set(REPLACED, str(replaced))
             append.commit()
-        self.transaction.commitTransaction()
+        try:
+            with current().publishing():
+                self.transaction.commitTransaction()
+        except ServerError:  # the call was cancelled
+            discard(self.transaction.table(), self.transaction)
+            raise
 
 
 @contextmanager

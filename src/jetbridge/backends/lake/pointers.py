@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from jetbridge.cancellation import current
 from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
 from jetbridge.names import fold
 
@@ -249,14 +250,16 @@ class Namespaces:
     def create(self, name: str, properties: Mapping[str, str]) -> None:
         with answering():
             try:
-                self._catalog.create_namespace(name, dict(properties))
+                with current().publishing():
+                    self._catalog.create_namespace(name, dict(properties))
             except NamespaceAlreadyExistsError:
                 raise AlreadyExists("schema", name) from None
 
     def drop(self, name: str) -> None:
         with answering():
             try:
-                self._catalog.drop_namespace(name)
+                with current().publishing():
+                    self._catalog.drop_namespace(name)
             except NoSuchNamespaceError:
                 raise NotFound("schema", name) from None
             except NamespaceNotEmptyError:

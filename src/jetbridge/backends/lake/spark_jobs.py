@@ -22,6 +22,7 @@ from jetbridge.backends.lake.inventory import Inventory, inventory
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.writer import DataWriter, write_all
+from jetbridge.cancellation import current, shielded
 from jetbridge.embedded import duckdb_type
 from jetbridge.errors import ServerError
 from jetbridge.spark.engine import Session
@@ -202,11 +203,13 @@ def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:
         job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
-        _move_main(table, branch)
+        with current().publishing():
+            _move_main(table, branch)
     except BaseException:
-        if _is_on_main(lake, now, head):
-            return  # only the answer was lost
-        _forget(lake, table, now, branch)
+        with shielded():
+            if _is_on_main(lake, now, head):
+                return  # only the answer was lost
+            _forget(lake, table, now, branch)
         raise
 
 

@@ -19,6 +19,7 @@ from jetbridge.backends.lake.filling import published
 from jetbridge.backends.lake.making import Making, making
 from jetbridge.backends.lake.pointers import SPOOL
 from jetbridge.backends.lake.store import Lake, mishaps
+from jetbridge.cancellation import shielded
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import ConstraintViolation
 from jetbridge.sqltext import spark as sql
@@ -109,7 +110,8 @@ def _spool(lake: Lake, made: Making, data: str) -> Iterator[tuple[str, Any]]:
 def _drop(lake: Lake, namespace: str, name: str) -> None:
     lake.spools.discard(name)
     try:
-        lake.commits.drop(namespace, name)
+        with shielded():
+            lake.commits.drop(namespace, name)
     except Exception as error:
         log.warning("%s.%s is left for the sweeper: %s", namespace, name, str(error)[:200])
         lake.on_trouble()

@@ -25,8 +25,9 @@ from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
 from jetbridge.backends.lake.servers import Presence
 from jetbridge.backends.lake.state_cache import StateCache
+from jetbridge.cancellation import current
 from jetbridge.embedded.lake import LakeReader
-from jetbridge.errors import Conflict, LimitExceeded, NotFound, ServerError, Unavailable
+from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
 
 log = logging.getLogger(__name__)
@@ -160,7 +161,7 @@ class Lake:
         """Writers of this server wait for each other here, not for a commit that fails."""
         with self._lock:
             lock = self._table_locks.setdefault(state.identity, threading.RLock())
-        with lock:
+        with current().holding(lock):
             yield
 
     def commit(self, state: TableState, make: Callable[[TableState], Change | None]) -> TableState:
@@ -194,7 +195,7 @@ class Lake:
                 try:
                     return attempt(self.current(state))
                 except Stale:
-                    time.sleep(pause)
+                    current().wait(pause)
                     pause *= 2
         raise Outrun(state)
 
@@ -238,7 +239,7 @@ class Lake:
                 finally:
                     if mishaps(session) - before:
                         untidy()
-        except Unavailable:
+        except (Unavailable, Cancelled, LimitExceeded):
             self.on_trouble()
             raise
 
