@@ -18,7 +18,7 @@ from jetbridge.embedded.lake import LakeReader, QueryError
 from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
 from jetbridge.remote import Execute, offering
 from jetbridge.service import Server
-from jetbridge.service.settings import Limits, Token
+from jetbridge.service.settings import Limits, Openness, Token
 from jetbridge.spark import SparkEngine
 from jetbridge.temporary import start_sweep
 
@@ -194,6 +194,11 @@ def build_app(
         limits=config.limits,
         transaction_seconds=config.server.transaction_seconds,
         seal_keys=seal_keys(config),
+        openness=Openness(
+            config.server.open_handshake,
+            config.server.open_health,
+            config.server.open_reflection,
+        ),
     )
     lakes = [
         cast("LakeCatalog", catalogs[name])

@@ -13,6 +13,7 @@
     ├── PermissionDenied        PERMISSION_DENIED
     ├── LimitExceeded           RESOURCE_EXHAUSTED
     ├── Cancelled               CANCELLED            the caller waits no longer
+    ├── DeadlineExceeded        DEADLINE_EXCEEDED    the caller did not send in time
     └── Unavailable             UNAVAILABLE
 
 The message is one short sentence that names the object and, where there is one, the remedy.
@@ -91,6 +92,10 @@ class LimitExceeded(ServerError):
 
 class Cancelled(ServerError):
     status = StatusCode.CANCELLED
+
+
+class DeadlineExceeded(ServerError):
+    status = StatusCode.DEADLINE_EXCEEDED
 
 
 class Unavailable(ServerError):

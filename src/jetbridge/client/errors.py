@@ -15,6 +15,7 @@ from jetbridge.errors import (
     Cancelled,
     Conflict,
     ConstraintViolation,
+    DeadlineExceeded,
     DuplicateKey,
     FailedPrecondition,
     LimitExceeded,
@@ -38,6 +39,7 @@ BY_STATUS: dict[StatusCode, type[ServerError]] = {
     StatusCode.RESOURCE_EXHAUSTED: LimitExceeded,
     StatusCode.UNAVAILABLE: Unavailable,
     StatusCode.CANCELLED: Cancelled,
+    StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
 }
 
 # With these two codes a ConstraintException in the details says which rule refused the row.

@@ -43,6 +43,13 @@ def _seconds(value: object, _: Path) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def _some_seconds(value: object, base: Path) -> float:
+    number = _seconds(value, base)
+    if not number:
+        raise Refused("must be a number of seconds, more than 0")
+    return number
+
+
 def _host(value: object, _: Path) -> str:
     if not isinstance(value, str) or not value or not value.isascii() or set(value) & set(" /[]"):
         raise Refused("must be a host name or an IP address")
@@ -101,6 +108,9 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "drain_seconds": _seconds,
         "transaction_seconds": _seconds,
         "seal_key_file": _file,
+        "open_handshake": truth,
+        "open_health": truth,
+        "open_reflection": truth,
     },
     "limits": {
         "message_bytes": whole(1024, MAX_MESSAGE_BYTES),
@@ -112,6 +122,8 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "spill_bytes": whole(0),
         "transactions": whole(1),
         "batch_rows_out": whole(1),
+        "first_message_seconds": _some_seconds,
+        "open_calls": whole(1),
     },
     "sql": {
         "files": truth,

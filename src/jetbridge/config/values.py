@@ -32,6 +32,9 @@ class ServerConfig:
     drain_seconds: float = 30.0
     transaction_seconds: float = 3600.0
     seal_key_file: Path | None = None
+    open_handshake: bool | None = None
+    open_health: bool | None = None
+    open_reflection: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from google.protobuf.message import DecodeError
 
 from jetbridge.errors import BadRequest, Unauthenticated
-from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call
-from jetbridge.service.settings import Token
+from jetbridge.service.failed_logins import FailedLogins
+from jetbridge.service.prefetch import only_message
+from jetbridge.service.settings import Openness, Token
 from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
 
 _HINT = (
@@ -18,16 +19,29 @@ _HINT = (
     "because scans take the token from there only"
 )
 
-# They need no token, so they must not use up the calls of those who have one.
-_MOST_HANDSHAKES = 16
+
+_LOGIN = (
+    "send it in the header authorization, as 'Bearer <token>' or 'Basic <base64 of name:token>'; "
+    "server.open_handshake lets handshakes send it in their message"
+)
+
+
+class UnknownToken(Unauthenticated):
+    """A failed login, unlike a call that has no token at all."""
 
 
 class Authenticator:
     """Without tokens everyone may call; the server then listens on loopback only."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tuple(tokens)
-        self._gate = Gate("handshakes", _MOST_HANDSHAKES)
+    def __init__(
+        self,
+        tokens: Sequence[Token],
+        failed: FailedLogins,
+        openness: Openness,
+        message_seconds: float,
+    ) -> None:
+        self._tokens, self._failed = tuple(tokens), failed
+        self.message_seconds, self._openness = message_seconds, openness
 
     def authenticate(self, headers: Mapping[str, str]) -> Token | None:
         if not self._tokens:
@@ -39,26 +53,43 @@ class Authenticator:
             raise Unauthenticated("the authorization header must be 'Bearer <token>'")
         return self._match(secret)
 
+    def check_handshake(self, headers: Mapping[str, str]) -> Token | None:
+        """Who logs in, if a header says that; refuses an unknown one."""
+        if not self._tokens:
+            return None
+        if not self.is_told_by(headers):
+            if self._openness.handshake:
+                return None
+            raise Unauthenticated(f"a token is required: {_LOGIN}")
+        scheme, _, credentials = headers["authorization"].partition(" ")
+        return self._match(_password(credentials) if scheme.lower() == "basic" else credentials)
+
+    def is_told_by(self, headers: Mapping[str, str]) -> bool:
+        """Whether a handshake says who calls without a message."""
+        scheme = headers.get("authorization", "").partition(" ")[0]
+        return scheme.lower() in ("basic", "bearer")
+
     def handshake(self, requests: Iterator[bytes], call: Call) -> Iterator[HandshakeResponse]:
         """Answers a Basic header (`name:token`), a Bearer header or a payload by the token."""
-        with self._gate.entered():
-            token = self._identify(call.headers, requests) if self._tokens else None
+        token = self.check_handshake(call.headers)
+        if token is None and self._tokens:
+            token = self._read_payload(requests, call)
         secret = str(token.secret) if token else ""
         if secret:
             call.context.send_initial_metadata((("authorization", f"Bearer {secret}"),))
         yield HandshakeResponse(payload=secret.encode())
 
-    def _identify(self, headers: Mapping[str, str], requests: Iterator[bytes]) -> Token:
-        """Everyone may call, so no more than one message is read, and none where a header says."""
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "basic":
-            return self._match(_password(credentials))
-        if scheme.lower() == "bearer":
-            return self._match(credentials)
-        payload = _payload(next(requests, b""))
-        if payload:
+    def _read_payload(self, requests: Iterator[bytes], call: Call) -> Token:
+        """Everyone may call, so no more than one message is read."""
+        payload = _payload(only_message(requests, self.message_seconds))
+        if not payload:
+            raise Unauthenticated(f"a token is required; {_HINT}")
+        try:
             return self._match(payload.decode("utf-8", "replace"))
-        raise Unauthenticated(f"a token is required; {_HINT}")
+        except UnknownToken:
+            self._failed.note(call.context.peer())
+            self._failed.sleep()
+            raise
 
     def _match(self, secret: str) -> Token:
         found = None
@@ -66,7 +97,7 @@ class Authenticator:
             if hmac.compare_digest(secret.encode(), str(token.secret).encode()):
                 found = token
         if found is None:
-            raise Unauthenticated("the bearer token is not known to this server")
+            raise UnknownToken("the bearer token is not known to this server")
         return found
 
 

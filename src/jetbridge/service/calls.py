@@ -1,6 +1,6 @@
 """One RPC as the handlers see it: its headers, who calls, and which catalog is meant."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import grpc
@@ -98,8 +98,7 @@ class Call:
         return allowed is None or fold(name) in {fold(each) for each in allowed}
 
 
-def read_headers(context: grpc.ServicerContext) -> dict[str, str]:
+def read_headers(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
     return {
-        key: value if isinstance(value, str) else value.decode("latin-1")
-        for key, value in context.invocation_metadata()
+        key: value if isinstance(value, str) else value.decode("latin-1") for key, value in metadata
     }

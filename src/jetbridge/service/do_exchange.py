@@ -28,7 +28,7 @@ from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.locate import Located, Locator
-from jetbridge.service.prefetch import prefetched
+from jetbridge.service.prefetch import prefetched, within
 from jetbridge.service.scans import conform
 from jetbridge.service.settings import Limits
 from jetbridge.wire.codec import encode
@@ -77,7 +77,8 @@ class DoExchange:
             raise BadRequest(f"airport-operation must be one of {known}, not {operation[:100]!r}")
         requests = prefetched(requests)
         with self.gate.entered():
-            opening = read_opening(requests)
+            with within(requests, self.limits.first_message_seconds):
+                opening = read_opening(requests)
             descriptor = read_descriptor(opening.descriptor)
             if operation in _FUNCTIONS:
                 served, name = self.locator.name(call, descriptor)

@@ -57,7 +57,7 @@ class Guard:
         return run
 
     def _admit(self, context: grpc.ServicerContext, open_to_all: bool = False) -> Call:
-        headers = read_headers(context)
+        headers = read_headers(context.invocation_metadata())
         token = None if open_to_all else self._authenticator.authenticate(headers)
         return Call(context, headers, self._catalogs, token)
 

@@ -12,29 +12,25 @@ from jetbridge.service.calls import Call
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
+from jetbridge.service.entrance import Headers, Method, OpenCalls, run_in
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
+from jetbridge.service.prefetch import only_message
 from jetbridge.wire import flight_pb2 as pb
 
 FLIGHT_SERVICE = "arrow.flight.protocol.FlightService"
 _DO_ACTION = f"/{FLIGHT_SERVICE}/DoAction"
-
-_MAKERS: Mapping[str, Any] = {
-    "one to one": grpc.unary_unary_rpc_method_handler,
-    "one to many": grpc.unary_stream_rpc_method_handler,
-    "many to many": grpc.stream_stream_rpc_method_handler,
-}
+_HANDSHAKE = f"/{FLIGHT_SERVICE}/Handshake"
 
 
 class Rpc(NamedTuple):
-    """`request` None: raw bytes, as in streams; else the message they are."""
+    """`request` None: raw bytes, as in streams; else the one message that is sent."""
 
-    shape: str
+    answers: str
     request: Any
     handler: Callable[[Any, Call], Any]
     details: bool = False
-    open_to_all: bool = False
 
 
 class Handlers(NamedTuple):
@@ -46,55 +42,78 @@ class Handlers(NamedTuple):
     do_action: DoAction
 
 
-def flight_handler(guard: Guard, handlers: Handlers) -> grpc.GenericRpcHandler:
-    info, actions = handlers.get_flight_info, handlers.do_action
-    rpcs = {
-        "Handshake": Rpc("many to many", None, handlers.authenticator.handshake, open_to_all=True),
-        "ListFlights": Rpc("one to many", pb.Criteria, handlers.list_flights),
-        "GetFlightInfo": Rpc("one to one", pb.FlightDescriptor, info),
-        "GetSchema": Rpc("one to one", pb.FlightDescriptor, info.schema),
-        "DoGet": Rpc("one to many", pb.Ticket, handlers.do_get, details=True),
-        "DoPut": Rpc("many to many", None, _do_put),
-        "DoExchange": Rpc("many to many", None, handlers.do_exchange, details=True),
-        "DoAction": Rpc("one to many", pb.Action, actions),
-        "ListActions": Rpc("one to many", pb.Empty, actions.list_actions),
-    }
-    methods = {f"/{FLIGHT_SERVICE}/{name}": _method(guard, rpc) for name, rpc in rpcs.items()}
-    single = _method(guard, Rpc("one to one", pb.Action, actions.single))
-    return _FlightHandler(methods, single)
+class Rpcs:
+    """Makes methods of handlers."""
+
+    def __init__(self, guard: Guard, authenticator: Authenticator, message_seconds: float) -> None:
+        self._guard, self.authenticator = guard, authenticator
+        self._message_seconds = message_seconds
+
+    def with_token(self, rpc: Rpc) -> Method:
+        return Method(self._handler(rpc), self.authenticator.authenticate)
+
+    def handshakes(self, pool: OpenCalls) -> tuple[Method, Method]:
+        """For callers whose headers say who they are; and for others, who send a message."""
+        check, run = self.authenticator.check_handshake, self.authenticator.handshake
+        make = grpc.stream_stream_rpc_method_handler
+        known, unknown = (self._guard.streaming(run, open_to_all=True) for _ in range(2))
+        return (
+            Method(make(known, None, _to_bytes), check),
+            Method(make(run_in(pool, unknown), None, _to_bytes), check, pool),
+        )
+
+    def _handler(self, rpc: Rpc) -> Any:
+        handler = rpc.handler
+        if rpc.request:
+            handler = _reading(rpc.request, rpc.handler, self._message_seconds)
+        if rpc.answers == "one":
+            single = self._guard.single(handler)
+            return grpc.stream_unary_rpc_method_handler(single, None, _to_bytes)
+        streaming = self._guard.streaming(handler, details=rpc.details)
+        return grpc.stream_stream_rpc_method_handler(streaming, None, _to_bytes)
 
 
-class _FlightHandler(grpc.GenericRpcHandler):
-    """Finds the handler of a call.
+def flight_methods(
+    rpcs: Rpcs, handlers: Handlers, pool: OpenCalls, others: Mapping[str, Method]
+) -> Callable[[str, Headers], Method | None]:
+    """Finds the method of a call.
 
     The Airport client names its action in a header. One that answers once is then handled as a
     call with one answer, which looks the same on the wire and saves a fifth of its time.
     """
+    info, actions = handlers.get_flight_info, handlers.do_action
+    table = {
+        "ListFlights": Rpc("many", pb.Criteria, handlers.list_flights),
+        "GetFlightInfo": Rpc("one", pb.FlightDescriptor, info),
+        "GetSchema": Rpc("one", pb.FlightDescriptor, info.schema),
+        "DoGet": Rpc("many", pb.Ticket, handlers.do_get, details=True),
+        "DoPut": Rpc("many", None, _do_put),
+        "DoExchange": Rpc("many", None, handlers.do_exchange, details=True),
+        "DoAction": Rpc("many", pb.Action, actions),
+        "ListActions": Rpc("many", pb.Empty, actions.list_actions),
+    }
+    methods = {f"/{FLIGHT_SERVICE}/{name}": rpcs.with_token(rpc) for name, rpc in table.items()}
+    methods |= others
+    known, unknown = rpcs.handshakes(pool)
+    single = rpcs.with_token(Rpc("one", pb.Action, actions.single))
 
-    def __init__(self, methods: Mapping[str, Any], single_action: Any) -> None:
-        self._methods, self._single_action = methods, single_action
+    def find(method: str, headers: Headers) -> Method | None:
+        if method == _HANDSHAKE:
+            return known if rpcs.authenticator.is_told_by(headers) else unknown
+        if method == _DO_ACTION and answers_once(headers.get("airport-action-name", "")):
+            return single
+        return methods.get(method)
 
-    def service(self, details: grpc.HandlerCallDetails) -> Any:
-        if details.method == _DO_ACTION:
-            for key, value in details.invocation_metadata:
-                if key == "airport-action-name" and answers_once(str(value)):
-                    return self._single_action
-        return self._methods.get(details.method)
-
-
-def _method(guard: Guard, rpc: Rpc) -> Any:
-    handler = _reading(rpc.request, rpc.handler) if rpc.request else rpc.handler
-    if rpc.shape == "one to one":
-        guarded: Any = guard.single(handler)
-    else:
-        guarded = guard.streaming(handler, details=rpc.details, open_to_all=rpc.open_to_all)
-    return _MAKERS[rpc.shape](guarded, None, _to_bytes)
+    return find
 
 
-def _reading(message: Any, handler: Callable[[Any, Call], Any]) -> Callable[[bytes, Call], Any]:
+def _reading(
+    message: Any, handler: Callable[[Any, Call], Any], seconds: float
+) -> Callable[[Iterator[bytes], Call], Any]:
     """gRPC would answer INTERNAL for bytes that are not the message."""
 
-    def run(request: bytes, call: Call) -> Any:
+    def run(requests: Iterator[bytes], call: Call) -> Any:
+        request = only_message(requests, seconds)
         try:
             read = message.FromString(request)
         except (DecodeError, ValueError) as error:
@@ -109,5 +128,4 @@ def _to_bytes(response: Any) -> bytes:
 
 
 def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
-    next(requests, None)
     raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")

@@ -9,30 +9,33 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from jetbridge.catalog import Catalog
 from jetbridge.errors import Unavailable
+from jetbridge.service.about import Health, about_methods
 from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
+from jetbridge.service.entrance import Entrance, OpenCalls, Refusals
+from jetbridge.service.failed_logins import FailedLogins
 from jetbridge.service.flights import Flights
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.locate import Locator
 from jetbridge.service.memory import keep_freed_memory
-from jetbridge.service.rpcs import FLIGHT_SERVICE, Handlers, flight_handler
-from jetbridge.service.settings import Limits, Token, catalog_name_problem, is_loopback
+from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
+from jetbridge.service.settings import Limits, Openness, Token, catalog_name_problem, is_loopback
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.sealing import Sealer
 
 # Above the calls that gRPC admits, so that none of them ever waits for a thread.
 _SPARE_THREADS = 16
+# How long a caller without a token may take to send its request.
+_OPEN_SECONDS = 5.0
 # For the last answer of a call that has ended.
 _SENDING_SECONDS = 1.0
 
@@ -52,10 +55,12 @@ class Server:
         transaction_seconds: float = 3600,
         seal_keys: Callable[[], Sequence[bytes]] | None = None,
         actions: Mapping[str, OwnAction] | None = None,
+        openness: Openness | None = None,
     ) -> None:
         """`tls` is (certificate, key) as PEM; `seal_keys` keep tickets good over a restart.
 
         `actions` are your own, for airport_action(); they see no catalog and no token.
+        `openness` says what callers without a token may do; by default that depends on the host.
         """
         _check_names(catalogs)
         if not tokens and not is_loopback(host):
@@ -66,16 +71,18 @@ class Server:
         self._host, self._port, self._tls = host, port, tls
         limits = limits or Limits()
         self.transactions = Transactions(transaction_seconds, limits.transactions)
-        self._health = health.HealthServicer()
+        self._health = Health()
+        self._failed_logins = FailedLogins()
         self._door = Door()
-        self._server = grpc.server(
-            ThreadPoolExecutor(limits.concurrent_calls + _SPARE_THREADS, "jetbridge-call"),
-            maximum_concurrent_rpcs=limits.concurrent_calls,
-            options=_channel_options(limits),
-        )
+        self._server = _grpc_server(limits)
         own_key = secrets.token_bytes(32)
         sealer = Sealer(seal_keys or (lambda: [own_key]))
-        self._add_services(Catalogs(catalogs), sealer, tokens, limits, actions or {})
+        openness = (openness or Openness()).on(host)
+        seconds = min(limits.first_message_seconds, _OPEN_SECONDS)
+        authenticator = Authenticator(tokens, self._failed_logins, openness, seconds)
+        handlers = self._handlers(sealer, authenticator, limits, actions or {})
+        guard = Guard(Catalogs(catalogs), authenticator, self._door)
+        self._serve(guard, handlers, openness, limits)
 
     @property
     def location(self) -> str:
@@ -101,13 +108,13 @@ class Server:
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {address}; is the port in use?") from error
         self._server.start()
-        self._health.set("", health_pb2.HealthCheckResponse.SERVING)
-        self._health.set(FLIGHT_SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        self._health.serving = True
 
     def stop(self, grace: float = 30) -> None:
         """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
         end = time.monotonic() + grace
-        self._health.enter_graceful_shutdown()
+        self._health.serving = False
+        self._failed_logins.end()
         self._door.close(grace)
         left = max(0.0, end - time.monotonic())
         stopped: threading.Event = self._server.stop(min(left, _SENDING_SECONDS))
@@ -127,19 +134,17 @@ class Server:
     ) -> None:
         self.stop(grace=0)
 
-    def _add_services(
+    def _handlers(
         self,
-        catalogs: Catalogs,
         sealer: Sealer,
-        tokens: Sequence[Token],
+        authenticator: Authenticator,
         limits: Limits,
         own: Mapping[str, OwnAction],
-    ) -> None:
-        authenticator = Authenticator(tokens)
+    ) -> Handlers:
         locator = Locator(sealer, self.transactions)
         flights = Flights(sealer)
         scans = Gate("scans", limits.scans)
-        handlers = Handlers(
+        return Handlers(
             authenticator,
             ListFlights(flights),
             GetFlightInfo(locator, flights),
@@ -147,18 +152,30 @@ class Server:
             DoExchange(locator, Gate("exchanges", limits.exchanges), limits),
             DoAction(Services(flights, locator, self.transactions), own),
         )
-        guard = Guard(catalogs, authenticator, self._door)
-        self._server.add_generic_rpc_handlers((flight_handler(guard, handlers),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (FLIGHT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+
+    def _serve(self, guard: Guard, handlers: Handlers, openness: Openness, limits: Limits) -> None:
+        pool, authenticator = OpenCalls(limits.open_calls), handlers.authenticator
+        about = about_methods(guard, authenticator, openness, self._health, pool)
+        rpcs = Rpcs(guard, authenticator, limits.first_message_seconds)
+        find = flight_methods(rpcs, handlers, pool, about)
+        self._server.add_generic_rpc_handlers((Entrance(find, Refusals(self._failed_logins)),))
+
+
+def _grpc_server(limits: Limits) -> grpc.Server:
+    return grpc.server(
+        ThreadPoolExecutor(limits.concurrent_calls + _SPARE_THREADS, "jetbridge-call"),
+        maximum_concurrent_rpcs=limits.concurrent_calls,
+        options=_channel_options(limits),
+    )
 
 
 def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
     return (
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
+        # A message of 62 KiB that unpacks to 62 MiB is never unpacked.
+        ("grpc.per_message_decompression", 0),
+        ("grpc.server_handshake_timeout_ms", 20_000),
         ("grpc.so_reuseport", 0),
         # A peer that is gone without a word gives its calls back within two minutes.
         ("grpc.keepalive_time_ms", 60_000),

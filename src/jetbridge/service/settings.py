@@ -26,6 +26,8 @@ class Limits:
     spill_bytes: int = 256 * MIB
     transactions: int = 100_000
     batch_rows_out: int = 65_536
+    first_message_seconds: float = 30.0
+    open_calls: int = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,21 @@ class Token:
     name: str
     secret: str = field(repr=False)
     catalogs: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Openness:
+    """What callers without a token may do; None: on loopback they may."""
+
+    handshake: bool | None = None
+    health: bool | None = None
+    reflection: bool | None = None
+
+    def on(self, host: str) -> "Openness":
+        """The same, decided."""
+        near = is_loopback(host)
+        given = (self.handshake, self.health, self.reflection)
+        return Openness(*(near if each is None else each for each in given))
 
 
 def is_loopback(host: str) -> bool:

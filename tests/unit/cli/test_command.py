@@ -48,7 +48,8 @@ def test_bad_configuration_is_one_line_on_standard_error(tmp_path, capsys):
     assert said.err.splitlines() == [
         f"jetbridge: {path}: server.prot is not a known key; did you mean 'port'? Known: "
         "host, port, tokens_file, tls_cert, tls_key, drain_seconds, transaction_seconds, "
-        "seal_key_file"
+        "seal_key_file, open_handshake, "
+        "open_health, open_reflection"
     ]
 
 

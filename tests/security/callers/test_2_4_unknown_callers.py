@@ -1,0 +1,297 @@
+"""Callers without a token: nothing of their messages is kept, and they lock nobody out.
+
+Attacked: 48 messages of 62 MiB, compressed and not, to every method; 560 idle streams of
+reflection, handshakes, actions and health checks; logins with wrong tokens, one after the other.
+"""
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.service import Limits, Server, Token
+from jetbridge.service.settings import Openness
+from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
+from tests.integration.raw import SERVICE, Raw, said
+
+MIB = 1024 * 1024
+ADA, EVE = "ada's token", "eve's guess"
+CHECK = "/grpc.health.v1.Health/Check"
+REFLECT = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+METHODS = {
+    **{
+        name: SERVICE + name for name in ("DoAction", "DoGet", "DoExchange", "DoPut", "ListFlights")
+    },
+    "Handshake": SERVICE + "Handshake",
+    "health": CHECK,
+    "unknown": "/no.such.Service/Method",
+}
+SERVE = """
+import sys
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.service import Server, Token
+tokens = [Token("ada", "ada's token")]
+with Server({"memory": MemoryCatalog()}, host="0.0.0.0", port=0, tokens=tokens) as server:
+    server.start()
+    print(server.location.replace("0.0.0.0", "127.0.0.1"), flush=True)
+    sys.stdin.read()
+"""
+
+
+def bearer(token: str) -> tuple[str, str]:
+    return ("authorization", f"Bearer {token}")
+
+
+@contextmanager
+def serving(**options: Any) -> Iterator[Server]:
+    tokens = [Token("ada", ADA)]
+    with Server({"memory": MemoryCatalog()}, port=0, tokens=tokens, **options) as server:
+        server.start()
+        yield server
+
+
+def answers(server: Server) -> bool:
+    with Raw(server.location, bearer(ADA)) as ada:
+        ada.action("catalog_version", {"catalog_name": "memory"})
+    return True
+
+
+def peak_mib(process: int) -> int:
+    """The most memory that a process has had."""
+    [line] = [
+        line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "VmHWM" in line
+    ]
+    return int(line.split()[1]) // 1024
+
+
+@contextmanager
+def apart() -> Iterator[tuple[str, int]]:
+    """A server in a process of its own, and that."""
+    command = [sys.executable, "-c", SERVE]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip(), process.pid
+    finally:
+        process.communicate("")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_nothing_of_a_message_is_kept_before_the_token_is_known(compressed: bool) -> None:
+    """What is compressed stays so."""
+    compression = grpc.Compression.Gzip if compressed else grpc.Compression.NoCompression
+    data = bytes((32 if compressed else 62) * MIB)
+    methods = ["DoAction", "Handshake"] if compressed else METHODS
+    with apart() as (location, process):
+        with Raw(location) as warming:
+            first: Any = warming.channel.unary_unary(METHODS["DoGet"])
+            assert outcome(first.future(b"", timeout=30)) is grpc.StatusCode.UNAUTHENTICATED
+        before = peak_mib(process)
+        for method in methods:
+            with Raw(location) as caller:
+                call: Any = caller.channel.unary_unary(METHODS[method])
+                sent = [call.future(data, compression=compression, timeout=60) for _ in range(5)]
+                codes = {outcome(each) for each in sent}
+            assert len(codes) == 1, method
+            assert peak_mib(process) - before < 90, method
+
+
+def outcome(call: Any) -> grpc.StatusCode:
+    code: grpc.StatusCode = call.code()
+    return code
+
+
+def idle(location: str, method: str, count: int) -> tuple[list[Raw], list[Any], threading.Event]:
+    """So many calls over several connections that never send a message."""
+    ended = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        ended.wait(60)
+        yield from ()
+
+    callers = [Raw(location) for _ in range(4)]
+    calls = []
+    for number in range(count):
+        stream: Any = callers[number % len(callers)].channel.stream_stream(method, None, None)
+        calls.append(stream(nothing(), timeout=60))
+    return callers, calls, ended
+
+
+@pytest.mark.parametrize("method", [REFLECT, SERVICE + "Handshake", SERVICE + "DoAction"])
+def test_calls_that_never_send_lock_nobody_out(method: str) -> None:
+    with serving(limits=Limits(first_message_seconds=1)) as server:
+        callers, calls, ended = idle(server.location, method, 560)
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            assert answers(server)
+        codes = {call.code() for call in calls}
+        assert codes <= {
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            grpc.StatusCode.UNAUTHENTICATED,
+        }
+        ended.set()
+        for caller in callers:
+            caller.close()
+
+
+def test_a_call_without_a_token_that_never_sends_ends_by_itself() -> None:
+    with serving(limits=Limits(first_message_seconds=0.3, open_calls=2)) as server:
+        callers, calls, ended = idle(server.location, REFLECT, 2)
+        codes = {call.code() for call in calls}
+        assert codes == {grpc.StatusCode.DEADLINE_EXCEEDED}
+        [again] = reflect(server.location)
+        assert again.list_services_response.service
+        ended.set()
+        for caller in callers:
+            caller.close()
+
+
+def test_open_calls_beyond_the_limit_are_refused_with_the_limit() -> None:
+    with serving(limits=Limits(open_calls=2)) as server, Raw(server.location) as stranger:
+        callers, _, ended = idle(server.location, SERVICE + "Handshake", 2)
+        deadline = time.monotonic() + 10
+        code = None
+        while code is not grpc.StatusCode.RESOURCE_EXHAUSTED and time.monotonic() < deadline:
+            request = HandshakeRequest(payload=ADA.encode()).SerializeToString()
+            call = stranger.both_ways("Handshake", [request])
+            code = call.code()
+        assert "limits.open_calls" in call.details()
+        with Raw(server.location, bearer(ADA)) as ada:  # by a header: no open call
+            assert list(ada.both_ways("Handshake", []))
+        ended.set()
+        for caller in callers:
+            caller.close()
+
+
+@pytest.mark.parametrize("kind", ["stream", "action"])
+def test_a_caller_with_a_token_has_a_time_for_its_first_message(kind: str) -> None:
+    operation = ("airport-operation", "insert") if kind == "stream" else ("x", "y")
+    method = "DoExchange" if kind == "stream" else "DoAction"
+    silent = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        silent.wait(30)
+        yield from ()
+
+    with (
+        serving(limits=Limits(first_message_seconds=0.3)) as server,
+        Raw(server.location, bearer(ADA), operation) as ada,
+    ):
+        began = time.monotonic()
+        call = ada.both_ways(method, nothing())
+        assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "limits.first_message_seconds" in call.details()
+        assert time.monotonic() - began < 5
+        silent.set()
+
+
+def test_a_compressed_message_is_refused() -> None:
+    with serving() as server, Raw(server.location, bearer(ADA)) as ada:
+        call: Any = ada.channel.unary_unary(SERVICE + "DoAction", None, None)
+        request = Action(type="catalog_version", body=bytes(10_000)).SerializeToString()
+        with pytest.raises(grpc.RpcError) as refused:
+            call(request, compression=grpc.Compression.Gzip, metadata=ada.headers, timeout=30)
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert "compressed gRPC message" in said(refused)
+
+
+# --- health and reflection
+
+
+def reflect(location: str, *headers: tuple[str, str]) -> Sequence[Any]:
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+    with Raw(location) as caller:
+        call: Any = caller.channel.stream_stream(
+            REFLECT,
+            reflection_pb2.ServerReflectionRequest.SerializeToString,
+            reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        return list(call(iter([request]), metadata=headers, timeout=10))
+
+
+def check(location: str, *headers: tuple[str, str]) -> Any:
+    with Raw(location) as caller:
+        call: Any = caller.channel.unary_unary(
+            CHECK,
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        return call(health_pb2.HealthCheckRequest(), metadata=headers, timeout=10).status
+
+
+@pytest.mark.parametrize("ask", [check, reflect])
+def test_beyond_loopback_health_and_reflection_need_a_token(ask: Any) -> None:
+    with serving(host="0.0.0.0") as server:
+        location = server.location.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(grpc.RpcError) as refused:
+            ask(location)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert ask(location, bearer(ADA))
+
+
+@pytest.mark.parametrize(("ask", "key"), [(check, "health"), (reflect, "reflection")])
+def test_a_setting_opens_them_to_all_or_to_none(ask: Any, key: str) -> None:
+    with serving(host="0.0.0.0", openness=Openness(**{key: True})) as server:
+        assert ask(server.location.replace("0.0.0.0", "127.0.0.1"))
+    with serving(openness=Openness(**{key: False})) as server:
+        with pytest.raises(grpc.RpcError) as refused:
+            ask(server.location)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_beyond_loopback_a_handshake_shows_its_token_in_a_header() -> None:
+    request = HandshakeRequest(payload=ADA.encode()).SerializeToString()
+    with serving(host="0.0.0.0") as server:
+        location = server.location.replace("0.0.0.0", "127.0.0.1")
+        with Raw(location) as stranger:
+            call = stranger.both_ways("Handshake", [request])
+            assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert "authorization" in call.details()
+        with Raw(location, bearer(ADA)) as ada:
+            assert list(ada.both_ways("Handshake", []))
+
+
+# --- failed logins
+
+
+def test_failed_logins_are_logged_once_for_many_and_without_the_token(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    payload = HandshakeRequest(payload=EVE.encode()).SerializeToString()
+    with serving() as server, caplog.at_level(logging.DEBUG):
+        with Raw(server.location, bearer(EVE)) as eve:
+            for _ in range(20):
+                assert eve.both_ways("DoAction", []).code() is grpc.StatusCode.UNAUTHENTICATED
+        with Raw(server.location) as eve:
+            call = eve.both_ways("Handshake", [payload])
+            assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+    lines = [r for r in caplog.records if "unknown token" in r.getMessage()]
+    assert len(lines) == 1
+    assert "127.0.0.1" in lines[0].getMessage()
+    assert EVE not in caplog.text
+
+
+def test_failed_logins_are_slowed_down_and_others_are_not() -> None:
+    with serving() as server, Raw(server.location, bearer(EVE)) as eve:
+        calls = [eve.both_ways("DoAction", []) for _ in range(200)]
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            assert answers(server)
+        running = [call for call in calls if call.is_active()]
+        codes = {call.code() for call in calls if call not in running}
+        assert len(running) >= 10
+        assert codes == {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED}
