@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.rows import Written, all_rows, file_columns, write_parquet
 from jetbridge.sqltext import pipeline as queries
 from jetbridge.sqltext.quoting import identifier
 from jetbridge.sqltext.spark import rows_of
@@ -37,15 +37,6 @@ def _nobody(_: int, __: int) -> None:
 
 
 @dataclass(frozen=True)
-class Spool:
-    """The rows of a query in files, in their order."""
-
-    files: tuple[str, ...]
-    rows: int
-    size: int
-
-
-@dataclass(frozen=True)
 class SparkRunner:
     """`folder` is where spools lie; Spark's workers must see it, too."""
 
@@ -56,13 +47,13 @@ class SparkRunner:
     @contextmanager
     def spooled(
         self, query: str, watch: TaskWatch = _nobody, views: Sequence[View] = ()
-    ) -> Iterator[Spool]:
-        """The rows of a query in Spark SQL; the files are gone afterwards."""
+    ) -> Iterator[Written]:
+        """The rows of a query in Spark SQL, all of them; the files are gone afterwards."""
         place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
             with self.session(watch, views) as session:
-                session.sql(query).write.parquet(str(place))
-            yield _found(place)
+                written = write_parquet(session, query, place)
+            yield written
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
@@ -141,20 +132,12 @@ def _tell(engine: SparkEngine, watch: TaskWatch, ended: threading.Event) -> None
                 watch(*tasks)
 
 
-def _found(place: Path) -> Spool:
-    files = sorted(place.glob("*.parquet"))
-    rows = sum(pq.read_metadata(file).num_rows for file in files)
-    return Spool(tuple(map(str, files)), rows, sum(file.stat().st_size for file in files))
-
-
-def spool_query(plan: Plan, spool: Spool) -> str:
-    """The rows of a spool as DuckDB has them."""
-    columns = list(zip(plan.schema.names, plan.types, strict=True))
-    return queries.spooled(spool.files, columns)
-
-
-def spool_rows(desk: Desk, plan: Plan, spool: Spool) -> Iterator[pa.RecordBatch]:
-    for batch in desk.stream(spool_query(plan, spool)):
+def spool_rows(desk: Desk, plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
+    """As DuckDB has them; raises at their end if not all of them were there."""
+    names = plan.schema.names
+    columns = list(zip(file_columns(len(names)), plan.types, names, strict=True))
+    batches = desk.stream(queries.spooled(spool.names, columns))
+    for batch in all_rows(batches, spool.rows, "its spool"):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 
 

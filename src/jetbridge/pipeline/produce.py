@@ -10,12 +10,13 @@ from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline import on_duckdb
 from jetbridge.pipeline.choose import AUTO, DUCKDB, SPARK, Choice, choose
-from jetbridge.pipeline.on_spark import Spool, spool_rows
+from jetbridge.pipeline.on_spark import spool_rows
 from jetbridge.pipeline.places import Places
 from jetbridge.pipeline.plan import Plan, plan, plan_of_spark
 from jetbridge.pipeline.report import Clock
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Query
+from jetbridge.spark.rows import Written
 from jetbridge.sqltext import spark as spark_sql
 
 
@@ -102,7 +103,7 @@ def second_choice(session: Session, choice: Choice, error: BadRequest) -> Choice
 
 
 @contextmanager
-def _spooled(session: Session, choice: Choice, clock: Clock) -> Iterator[Spool]:
+def _spooled(session: Session, choice: Choice, clock: Clock) -> Iterator[Written]:
     if session.means.spark is None:
         raise FailedPrecondition("there is no lake, so there is no Spark")
     with ExitStack() as stack:

@@ -187,6 +187,8 @@ def parquet(files: Sequence[str]) -> str:
 
 def with_types(source: str, kinds: Mapping[str, str]) -> str:
     """All columns, those named as another type."""
+    if not kinds:
+        return f"SELECT * FROM {source}"
     casts = ", ".join(
         f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}" for name, kind in kinds.items()
     )

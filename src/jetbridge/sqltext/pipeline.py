@@ -12,10 +12,14 @@ CHANGED = "jetbridge_changed"
 ANSWERS = "jetbridge_answers"
 
 
-def spooled(files: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:
-    """The rows of Parquet files, each column as a type."""
+def spooled(files: Sequence[str], columns: Sequence[tuple[str, str, str]]) -> str:
+    """The rows of Parquet files; of each column its name there, its type and its own name."""
     listed = ", ".join(literal(file) for file in files)
-    return f"SELECT {_casts(columns)} FROM read_parquet([{listed}])"
+    made = ", ".join(
+        f"CAST({identifier(there)} AS {kind}) AS {identifier(name)}"
+        for there, kind, name in columns
+    )
+    return f"SELECT {made} FROM read_parquet([{listed}])"
 
 
 def assigned(query: str, given: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:

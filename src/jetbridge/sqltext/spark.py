@@ -125,6 +125,11 @@ def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
     return f"INSERT INTO {target} ({listed}) SELECT {made} FROM ({query}) AS q"
 
 
+def copy_view(target: str, source: str) -> str:
+    """All rows of a view into another one."""
+    return f"INSERT INTO {identifier(target)} SELECT * FROM {identifier(source)}"
+
+
 def renamed(query: str, names: Sequence[str]) -> str:
     """The rows of a query with other names for its columns."""
     return f"SELECT * FROM ({query}) AS q({', '.join(map(identifier, names))})"

@@ -59,6 +59,41 @@ def test_literals_are_stored_as_they_were_written(caller, lake):
     assert rows(lake.load_schema("s").load_table("back")) == [tuple(REFERENCES)]
 
 
+# Hadoop replaces other ones, in the schemas of Parquet files that Spark writes and reads.
+HADOOPS = ["${user.dir}", "${env.HOME}", "${spark.sql.catalog.secretive.jdbc.password}"]
+
+
+@pytest.mark.parametrize("text", HADOOPS)
+def test_names_of_columns_stay_as_they_are_in_files_between_engines(caller, lake, text):
+    made = f'CREATE OR REPLACE TABLE mem.s.passed AS SELECT n AS "{text}" FROM s.one'
+    caller.run(f"SET engine='spark'; {made}")
+    caller.run("CREATE OR REPLACE TABLE s.passed AS FROM mem.s.passed")
+    assert columns(lake, "passed") == [text]
+    assert rows(lake.load_schema("s").load_table("passed")) == [(1,)]
+
+
+@pytest.mark.parametrize("text", HADOOPS)
+def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(caller, lake, text):
+    query = f"SELECT {{'x': n, '{text}': n}} AS f FROM s.one"
+    answer = caller.ask(f"SET engine='spark'; CREATE OR REPLACE TABLE mem.s.inner AS {query}")
+    assert answer.status == "INVALID_ARGUMENT"
+    assert f"Spark cannot pass on the field '{text}'" in answer.message
+    by_size = "SET engine='auto'; SET spark_from='1B'"
+    report = caller.run(f"{by_size}; CREATE OR REPLACE TABLE mem.s.inner AS {query}")[-1]
+    assert report["engine"] == "duckdb"
+    caller.run("CREATE OR REPLACE TABLE s.passed AS FROM mem.s.inner")
+    assert rows(lake.load_schema("s").load_table("passed")) == [({"x": 1, text: 1},)]
+
+
+@pytest.mark.parametrize("text", HADOOPS)
+def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
+    caller.run(f"CREATE OR REPLACE TABLE s.odd AS SELECT 0 AS n, 'a' AS \"{text}\"")
+    caller.run("ALTER TABLE s.odd SET SORTED BY (n)")
+    caller.run("INSERT INTO s.odd VALUES (1, 'b')")
+    caller.run(f"UPDATE s.odd SET \"{text}\" = 'c' WHERE n = 0")
+    assert rows(lake.load_schema("s").load_table("odd")) == [(0, "c"), (1, "b")]
+
+
 @pytest.mark.parametrize("text", REFERENCES)
 def test_names_stay_as_they_are(caller, lake, text):
     """Of a table, a column and a field; also where Spark itself looks for the table."""
@@ -94,7 +129,7 @@ def local() -> Iterator[Bench]:
 @pytest.mark.parametrize("text", REFERENCES)
 def test_text_in_the_dialect_of_spark_stays_as_it_is(local, text):
     local.sql("SET dialect = 'spark'")
-    query = f"SELECT '{text}' AS a, n FROM {local.catalog.lake.name}.dbo.one AS `{text}`"
+    query = f"SELECT '{text}' AS a, n AS `{text}` FROM {local.catalog.lake.name}.dbo.one"
     try:
         assert local.rows(query) == [(text, 1)]
         local.sql(f"CREATE OR REPLACE TABLE t.dbo.spoken AS {query} -- {text}")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.lake import QueryError
 from jetbridge.spark.errors import java_message
+from jetbridge.spark.rows import Written, file_columns, write_parquet
 from jetbridge.sqltext import lake as queries
 from jetbridge.sqltext import spark as sql
 from jetbridge.sqltext.quoting import identifier
@@ -152,12 +154,13 @@ def _by_spark(
     wanted = {field["id"] for field in fields}
     there = [field for field in _stored_fields(state) if field["id"] in wanted]
     try:
-        _copy(lake, state, there, folder, reason)
-        files = lake.files.list_folder(folder, ".parquet")
-        names = {field["id"]: _alias(field["id"]) for field in there}
+        written = _copy(lake, state, there, folder, reason)
+        ours = [name for _, name in _metadata_columns(state)]
+        copied = file_columns(len(there) + len(ours))
+        names = {field["id"]: name for field, name in zip(there, copied, strict=False)}
         columns = _columns(state, fields, there, names)
-        columns += [(f"j{name}", ours) for name, ours in _metadata_columns(state)]
-        rows = queries.copied(queries.parquet(files), columns)
+        columns += list(zip(copied[len(there) :], ours, strict=True))
+        rows = queries.copied(queries.parquet(written.names), columns)
         yield Relation(rows, row_ids=state.has_row_ids())
     finally:
         lake.files.delete_folder(folder)
@@ -170,16 +173,16 @@ def _stored_fields(state: TableState) -> list[Json]:
     return list(known["fields"]) if known else state.fields
 
 
-def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason: str) -> None:
+def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason: str) -> Written:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 
-    columns = [(field["name"], _alias(field["id"])) for field in fields]
-    columns += [(name, f"j{name}") for name, _ in _metadata_columns(state)]
+    picked = [*(field["name"] for field in fields), *(n for n, _ in _metadata_columns(state))]
+    columns = list(zip(picked, file_columns(len(picked)), strict=True))
     table = [lake.name, *state.pointer.namespace.split("."), state.pointer.name]
     try:
         with lake.session(state.title()) as session:
-            rows = session.sql(sql.copy(table, state.snapshot_id or 0, columns))
-            rows.write.parquet(folder)
+            query = sql.copy(table, state.snapshot_id or 0, columns)
+            return write_parquet(session, query, Path(folder))
     except (Py4JJavaError, PySparkException) as error:
         # Its first line is cut before the file comes, which stands in the whole text.
         raise damaged(state, f"{java_message(error)} (Spark, as {reason})\n{error}") from error
@@ -188,10 +191,6 @@ def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason
 def _metadata_columns(state: TableState) -> list[tuple[str, str]]:
     lineage = _LINEAGE if state.has_row_ids() else ()
     return [*lineage, *(() if state.hides_places() else _PLACES)]
-
-
-def _alias(field_id: int) -> str:
-    return f"c{field_id}"
 
 
 def _columns(

@@ -27,6 +27,13 @@ from jetbridge.embedded import duckdb_type
 from jetbridge.errors import ServerError
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java
+from jetbridge.spark.rows import (
+    file_columns,
+    has_reference,
+    refuse_lost,
+    refuse_references,
+    rows_in_table,
+)
 from jetbridge.sqltext import lake as queries
 from jetbridge.sqltext import spark as sql
 
@@ -53,8 +60,9 @@ def insert(
     def job(session: Session, now: TableState, target: str) -> None:
         rows = fitting(now, files)
         keys.refuse_duplicates(lake, now, rows)
-        with _for_spark(lake, now, rows) as readable, _view(session, readable) as source:
-            session.spark.sql(sql.insert(target, source, now.codec.storage_schema.names))
+        with _for_spark(lake, now, rows) as staged, _view(session, *staged) as source:
+            insert = session.sql(sql.insert(target, source, now.codec.storage_schema.names))
+            refuse_lost(sum(file.rows for file in rows), rows_in_table(insert), now.title())
 
     _publish(lake, state, job)
 
@@ -70,7 +78,7 @@ def update(
         schema = now.codec.storage_schema.append(storage.ROW_ID)
         with _staged(lake, schema, new_rows(now, listed)) as files:
             keys.refuse_duplicates(lake, now, files, changed=changed)
-            with _for_spark(lake, now, files) as readable, _view(session, readable) as source:
+            with _for_spark(lake, now, files) as staged, _view(session, *staged) as source:
                 session.spark.sql(sql.merge_update(target, source, queries.ROW_ID, changed))
 
     _publish(lake, state, job, merges=True)
@@ -107,7 +115,7 @@ def merge(
         with ExitStack() as stack:
             views = [
                 stack.enter_context(
-                    _view(session, stack.enter_context(_for_spark(lake, now, files)))
+                    _view(session, *stack.enter_context(_for_spark(lake, now, files)))
                 )
                 if files
                 else ""
@@ -134,27 +142,33 @@ def _staged(
 @contextmanager
 def _for_spark(
     lake: Lake, state: TableState, files: Sequence[DataFile]
-) -> Iterator[Sequence[DataFile]]:
-    """The same rows without UUIDs: to Spark they are texts, and in a Parquet file an error."""
+) -> Iterator[tuple[Sequence[DataFile], Sequence[str]]]:
+    """The same rows as Spark reads them, with the names of their columns if the files have others.
+
+    UUIDs are strings to Spark, and in a Parquet file an error; some names it cannot read in files.
+    """
     fields = zip(state.codec.storage_schema, state.codec.staged_schema, strict=True)
     texts = {stored.name: staged for stored, staged in fields if stored.type != staged.type}
-    if not texts:
-        yield files
+    if not texts and not any(map(has_reference, state.codec.storage_schema.names)):
+        yield files, ()
         return
     source = queries.parquet([file.location for file in files])
     kinds = {name: duckdb_type(field) for name, field in texts.items()}
     batches = lake.reader.stream(queries.with_types(source, kinds))
     first = next(batches)
-    with _staged(lake, first.schema, chain([first], batches)) as staged:
-        yield staged
+    names = first.schema.names
+    renamed = map(pa.Field.with_name, first.schema, file_columns(len(names)))
+    with _staged(lake, pa.schema(list(renamed)), chain([first], batches)) as staged:
+        yield staged, names
 
 
 @contextmanager
-def _view(session: Session, files: Sequence[DataFile]) -> Iterator[str]:
-    """The rows of files under a name, for as long as the job runs."""
+def _view(session: Session, files: Sequence[DataFile], names: Sequence[str] = ()) -> Iterator[str]:
+    """The rows of files under a name, for as long as the job runs; `names` are other columns'."""
     name = f"jetbridge_{uuid4().hex}"
-    locations = [file.location for file in files]
-    session.spark.read.parquet(*locations).createOrReplaceTempView(name)
+    rows = session.spark.read.parquet(*(file.location for file in files))
+    refuse_references(rows.schema)
+    (rows.toDF(*names) if names else rows).createOrReplaceTempView(name)
     try:
         yield name
     finally:

@@ -8,6 +8,7 @@ successful tasks have reported.
 
 import json
 import logging
+import posixpath
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from jetbridge.backends.lake.store import Lake, mishaps
 from jetbridge.cancellation import shielded
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import ConstraintViolation
+from jetbridge.spark.rows import refuse_lost, rows_in_table
 from jetbridge.sqltext import spark as sql
 
 log = logging.getLogger(__name__)
@@ -57,11 +59,24 @@ def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
     """The files that hold the rows of the query."""
     columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
     parts = [made.lake.name, *made.namespace.split("."), name]
-    made.session.sql(sql.fill(sql.qualified(parts), columns, query))
+    insert = made.session.sql(sql.fill(sql.qualified(parts), columns, query))
     table.refresh()
     files = _files(table)
+    _refuse_lost(made, files, rows_in_table(insert))
     _refuse_null(made, files)
     return files
+
+
+def _refuse_lost(made: Making, files: list[Any], written: int) -> None:
+    """The metadata may name files that are on another machine."""
+    folders = {posixpath.dirname(str(file.location())) for file in files}
+    there = {
+        posixpath.basename(each)
+        for folder in folders
+        for each in made.lake.files.list_folder(folder, ".parquet")
+    }
+    seen = [file for file in files if posixpath.basename(str(file.location())) in there]
+    refuse_lost(written, sum(int(file.recordCount()) for file in seen), made.data_folder)
 
 
 def _remove(lake: Lake, folder: str) -> None:

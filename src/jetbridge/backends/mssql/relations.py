@@ -20,6 +20,7 @@ from jetbridge.backends.mssql.task import server_of
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
 from jetbridge.embedded import duckdb_type
 from jetbridge.expr.types import kind_of
+from jetbridge.spark.rows import file_columns, readable, refuse_lost
 from jetbridge.spark.workers import forget_archives
 from jetbridge.sqltext.spark import everything
 
@@ -71,8 +72,11 @@ def _view(
     try:
         write = partial(_written, database.server.address, schema, str(folder))
         tasks = session.spark.sparkContext.parallelize(list(enumerate(questions)), len(questions))
-        tasks.mapPartitions(write).collect()
-        session.spark.read.parquet(str(folder)).createOrReplaceTempView(name)
+        files = tasks.mapPartitions(write).collect()
+        there = readable([file for file, _ in files])
+        refuse_lost(sum(rows for _, rows in files), there.rows, str(folder))
+        rows = session.spark.read.parquet(*there.names).toDF(*schema.names)
+        rows.createOrReplaceTempView(name)
         yield
     finally:
         session.spark.catalog.dropTempView(name)
@@ -81,17 +85,19 @@ def _view(
 
 def _written(
     address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, Question]]
-) -> Iterator[str]:
-    """In Spark's workers: a file for each part, which another attempt writes anew."""
+) -> Iterator[tuple[str, int]]:
+    """In Spark's workers: a file for each part and attempt, and how many rows it has."""
     forget_archives()
+    columns = file_columns(len(schema))
+    made = pa.schema([f.with_name(n) for f, n in zip(schema, columns, strict=True)])
     for number, asked in tasks:
-        file = Path(folder, f"{number:05d}.parquet")
-        making = file.with_name(f"_{file.name}.{uuid4().hex[:8]}")
-        with pq.ParquetWriter(making, schema, compression="lz4") as writer:
+        file, rows = Path(folder, f"{number:05d}.{uuid4().hex[:8]}.parquet"), 0
+        with pq.ParquetWriter(file, made, compression="lz4") as writer:
             for batch in asked.conformed(stream(server_of(address), asked)):
-                writer.write_batch(_padded(batch, schema))
-        making.replace(file)
-        yield str(file)
+                arrays = _padded(batch, schema).columns
+                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=made))
+                rows += batch.num_rows
+        yield str(file), rows
 
 
 def _padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
