@@ -10,6 +10,12 @@ _LONGEST_LOCATION = 180
 _FILE = re.compile(r"(?:\w+:)?/[^\s'\"]+\.(?:avro|orc|parquet|puffin|json)\b")
 # How DuckDB says that a file is outside of the folders it may read.
 _FORBIDDEN = "disabled by configuration"
+# How DuckDB says that the name of a partition is none in Avro; other writers make such names.
+_AVRO_NAME = "Invalid Avro identifier"
+_AVRO_HINT = (
+    "; a partition has a name with letters that are not ASCII: repeat ALTER TABLE ... SET "
+    "PARTITIONED BY, which names it anew, and run jetbridge optimize"
+)
 _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"
 
 
@@ -20,7 +26,7 @@ def damaged(state: TableState, problem: object, location: str = "") -> Unavailab
     location = location or _file_in(text)
     if location and location.rsplit("/", 1)[-1] not in reason[:_LONGEST_REASON]:
         reason = f"file {_cut(location)}: {reason}"
-    hint = _HINT if _FORBIDDEN in reason else ""
+    hint = _HINT if _FORBIDDEN in reason else _AVRO_HINT if _AVRO_NAME in reason else ""
     return Unavailable(f"table {state.title()!r} cannot be read: {reason[:_LONGEST_REASON]}{hint}")
 
 

@@ -7,12 +7,14 @@ Names match without regard to case, may be quoted with double quotes, and reach 
 dots. Nothing at all takes the partitions, or the order, away.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.backends.lake.commit import identifier
+from jetbridge.backends.lake.commit import Change, identifier
+from jetbridge.backends.lake.files import readable
 from jetbridge.backends.lake.metadata import Json, TableState
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.terms import (
@@ -28,6 +30,7 @@ from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java, java_message
+from jetbridge.sqltext import lake as queries
 
 _TRIES = 5
 # Spark can neither read nor write them, and it is Spark that keeps to a layout.
@@ -103,7 +106,8 @@ def _wanted(state: TableState, terms: list[Term] | None, order: list[Ordering] |
     partitions = None if terms is None else [bound(state, each, "partition_by") for each in terms]
     if partitions is not None:
         _refuse_twice([(each.source, each.transform) for each in partitions], "partition_by", terms)
-        if sorted((e.source, e.transform) for e in partitions) == sorted(_partitions(state)):
+        same = sorted((e.source, e.transform) for e in partitions) == sorted(_partitions(state))
+        if same and all(field["name"].isascii() for field in _spec(state)):
             partitions = None
     if order is None:
         return _Wanted(partitions, None)
@@ -198,12 +202,40 @@ def _repartition(
     keys = {(each.source, each.transform) for each in wanted}
     there = {(int(f["source-id"]), str(f["transform"])): f["name"] for f in _spec(state)}
     for key, name in there.items():
-        if key not in keys:
+        if key not in keys or not name.isascii():
             update.removeField(name)
     for each in wanted:
-        if (each.source, each.transform) not in there:
-            update.addField(_java_term(session, table, each))
+        known = there.get((each.source, each.transform))
+        if known is None or not known.isascii():
+            name, term = _partition_name(table, each, state), _java_term(session, table, each)
+            update.addField(*([] if name is None else [name]), term)
     update.commit()
+
+
+def _partition_name(table: Any, each: Bound, state: TableState) -> str | None:
+    """The name of the partition in the manifests; None where Iceberg's own name will do.
+
+    That is made from the column's name. Iceberg's Java library leaves letters of all languages in
+    it, which Avro forbids, so DuckDB would read no manifest of the table.
+    """
+    column = str(table.schema().findColumnName(each.source))
+    if column.isascii():
+        return None
+    name = _avro_name(column)
+    if each.term.transform is not IDENTITY:
+        name += f"_{each.term.transform.name}" + (
+            f"_{each.term.number}" if each.term.number else ""
+        )
+    taken = {f["name"] for spec in state.raw.get("partition-specs", []) for f in spec["fields"]}
+    while name in taken or table.schema().findField(name) is not None:
+        name += "_"
+    return name
+
+
+def _avro_name(name: str) -> str:
+    """The name as Iceberg's specification makes a valid name for Avro of it."""
+    made = re.sub(r"[^A-Za-z0-9_]", lambda found: f"_x{ord(found[0]):X}", name)
+    return f"_{made}" if made[0].isdigit() else made
 
 
 def _reorder(
@@ -225,6 +257,28 @@ def _java_term(session: Session, table: Any, each: Bound) -> Any:
         return expressions.ref(name)
     arguments = [each.term.number] if transform.takes_number else []
     return getattr(expressions, transform.name)(name, *arguments)
+
+
+def drop_unreadable_manifests(lake: Lake, state: TableState) -> None:
+    """Manifests that no file is left in, if DuckDB cannot read them for the name of a partition.
+
+    Whatever is committed next leaves them out, so that is an empty commit.
+    """
+    specs = state.raw.get("partition-specs", [])
+    unreadable = {
+        spec["spec-id"]
+        for spec in specs
+        if not all(field["name"].isascii() for field in spec["fields"])
+    }
+    if unreadable and state.snapshot is not None:
+        location = str(state.snapshot["manifest-list"])
+        rows = lake.reader.query(queries.manifests(readable(location))).to_pylist()
+        if any(row["partition_spec_id"] in unreadable and _is_empty(row) for row in rows):
+            lake.commit(state, lambda _: Change())
+
+
+def _is_empty(manifest: Json) -> bool:
+    return manifest.get("added_files_count") == 0 and manifest.get("existing_files_count") == 0
 
 
 def refuse_lost_columns(state: TableState, fields: Sequence[Json]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from jetbridge.backends.lake import branches, orphans, servers
 from jetbridge.backends.lake.commit import Stale, identifier
-from jetbridge.backends.lake.layout import lay_out
+from jetbridge.backends.lake.layout import drop_unreadable_manifests, lay_out
 from jetbridge.backends.lake.making import TABLE_PROPERTIES
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake, Outrun
@@ -92,6 +92,7 @@ class _Optimize:
         self.upgrade()
         self.lay_out()
         self.compact()
+        drop_unreadable_manifests(self.lake, self._current())
         self.join_manifests()
         self.expire()
         removed = self.remove_orphans()
