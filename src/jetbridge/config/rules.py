@@ -124,6 +124,11 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "batch_rows_out": whole(1),
         "first_message_seconds": _some_seconds,
         "open_calls": whole(1),
+        "statement_seconds": _some_seconds,
+        "calls_per_token": whole(1),
+        "exchanges_per_token": whole(1),
+        "scans_per_token": whole(1),
+        "staged_bytes_per_token": whole(1),
     },
     "sql": {
         "files": truth,

@@ -51,18 +51,17 @@ class Reflection:
 def about_methods(
     guard: Guard, authenticator: Authenticator, openness: Openness, state: Health, pool: OpenCalls
 ) -> dict[str, Method]:
-    with_token = authenticator.authenticate
     told = Reflection((FLIGHT_SERVICE, *_SERVICES), authenticator.message_seconds)
     reflect = guard.streaming(told.answer, open_to_all=bool(openness.reflection))
     if openness.reflection:
         run_in(pool, reflect)
     return {
         f"/{health.SERVICE_NAME}/Check": Method(
-            _check(state), _refuse_nobody if openness.health else with_token
+            _check(state), _refuse_nobody if openness.health else authenticator.authenticate
         ),
         f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": Method(
             grpc.stream_stream_rpc_method_handler(reflect),
-            _refuse_nobody if openness.reflection else with_token,
+            _refuse_nobody if openness.reflection else guard.check,
             pool if openness.reflection else None,
         ),
     }

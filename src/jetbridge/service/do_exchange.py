@@ -24,7 +24,7 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, NotSupported, Unavailable
-from jetbridge.service.admission import Gate
+from jetbridge.service.admission import Gate, StagedBytes
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.locate import Located, Locator
@@ -68,6 +68,7 @@ class Opening:
 class DoExchange:
     locator: Locator
     gate: Gate
+    staged: StagedBytes
     limits: Limits
 
     def __call__(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
@@ -76,7 +77,7 @@ class DoExchange:
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
             raise BadRequest(f"airport-operation must be one of {known}, not {operation[:100]!r}")
         requests = prefetched(requests)
-        with self.gate.entered():
+        with self.gate.entered(call.owner):
             with within(requests, self.limits.first_message_seconds):
                 opening = read_opening(requests)
             descriptor = read_descriptor(opening.descriptor)
@@ -104,8 +105,8 @@ class DoExchange:
         start = _starter(operation, located)
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
-        intake = Intake(self.limits, requests)
-        with start(options) as write:
+        with self.staged.counted(call.owner) as count, start(options) as write:
+            intake = Intake(self.limits, requests, count)
             if options.returning:
                 total = yield from _write_and_answer(intake, decoder, write, reply)
             else:
@@ -120,9 +121,11 @@ class DoExchange:
 class Intake:
     """What one statement sends, counted as sent and as unpacked: compressed batches grow."""
 
-    def __init__(self, limits: Limits, requests: Iterator[bytes]) -> None:
-        self._limits, self._requests = limits, requests
-        self._sent = self._unpacked = 0
+    def __init__(
+        self, limits: Limits, requests: Iterator[bytes], count: Callable[[int], None]
+    ) -> None:
+        self._limits, self._requests, self._count = limits, requests, count
+        self._sent = self._unpacked = self._staged = 0
 
     def messages(self) -> Iterator[FlightData]:
         for message in self._requests:
@@ -143,11 +146,15 @@ class Intake:
         return batch
 
     def _refuse_over(self, staged: int) -> None:
+        """The larger of the two counts."""
         if staged > self._limits.staged_bytes:
             raise LimitExceeded(
                 f"the statement sent more than {self._limits.staged_bytes} bytes, the most "
                 "this server stages; split it, or raise limits.staged_bytes"
             )
+        if staged > self._staged:
+            self._count(staged - self._staged)
+            self._staged = staged
 
 
 def _write(intake: Intake, decoder: BatchDecoder, write: Write) -> int:

@@ -42,7 +42,7 @@ class DoGet:
     def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
         ticket = self.sealer.open_ticket(message.ticket)
         served = call.catalog(ticket.catalog)
-        with self.gate.entered():
+        with self.gate.entered(call.owner):
             if ticket.kind == "table_function":
                 yield from self._function_rows(call, served, ticket)
                 return

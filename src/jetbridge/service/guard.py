@@ -1,16 +1,18 @@
 """What stands between gRPC and every handler: authentication, and one way out for errors."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 import grpc
 
 from jetbridge.cancellation import Cancellation, scope, within
 from jetbridge.errors import ServerError
-from jetbridge.service.admission import Door
+from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Call, Catalogs, read_headers
+from jetbridge.service.time_limit import TimeLimit
 from jetbridge.wire.codec import encode
 
 _log = logging.getLogger(__name__)
@@ -23,17 +25,28 @@ Handler = Callable[[Any, Call], Any]
 
 
 class Guard:
-    def __init__(self, catalogs: Catalogs, authenticator: Authenticator, door: Door) -> None:
-        self._catalogs = catalogs
-        self._authenticator = authenticator
-        self._door = door
+    def __init__(
+        self,
+        catalogs: Catalogs,
+        authenticator: Authenticator,
+        door: Door,
+        calls: Gate,
+        limit: TimeLimit,
+    ) -> None:
+        self._catalogs, self._authenticator = catalogs, authenticator
+        self._door, self._calls, self._limit = door, calls, limit
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Refuses callers without a token, and tokens that have all the calls they may have."""
+        token = self._authenticator.authenticate(headers)
+        self._calls.refuse_if_full(token.name if token else "")
 
     def single(self, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def run(request: Any, context: grpc.ServicerContext) -> Any:
             call = None
             try:
-                with self._door.entered(), scope(_cancellation(context)):
-                    call = self._admit(context)
+                call = self._admit(context)
+                with self._entered(context, call.owner) as statement, scope(statement):
                     return handler(request, call)
             except Exception as error:
                 _abort(context, call, error, details=False)
@@ -48,9 +61,9 @@ class Guard:
         def run(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
             call = None
             try:
-                with self._door.entered():
-                    call = self._admit(context, open_to_all)
-                    yield from within(_cancellation(context), _answers(handler, request, call))
+                call = self._admit(context, open_to_all)
+                with self._entered(context, None if open_to_all else call.owner) as statement:
+                    yield from within(statement, _answers(handler, request, call))
             except Exception as error:
                 _abort(context, call, error, details)
 
@@ -60,6 +73,14 @@ class Guard:
         headers = read_headers(context.invocation_metadata())
         token = None if open_to_all else self._authenticator.authenticate(headers)
         return Call(context, headers, self._catalogs, token)
+
+    @contextmanager
+    def _entered(self, context: grpc.ServicerContext, owner: str | None) -> Iterator[Cancellation]:
+        """The time of the call starts now; open calls have no owner."""
+        made = _cancellation(context)
+        place = nullcontext() if owner is None else self._calls.entered(owner)
+        with self._door.entered(), place, self._limit.of(made, context):
+            yield made
 
 
 def _cancellation(context: grpc.ServicerContext) -> Cancellation:

@@ -50,7 +50,7 @@ class Rpcs:
         self._message_seconds = message_seconds
 
     def with_token(self, rpc: Rpc) -> Method:
-        return Method(self._handler(rpc), self.authenticator.authenticate)
+        return Method(self._handler(rpc), self._guard.check)
 
     def handshakes(self, pool: OpenCalls) -> tuple[Method, Method]:
         """For callers whose headers say who they are; and for others, who send a message."""

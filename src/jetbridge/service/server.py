@@ -13,7 +13,7 @@ import grpc
 from jetbridge.catalog import Catalog
 from jetbridge.errors import Unavailable
 from jetbridge.service.about import Health, about_methods
-from jetbridge.service.admission import Door, Gate
+from jetbridge.service.admission import Door, Gate, StagedBytes
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
@@ -28,7 +28,15 @@ from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.locate import Locator
 from jetbridge.service.memory import keep_freed_memory
 from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
-from jetbridge.service.settings import Limits, Openness, Token, catalog_name_problem, is_loopback
+from jetbridge.service.settings import (
+    Limits,
+    Openness,
+    Shares,
+    Token,
+    catalog_name_problem,
+    is_loopback,
+)
+from jetbridge.service.time_limit import TimeLimit
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.sealing import Sealer
 
@@ -75,14 +83,13 @@ class Server:
         self._failed_logins = FailedLogins()
         self._door = Door()
         self._server = _grpc_server(limits)
-        own_key = secrets.token_bytes(32)
-        sealer = Sealer(seal_keys or (lambda: [own_key]))
+        self._limits, self._shares = limits, Shares.of(limits, len(tokens))
         openness = (openness or Openness()).on(host)
         seconds = min(limits.first_message_seconds, _OPEN_SECONDS)
-        authenticator = Authenticator(tokens, self._failed_logins, openness, seconds)
-        handlers = self._handlers(sealer, authenticator, limits, actions or {})
-        guard = Guard(Catalogs(catalogs), authenticator, self._door)
-        self._serve(guard, handlers, openness, limits)
+        self._authenticator = Authenticator(tokens, self._failed_logins, openness, seconds)
+        own_key = secrets.token_bytes(32)
+        sealer = Sealer(seal_keys or (lambda: [own_key]))
+        self._serve(Catalogs(catalogs), self._handlers(sealer, actions or {}), openness)
 
     @property
     def location(self) -> str:
@@ -134,27 +141,27 @@ class Server:
     ) -> None:
         self.stop(grace=0)
 
-    def _handlers(
-        self,
-        sealer: Sealer,
-        authenticator: Authenticator,
-        limits: Limits,
-        own: Mapping[str, OwnAction],
-    ) -> Handlers:
+    def _handlers(self, sealer: Sealer, own: Mapping[str, OwnAction]) -> Handlers:
+        limits, shares = self._limits, self._shares
         locator = Locator(sealer, self.transactions)
         flights = Flights(sealer)
-        scans = Gate("scans", limits.scans)
+        scans = Gate("scans", limits.scans, shares.scans)
+        exchanges = Gate("exchanges", limits.exchanges, shares.exchanges)
         return Handlers(
-            authenticator,
+            self._authenticator,
             ListFlights(flights),
             GetFlightInfo(locator, flights),
             DoGet(sealer, self.transactions, scans, limits.batch_rows_out),
-            DoExchange(locator, Gate("exchanges", limits.exchanges), limits),
+            DoExchange(locator, exchanges, StagedBytes(shares.staged_bytes), limits),
             DoAction(Services(flights, locator, self.transactions), own),
         )
 
-    def _serve(self, guard: Guard, handlers: Handlers, openness: Openness, limits: Limits) -> None:
-        pool, authenticator = OpenCalls(limits.open_calls), handlers.authenticator
+    def _serve(self, catalogs: Catalogs, handlers: Handlers, openness: Openness) -> None:
+        limits, authenticator = self._limits, self._authenticator
+        calls = Gate("calls", limits.concurrent_calls, self._shares.calls)
+        time_limit = TimeLimit(limits.statement_seconds)
+        guard = Guard(catalogs, authenticator, self._door, calls, time_limit)
+        pool = OpenCalls(limits.open_calls)
         about = about_methods(guard, authenticator, openness, self._health, pool)
         rpcs = Rpcs(guard, authenticator, limits.first_message_seconds)
         find = flight_methods(rpcs, handlers, pool, about)

@@ -28,6 +28,35 @@ class Limits:
     batch_rows_out: int = 65_536
     first_message_seconds: float = 30.0
     open_calls: int = 2
+    statement_seconds: float = 21_600.0
+    calls_per_token: int | None = None
+    exchanges_per_token: int | None = None
+    scans_per_token: int | None = None
+    staged_bytes_per_token: int | None = None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What one token may have of what all share; None: all of it."""
+
+    calls: int | None
+    exchanges: int | None
+    scans: int | None
+    staged_bytes: int | None
+
+    @classmethod
+    def of(cls, limits: Limits, tokens: int) -> "Shares":
+        """As given; else the half where there are several tokens, for at least one call."""
+
+        def share(given: int | None, all_of_it: int) -> int | None:
+            return max(1, all_of_it // 2) if given is None and tokens > 1 else given
+
+        return cls(
+            share(limits.calls_per_token, limits.concurrent_calls),
+            share(limits.exchanges_per_token, limits.exchanges),
+            share(limits.scans_per_token, limits.scans),
+            share(limits.staged_bytes_per_token, 4 * limits.staged_bytes),
+        )
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,13 @@ def serving(catalogs: Mapping[str, Catalog], engine: SparkEngine | None = None) 
 class Caller:
     """Runs statements by `run`, and reads tables."""
 
-    def __init__(self, location: str, catalog: str) -> None:
+    def __init__(self, location: str, catalog: str, token: str = "") -> None:
         options = (("grpc.use_local_subchannel_pool", 1),)
         self.channel = grpc.insecure_channel(location.removeprefix("grpc://"), options=options)
         self.headers = (
             ("airport-catalog", catalog),
             ("airport-user-agent", "airport/20250723"),
+            *([("authorization", f"Bearer {token}")] if token else []),
         )
         self._path = [catalog, "jetbridge", "table_function", "run"]
 

@@ -1,0 +1,179 @@
+"""Quotas of a token: what one has or does never takes what the others need.
+
+Attacked: eight cancelled `pg_sleep(60)` of one token refused the scans of another for a minute.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import grpc
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jetbridge.app import Shared
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.cli.serve import statements_for_clients
+from jetbridge.client import Client, connect
+from jetbridge.config import Config
+from jetbridge.errors import LimitExceeded
+from jetbridge.remote import offering
+from jetbridge.service import Limits, Server, Token
+from jetbridge.wire.flight_pb2 import Ticket
+from tests.integration.raw import SERVICE, Raw
+from tests.security.callers.running import Caller, status
+
+ADA, BOB = "ada's token", "bob's token"
+NUMBER = pa.schema([("n", pa.int64())])
+LONG = "SELECT count(*) AS n FROM range(300000) x(a), range(300000) y(b) WHERE hash(a, b) = 0"
+
+
+def numbers(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": np.arange(count)}, NUMBER)
+
+
+@contextmanager
+def serving(**limits: Any) -> Iterator[tuple[Server, Client, Client]]:
+    """A server with two tokens, and a client of each."""
+    catalogs = {"m": MemoryCatalog()}
+    execute = statements_for_clients(Config(), Shared(Limits(), None), catalogs)
+    offered = {name: offering(each, name, execute) for name, each in catalogs.items()}
+    tokens = [Token("ada", ADA), Token("bob", BOB)]
+    with Server(offered, port=0, tokens=tokens, limits=Limits(**limits)) as server:
+        server.start()
+        with (
+            connect(server.location, "m", token=ADA) as ada,
+            connect(server.location, "m", token=BOB) as bob,
+        ):
+            ada.create_schema("s")
+            ada.create_table("s", "t", NUMBER)
+            ada.insert("s", "t", numbers(1000))
+            yield server, ada, bob
+
+
+def read(client: Client) -> int:
+    count: int = client.read("s", "t").num_rows
+    return count
+
+
+def test_scans_of_one_token_leave_room_for_those_of_another() -> None:
+    """By default one may have half of them."""
+    with serving(scans=16) as (server, ada, bob):
+        ada.insert("s", "t", numbers(5_000_000))
+        with Raw(server.location, ("authorization", f"Bearer {ADA}")) as raw:
+            ticket = raw.endpoints(("s", "t"))[0].ticket
+            held: Any = raw.channel.unary_stream(SERVICE + "DoGet", Ticket.SerializeToString, None)
+            running = [held(ticket, metadata=raw.headers) for _ in range(8)]
+            for call in running:
+                assert next(call)
+            for _ in range(3):
+                with pytest.raises(LimitExceeded, match=r"8 scans of token 'ada'.*scans_per_token"):
+                    read(ada)
+                assert read(bob) == 5_001_000
+            for call in running:
+                call.cancel()
+
+
+def test_exchanges_of_one_token_leave_room_for_those_of_another() -> None:
+    with serving(exchanges=3, exchanges_per_token=2) as (_, ada, bob):
+        held = [ada.exchange("insert", "s", "t", NUMBER, returning=True) for _ in range(2)]
+        for statement in held:
+            statement.write(numbers(1))
+        with pytest.raises(LimitExceeded, match=r"2 exchanges of token 'ada'"):
+            ada.insert("s", "t", numbers(1))
+        assert bob.insert("s", "t", numbers(1)).affected_rows == 1
+        for statement in held:
+            statement.cancel()
+
+
+def test_calls_of_one_token_that_never_send_leave_room_for_those_of_another() -> None:
+    with (
+        serving(concurrent_calls=20, exchanges=10, scans=10) as (server, _, bob),
+        Raw(server.location, ("authorization", f"Bearer {ADA}")) as raw,
+    ):
+        calls = [raw.both_ways("DoAction", silence(2)) for _ in range(60)]
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            assert read(bob) == 1000
+        refused = [call for call in calls if not call.is_active()]
+        assert len(refused) == 50
+        assert {call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert "10 calls of token 'ada'" in refused[0].details()
+        for call in calls:
+            call.cancel()
+
+
+def silence(seconds: float) -> Iterator[bytes]:
+    time.sleep(seconds)
+    yield from ()
+
+
+def test_what_a_token_may_stage_counts_over_all_of_its_statements() -> None:
+    with serving(staged_bytes=100_000, staged_bytes_per_token=150_000, spill_bytes=1000) as given:
+        _, ada, bob = given
+        held = ada.exchange("insert", "s", "t", NUMBER, returning=True)
+        held.write(numbers(10_000))
+        with pytest.raises(LimitExceeded, match=r"token 'ada'.*150000.*staged_bytes_per_token"):
+            ada.insert("s", "t", numbers(10_000))
+        assert bob.insert("s", "t", numbers(10_000)).affected_rows == 10_000
+        held.cancel()
+        deadline = time.monotonic() + 10
+        inserted = 0
+        while not inserted and time.monotonic() < deadline:
+            with suppress(LimitExceeded):
+                inserted = ada.insert("s", "t", numbers(10_000)).affected_rows
+        assert inserted == 10_000
+
+
+def test_without_several_tokens_there_is_no_quota() -> None:
+    with Server({"m": MemoryCatalog()}, port=0, limits=Limits(exchanges=2)) as server:
+        server.start()
+        with connect(server.location, "m") as client:
+            client.create_schema("s")
+            client.create_table("s", "t", NUMBER)
+            held = client.exchange("insert", "s", "t", NUMBER, returning=True)
+            held.write(numbers(1))
+            assert client.insert("s", "t", numbers(1)).affected_rows == 1
+            assert held.finish() == 1
+
+
+# --- time
+
+
+def test_a_statement_that_takes_too_long_ends_with_the_limit() -> None:
+    with serving(statement_seconds=0.5) as (server, ada, _):
+        with Caller(server.location, "m", ADA) as caller:
+            call = caller.start(f"CREATE TABLE m.s.made AS {LONG}")
+            assert status(call) is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "limits.statement_seconds" in call.details()
+        assert [table.name for table in ada.list_flights("s")] == ["t"]
+
+
+def test_an_exchange_that_waits_for_its_caller_too_long_is_undone() -> None:
+    with serving(statement_seconds=0.5) as (_, ada, bob):
+        held = ada.exchange("insert", "s", "t", NUMBER, returning=True)
+        held.write(numbers(5))
+        time.sleep(1)
+        with pytest.raises(LimitExceeded, match="statement_seconds"):
+            held.finish()
+        assert read(bob) == 1000
+
+
+def test_cancelled_statements_of_one_token_do_not_starve_another() -> None:
+    with (
+        serving(scans=8, exchanges=8) as (server, _, bob),
+        Caller(server.location, "m", ADA) as caller,
+    ):
+        slowest = 0.0
+        for _ in range(2):
+            calls = [caller.start(LONG) for _ in range(8)]
+            for call in calls:
+                began = time.monotonic()
+                assert read(bob) == 1000
+                slowest = max(slowest, time.monotonic() - began)
+                call.cancel()
+        assert slowest < 5
+        assert read(bob) == 1000
+        caller.run("SELECT 1")  # and ada has hers back
