@@ -141,7 +141,7 @@ def _run(session: Session, text: str, options: Namespace, progress: Progress) ->
     if not options.echo:
         _told(run_statements(session, text), options.format, progress)
         return
-    for each in split_text(text):
+    for each in split_text(text, session.settings.dialect):
         note(f"\n> {without_secrets(each)}")
         _told(run_statements(session, each), options.format, progress)
 

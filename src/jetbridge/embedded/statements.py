@@ -6,6 +6,7 @@ part of a statement is an expression by the same parser (`expression_tree`).
 """
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
@@ -43,6 +44,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "lock_configuration": True,
 }
+# DuckDB takes them away where it believes to be outside of quotes.
+_IGNORED = re.compile("[\u00a0\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
 _lock = threading.Lock()
 _instance: Cursor | None = None
 
@@ -78,6 +81,8 @@ def kind_of_statement(text: str) -> str:
             return REWRITTEN
         except duckdb.Error as error:
             raise BadRequest(_sentence(str(error))) from None
+    if REWRITTEN in found and _IGNORED.search(text):
+        raise BadRequest("the statement has a character without width, or a space that is no ASCII")
     if REWRITTEN in found:
         return REWRITTEN
     if len(found) > 1:
@@ -127,6 +132,11 @@ def in_brackets(text: str) -> str:
     if wanted[:1] + wanted[end:] != b"()" or end != starts[-1]:
         raise BadRequest(f"{short(text)} is not one list in brackets")
     return text
+
+
+def token_starts(text: str) -> list[int]:
+    """Where DuckDB's tokens begin, in bytes of UTF-8; it tells of no error, and stops there."""
+    return [start for start, _ in duckdb.tokenize(text)]
 
 
 def expression_tree(text: str) -> Tree:

@@ -66,7 +66,7 @@ def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str,
 
 def describe(session: Session, statement: Describe) -> Outcome:
     """A table by its name, or the columns of a query."""
-    words = Words(statement.text)
+    words = Words(statement.text, session.settings.dialect)
     if words.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
         with session.desk(statement.text) as desk:
             plan = planned(session, desk, statement.text)

@@ -26,7 +26,7 @@ def insert(session: Session, statement: Insert) -> Outcome:
     places = session.places()
     path = places.path(statement.target)
     table = places.live_table(path)
-    statement = _without_default(statement, table)
+    statement = _without_default(statement, table, session.settings.dialect)
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
@@ -75,9 +75,9 @@ def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> P
     return planned(session, desk, queries.assigned(statement.query, given, columns))
 
 
-def _without_default(statement: Insert, table: Table) -> Insert:
+def _without_default(statement: Insert, table: Table, dialect: str) -> Insert:
     """`VALUES (1, DEFAULT)` with the defaults written out; DuckDB knows them for its own tables."""
-    words = Words(statement.query)
+    words = Words(statement.query, dialect)
     if not words.take("VALUES") or not words.finds("DEFAULT"):
         return statement
     known = Columns(statement.target, table.info().schema)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from jetbridge.catalog import OnConflict
-from jetbridge.embedded.statements import kind_of_statement
+from jetbridge.embedded.statements import REWRITTEN, kind_of_statement
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.attach_words import (
     attach,
@@ -35,7 +35,7 @@ from jetbridge.pipeline.statements import (
     Transaction,
     Use,
 )
-from jetbridge.pipeline.tokens import Words, split_text
+from jetbridge.pipeline.tokens import SPARK, Words, split_text
 
 # What these extensions of DuckDB do is done here without them.
 _BUILT_IN = ("mssql", "airport")
@@ -78,13 +78,13 @@ def parse(text: str, dialect: str = "duckdb") -> list[Statement]:
     With the dialect of Spark a query is whatever Spark makes of it: only the words before it are
     read here.
     """
-    if dialect == "spark":
-        return [_in_spark_sql(each) for each in split_text(text)]
+    if dialect == SPARK:
+        return [_in_spark_sql(each) for each in split_text(text, dialect)]
     return [_statement(each) for each in split_text(text)]
 
 
 def _in_spark_sql(text: str) -> Statement:
-    words = Words(text)
+    words = Words(text, SPARK)
     first = words.peek()
     if first in ("SELECT", "WITH", "FROM", "VALUES", "("):
         return Query(text)
@@ -102,8 +102,8 @@ def _in_spark_sql(text: str) -> Statement:
 def _statement(text: str) -> Statement:
     words = Words(text)
     kind, first = _kind(text), words.peek()
-    if kind == "TRANSACTION" and first not in _BOUNDARIES:
-        kind = first  # DuckDB makes several statements of it, in a transaction
+    if kind == REWRITTEN and first == "ALTER":  # of a column with a default DuckDB makes several
+        kind = first
     read = _READERS.get(kind)
     if read is None:
         raise _not_supported(text)

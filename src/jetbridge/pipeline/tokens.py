@@ -1,6 +1,7 @@
 """The beginning of a statement, word by word; what follows it stays text."""
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
 from sqlglot.dialects.duckdb import DuckDB
@@ -8,9 +9,11 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from jetbridge.errors import BadRequest
+from jetbridge.pipeline.agreement import without_comments
 from jetbridge.pipeline.secrets import HIDDEN, may_tell
 from jetbridge.pipeline.statements import ObjectName
 
+DUCKDB, SPARK = "duckdb", "spark"
 _STRINGS = (
     TokenType.STRING,
     TokenType.BYTE_STRING,
@@ -40,11 +43,12 @@ class _Word(NamedTuple):
     string: bool = False
 
 
-def split_text(text: str) -> list[str]:
-    """Statements between semicolons, as they were written, without comments around them."""
+def split_text(text: str, dialect: str = DUCKDB) -> list[str]:
+    """Statements between semicolons, without comments."""
     found: list[str] = []
     words: list[_Word] = []
-    for word in [*_words(text), _Word(";", len(text), len(text))]:
+    text, all_words = _read(text.removeprefix("\ufeff"), dialect)
+    for word in [*all_words, _Word(";", len(text), len(text))]:
         if word.text != ";" or word.quoted:
             words.append(word)
         elif words:
@@ -65,6 +69,19 @@ def without_secrets(text: str) -> str:
     return shown
 
 
+def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
+    """The text without comments, if DuckDB sees the same words in it. Spark reads its own text."""
+    words = _words(text)
+    if dialect != DUCKDB:
+        return text, words
+    try:
+        return without_comments(text, [(word.start, word.end) for word in words]), words
+    except BadRequest:
+        if may_tell(text):
+            raise BadRequest(HIDDEN) from None
+        raise
+
+
 def _words(text: str) -> list[_Word]:
     try:
         tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
@@ -72,13 +89,31 @@ def _words(text: str) -> list[_Word]:
         if may_tell(text):
             raise BadRequest(HIDDEN) from None
         raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
-    return [word for token in tokens for word in _parts(token, text)]
+    return _joined((word for token in tokens for word in _parts(token, text)), text)
+
+
+def _joined(words: Iterable[_Word], text: str) -> list[_Word]:
+    """`x'00'` is one word, as are strings with a new line between them; each is two for sqlglot."""
+    found: list[_Word] = []
+    for word in words:
+        before = found[-1] if found else word
+        gap = text[before.end : word.start]
+        if word.string and not gap and before.text.upper() in ("X", "B"):
+            found[-1] = word._replace(start=before.start)
+        elif word.string and before.string and gap.isspace() and "\n" in gap:
+            found[-1] = before._replace(text=before.text + word.text, end=word.end)
+        else:
+            found.append(word)
+    return found
 
 
 def _parts(token: Token, text: str) -> list[_Word]:
     """sqlglot has tokens of two words, such as PRIMARY KEY."""
     start, end = token.start, token.end + 1
     is_string = token.token_type in _STRINGS
+    if token.token_type == TokenType.NATIONAL_STRING:  # N'a', which is two words
+        first = _Word(text[start], start, start + 1)
+        return [first, _Word(token.text, start + 1, end, quoted=True, string=True)]
     if is_string or token.token_type == TokenType.IDENTIFIER:
         return [_Word(token.text, start, end, quoted=True, string=is_string)]
     written = text[start:end]
@@ -98,9 +133,8 @@ def _deeper(word: str) -> int:
 class Words:
     """A cursor over the tokens of one statement."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._tokens = _words(text)
+    def __init__(self, text: str, dialect: str = DUCKDB) -> None:
+        self.text, self._tokens = _read(text, dialect)
         self._at = 0
 
     def __bool__(self) -> bool:
