@@ -46,6 +46,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 # DuckDB takes them away where it believes to be outside of quotes.
 _IGNORED = re.compile("[\u00a0\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
+_LOCATION = re.compile(r'"query_location": \d+')
 _lock = threading.Lock()
 _instance: Cursor | None = None
 
@@ -81,8 +82,6 @@ def kind_of_statement(text: str) -> str:
             return REWRITTEN
         except duckdb.Error as error:
             raise BadRequest(_sentence(str(error))) from None
-    if REWRITTEN in found and _IGNORED.search(text):
-        raise BadRequest("the statement has a character without width, or a space that is no ASCII")
     if REWRITTEN in found:
         return REWRITTEN
     if len(found) > 1:
@@ -92,7 +91,13 @@ def kind_of_statement(text: str) -> str:
 
 def _extracted(cursor: Cursor, text: str) -> list[duckdb.Statement]:
     _check_characters(text)
-    return cursor.extract_statements(text)
+    found = cursor.extract_statements(text)
+    if _IGNORED.search(text) and any(_kind(each, text) == REWRITTEN for each in found):
+        raise BadRequest(
+            "the statement has a character without width, or a space that is not ASCII, outside of "
+            "quotes: write a plain space"
+        )
+    return found
 
 
 def _check_characters(text: str) -> None:
@@ -161,6 +166,44 @@ def check_expression_text(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=256)
+def check_query_text(text: str) -> str:
+    """The text, if it is one query; raises BadRequest."""
+    if kind_of_statement(text) != QUERY:
+        raise BadRequest(f"{short(text)} is not one query")
+    return text
+
+
+def check_with_text(text: str) -> str:
+    """The text, if it is WITH and what may stand before SELECT; raises BadRequest."""
+    part = _check_part(f"{text} SELECT 1", "SELECT 1", text, "cte_map")
+    check_query_text(f"{text} SELECT 1")
+    return part
+
+
+@lru_cache(maxsize=256)
+def check_list_text(text: str) -> str:
+    """The text, if it is what may stand between SELECT and FROM; raises BadRequest."""
+    return _check_part(f"SELECT {text}", "SELECT 1", text, "select_list")
+
+
+@lru_cache(maxsize=256)
+def check_sources_text(text: str) -> str:
+    """The text, if it is what may stand between FROM and WHERE; raises BadRequest."""
+    return _check_part(f"SELECT 1 FROM x, {text}", "SELECT 1 FROM x", text, "from_table")
+
+
+def _check_part(statement: str, plain: str, text: str, part: str) -> str:
+    """Whether the statement differs from the plain one in this part only."""
+    found, bare = _serialized(statement, text), _serialized(plain, text)
+    for each in (found, bare):
+        each["statements"][0]["named_param_map"] = None
+        each["statements"][0]["node"][part] = None
+    if _LOCATION.sub("", json.dumps(found)) != _LOCATION.sub("", json.dumps(bare)):
+        raise BadRequest(f"{short(text)} is more than it may be here")
+    return text
+
+
 def printed(tree: Tree) -> str:
     """An expression in DuckDB's own spelling; raises `duckdb.Error`."""
     document = json.loads(_bare())
@@ -170,8 +213,9 @@ def printed(tree: Tree) -> str:
 
 
 def _serialized(statement: str, text: str) -> Tree:
-    _check_characters(text)
     try:
+        with _parser() as cursor:
+            _extracted(cursor, statement)
         answer: Tree = json.loads(_scalar("SELECT json_serialize_sql(?::VARCHAR)", statement))
     except duckdb.Error as error:
         raise BadRequest(_about(text, str(error))) from None

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from jetbridge.catalog import (
     AddCheck,
     AddColumn,
@@ -24,7 +26,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.embedded.declarations import declared
 from jetbridge.embedded.workbench import Desk
-from jetbridge.errors import NotFound, NotSupported
+from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Alter
@@ -93,11 +95,18 @@ def _add(desk: Desk, words: Words) -> Alteration:
     path = _path(words)
     if words.finds("PRIMARY", "KEY"):
         raise NotSupported("add the column first, then ADD PRIMARY KEY (...)")
-    found = declared(desk, f"({identifier(path[-1])} {words.rest()})")
-    field = found.schema.field(0)
+    field = _column(desk, f"{identifier(path[-1])} {words.rest()}")
     if len(path) > 1:
         return AddField(path[:-1], field, if_not_exists)
     return AddColumn(field, if_not_exists)
+
+
+def _column(desk: Desk, text: str) -> pa.Field:
+    """One column, as CREATE TABLE would declare it."""
+    found = declared(desk, f"({text})")
+    if len(found.schema) != 1:
+        raise BadRequest("ALTER TABLE takes one column at a time")
+    return found.schema.field(0)
 
 
 def _path(words: Words) -> tuple[str, ...]:
@@ -162,7 +171,7 @@ def _alter_column(desk: Desk, words: Words) -> Alteration:
     words.expect("TYPE")
     kind = words.until("USING")
     expression = words.rest() if words.take("USING") else ""
-    field = declared(desk, f"(c {kind})").schema.field(0)
+    field = _column(desk, f"c {kind}")
     return ChangeType(field.with_name(column), expression)
 
 

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.embedded import duckdb_type
+from jetbridge.embedded.statements import (
+    check_list_text,
+    check_sources_text,
+    check_with_text,
+)
 from jetbridge.embedded.workbench import Desk
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.columns import Columns
@@ -35,7 +40,9 @@ class Wanted:
 
 def read_change(statement: Change) -> Wanted:
     words = Words(statement.text)
-    before = words.until("UPDATE", "DELETE", "TRUNCATE") if words.peek() == "WITH" else ""
+    before = ""
+    if words.peek() == "WITH":
+        before = check_with_text(words.until("UPDATE", "DELETE", "TRUNCATE"))
     updates = words.take("UPDATE")
     if not updates and words.take("TRUNCATE"):
         words.take("TABLE")
@@ -46,9 +53,9 @@ def read_change(statement: Change) -> Wanted:
     alias = words.alias("SET", "USING", "WHERE", "RETURNING") or target.name
     assigned = _assignments(words) if updates else ()
     more = words.take("FROM" if updates else "USING")
-    sources = words.until("WHERE", "RETURNING") if more else ""
-    condition = words.until("RETURNING") if words.take("WHERE") else ""
-    returning = words.rest() if words.take("RETURNING") else ""
+    sources = check_sources_text(words.until("WHERE", "RETURNING")) if more else ""
+    condition = words.expression("RETURNING") if words.take("WHERE") else ""
+    returning = check_list_text(words.rest()) if words.take("RETURNING") else ""
     return Wanted(target, alias, assigned, before, sources, condition, returning)
 
 
@@ -65,7 +72,7 @@ def assignments(words: Words, *end: str) -> list[tuple[str, str]]:
             raise NotSupported("SET (a, b) = ... is not supported: write SET a = ..., b = ...")
         column = words.identifier()
         words.expect("=")
-        found.append((column, words.until(",", *end)))
+        found.append((column, words.expression(",", *end)))
         if not words.take(","):
             return found
 

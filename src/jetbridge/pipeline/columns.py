@@ -7,6 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from jetbridge.catalog.fields import default_of
+from jetbridge.embedded import parse
 from jetbridge.errors import BadRequest
 from jetbridge.names import fold, twin
 from jetbridge.pipeline.statements import ObjectName
@@ -48,4 +49,12 @@ class Columns:
 
 def value(column: pa.Field, expression: str) -> str:
     """What is written for a column, or the expression of its default for DEFAULT."""
-    return (default_of(column) or "NULL") if expression.upper() == "DEFAULT" else expression
+    if expression.upper() != "DEFAULT":
+        return expression
+    return default(column)
+
+
+def default(column: pa.Field) -> str:
+    """The expression of its default, in DuckDB's own spelling."""
+    text = default_of(column)
+    return parse(text).sql if text else "NULL"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from jetbridge.embedded.statements import check_list_text, check_query_text, check_with_text
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.changes import assignments
 from jetbridge.pipeline.statements import ObjectName
@@ -53,7 +54,7 @@ class Merge:
 
 def read_merge(text: str) -> Merge:
     words = Words(text)
-    before = words.until("MERGE") if words.peek() == "WITH" else ""
+    before = check_with_text(words.until("MERGE")) if words.peek() == "WITH" else ""
     words.expect("MERGE", "INTO")
     target = words.name()
     alias = words.alias("USING") or target.name
@@ -65,18 +66,18 @@ def read_merge(text: str) -> Merge:
         using = words.names_in_brackets()
     else:
         words.expect("ON")
-        condition = words.until(*_ENDS)
+        condition = words.expression(*_ENDS)
     clauses = []
     while words.take("WHEN"):
         clauses.append(_clause(words))
-    returning = words.rest() if words.take("RETURNING") else ""
+    returning = check_list_text(words.rest()) if words.take("RETURNING") else ""
     return Merge(before, target, alias, source, source_alias, condition, using, clauses, returning)
 
 
 def _source(words: Words) -> tuple[str, str]:
     """A query, and what its rows are called in the other parts."""
     if words.take("("):
-        query = words.inside()
+        query = check_query_text(words.inside())
         alias = words.alias("ON", "USING") or "source"
         if words.peek() == "(":
             query = renamed(query, alias, words.names_in_brackets())
@@ -98,18 +99,22 @@ def _clause(words: Words) -> Clause:
         case = Case.GONE
     elif case is Case.NEW:
         words.take("BY", "TARGET")
-    condition = words.until("THEN") if words.take("AND") else ""
+    condition = words.expression("THEN") if words.take("AND") else ""
     words.expect("THEN")
     if words.take("DELETE"):
         return Clause(case, condition, "DELETE")
     if words.take("DO", "NOTHING"):
         return Clause(case, condition, "NOTHING")
     if words.take("ERROR"):
-        return Clause(case, condition, "ERROR", message=words.until(*_ENDS))
+        return Clause(case, condition, "ERROR", message=_message(words))
     if words.take("UPDATE"):
         return _update(words, case, condition)
     words.expect("INSERT")
     return _insert(words, case, condition)
+
+
+def _message(words: Words) -> str:
+    return "" if words.peek() in ("", *_ENDS) else words.expression(*_ENDS)
 
 
 def _update(words: Words, case: Case, condition: str) -> Clause:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, supports
-from jetbridge.catalog.fields import default_of
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.columns import Columns
+from jetbridge.pipeline.columns import Columns, default
 from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
@@ -146,7 +145,7 @@ class _Parts:
         known = Columns(self.wanted.target, schema)
         given = known.assigned(self._given(clause))
         if clause.case is Case.NEW:
-            return {**{field.name: default_of(field) or "NULL" for field in schema}, **given}
+            return {**{field.name: default(field) for field in schema}, **given}
         return {**{name: queries.column(alias, name) for name in schema.names}, **given}
 
     def _given(self, clause: Clause) -> Sequence[tuple[str, str]]:

@@ -4,7 +4,13 @@ import re
 from collections.abc import Callable
 
 from jetbridge.catalog import OnConflict
-from jetbridge.embedded.statements import REWRITTEN, kind_of_statement
+from jetbridge.embedded.statements import (
+    REWRITTEN,
+    check_list_text,
+    check_query_text,
+    check_with_text,
+    kind_of_statement,
+)
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.attach_words import (
     attach,
@@ -219,7 +225,7 @@ def _query(words: Words) -> str:
 
 
 def _insert(words: Words) -> Statement:
-    before = words.until("INSERT") if words.peek() == "WITH" else ""
+    before = check_with_text(words.until("INSERT")) if words.peek() == "WITH" else ""
     words.expect("INSERT")
     if words.take("OR"):
         raise NotSupported(
@@ -236,8 +242,8 @@ def _insert(words: Words) -> Statement:
     if words.finds("ON", "CONFLICT", "(") or words.finds("ON", "CONFLICT", "DO"):
         raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
     query = words.until("RETURNING")
-    query = f"{before} FROM ({query})" if before else query
-    returning = words.rest() if words.take("RETURNING") else ""
+    query = f"{before} FROM ({check_query_text(query)})" if before else query
+    returning = check_list_text(words.rest()) if words.take("RETURNING") else ""
     return Insert(target, query, columns, by_name, returning)
 
 

@@ -8,6 +8,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from jetbridge.embedded.statements import check_expression_text
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.agreement import without_comments
 from jetbridge.pipeline.secrets import HIDDEN, may_tell
@@ -96,7 +97,7 @@ def _joined(words: Iterable[_Word], text: str) -> list[_Word]:
     """`x'00'` is one word, as are strings with a new line between them; each is two for sqlglot."""
     found: list[_Word] = []
     for word in words:
-        before = found[-1] if found else word
+        before = found[-1] if found else _Word("", 0, 0)
         gap = text[before.end : word.start]
         if word.string and not gap and before.text.upper() in ("X", "B"):
             found[-1] = word._replace(start=before.start)
@@ -123,10 +124,11 @@ def _parts(token: Token, text: str) -> list[_Word]:
     ]
 
 
-def _deeper(word: str) -> int:
-    """CASE ... END holds WHEN, which also begins a clause of MERGE INTO."""
-    opens = word in _BRACKETS_OPEN or word == "CASE"
-    closes = word in _BRACKETS_CLOSE or word == "END"
+def _deeper(word: str, before: str) -> int:
+    """CASE ... END holds WHEN, which also begins a clause of MERGE INTO; `t.end` is a name."""
+    keyword = before not in (".", "AS")
+    opens = word in _BRACKETS_OPEN or (word == "CASE" and keyword)
+    closes = word in _BRACKETS_CLOSE or (word == "END" and keyword)
     return int(opens) - int(closes)
 
 
@@ -210,7 +212,7 @@ class Words:
         inner = Words(self.inside())
         found = []
         while inner:
-            found.append(inner.until(","))
+            found.append(inner.expression(","))
             inner.take(",")
         return found
 
@@ -233,13 +235,17 @@ class Words:
         first, depth, before = self._at, 0, ""
         while self:
             word = self.peek()
-            depth += _deeper(word)
+            depth += _deeper(word, before)
             # IS DISTINCT FROM is no FROM.
             if depth == 0 and word in words and (before, word) != ("DISTINCT", "FROM"):
                 break
             before = word
             self._at += 1
         return self._text(first, self._at)
+
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words, or to the end, which is one expression."""
+        return check_expression_text(self.until(*ends))
 
     def inside(self) -> str:
         """The text up to the bracket that closes the one before; goes past that."""

@@ -122,7 +122,7 @@ def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
     """The rows of a query into a table, some of its columns as another type."""
     listed = ", ".join(identifier(name) for name, _ in columns)
     made = ", ".join(_as(name, kind) for name, kind in columns)
-    return f"INSERT INTO {target} ({listed}) SELECT {made} FROM ({query}) AS q"
+    return f"INSERT INTO {target} ({listed}) SELECT {made} FROM (\n{query}\n) AS q"
 
 
 def copy_view(target: str, source: str) -> str:
@@ -132,7 +132,7 @@ def copy_view(target: str, source: str) -> str:
 
 def renamed(query: str, names: Sequence[str]) -> str:
     """The rows of a query with other names for its columns."""
-    return f"SELECT * FROM ({query}) AS q({', '.join(map(identifier, names))})"
+    return f"SELECT * FROM (\n{query}\n) AS q({', '.join(map(identifier, names))})"
 
 
 def _as(name: str, kind: str) -> str:

@@ -20,7 +20,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ours(warehouse: Path) -> Iterator[Caller]:
+def ours() -> Iterator[Caller]:
+    with serving() as (caller, _):
+        yield caller
+
+
+@pytest.fixture(scope="module")
+def lake_user(warehouse: Path) -> Iterator[Caller]:
     with serving(catalogs={"lakea": LakeConfig("lake", warehouse=str(warehouse))}) as (caller, _):
         yield caller
 
@@ -46,21 +52,24 @@ SMUGGLED = {
 }
 
 
+# It says that it was run by its own error.
+PROOF = "SELECT error('smug' || 'gled')"
+
+
 @pytest.mark.parametrize("attack", SMUGGLED)
-def test_1_2_text_that_would_run_another_statement_is_refused(
-    ours: Caller, warehouse: Path, attack: str
-) -> None:
-    """The other statement would write a file into the warehouse, or end with its own error."""
-    before = set(warehouse.iterdir())
-    for evil in (
-        f"COPY (SELECT 1 AS a) TO '{warehouse}/proof.csv'",
-        "SELECT error('smug'||'gled')",
-    ):
-        answer = ours.run(SMUGGLED[attack].format(evil=evil))
-        assert set(warehouse.iterdir()) == before, "the statement of the attack was run"
-        assert "smuggled" not in answer.message, "the statement of the attack was run"
-        assert answer.status in ("INVALID_ARGUMENT", "UNIMPLEMENTED"), answer.message
+def test_1_2_text_that_would_run_another_statement_is_refused(ours: Caller, attack: str) -> None:
+    answer = ours.run(SMUGGLED[attack].format(evil=PROOF))
+    assert "smuggled" not in answer.message, "the statement of the attack was run"
+    assert answer.status == "INVALID_ARGUMENT", answer.message
     assert ours.run("FROM mema.s.q").status == "NOT_FOUND"
+
+
+def test_1_2_nothing_is_written_into_a_warehouse(lake_user: Caller, warehouse: Path) -> None:
+    before = set(warehouse.iterdir())
+    for text in SMUGGLED.values():
+        answer = lake_user.run(text.format(evil=f"COPY (SELECT 1) TO '{warehouse}/proof.csv'"))
+        assert answer.status == "INVALID_ARGUMENT", answer.message
+    assert set(warehouse.iterdir()) == before, "the statement of the attack was run"
 
 
 def test_1_2_parsing_reads_no_files(ours: Caller, tmp_path: Path) -> None:
@@ -70,3 +79,53 @@ def test_1_2_parsing_reads_no_files(ours: Caller, tmp_path: Path) -> None:
     answer = ours.run(f"IMPORT DATABASE '{tmp_path}'")
     assert "hidden" not in answer.message
     assert answer.status == "UNIMPLEMENTED"
+
+
+# Parts of statements that would end where they stand, and go on as something else.
+ESCAPES = {
+    "UPDATE": "UPDATE mema.s.t SET a = 1) FROM x; {evil}; -- WHERE a = 1",
+    "UPDATE of several": "UPDATE mema.s.t SET a = (1), (SELECT 2) WHERE TRUE",
+    "DELETE": "DELETE FROM mema.s.t WHERE a = 1 OR (TRUE)) UNION {evil}; --",
+    "RETURNING": "DELETE FROM mema.s.t WHERE a = 9 RETURNING a FROM (SELECT 1); {evil}",
+    "MERGE": (
+        "MERGE INTO mema.s.t USING (SELECT 1 AS a) s ON TRUE WHEN MATCHED AND TRUE) OR (TRUE "
+        "THEN DELETE"
+    ),
+    "VALUES": "INSERT INTO mema.s.t VALUES (1, DEFAULT), (2, 'x')) UNION ({evil}); --",
+    "AT": "SELECT * FROM mema.s.t AT (VERSION => 1) FROM x; {evil})",
+    "CHECK": "ALTER TABLE mema.s.t ADD CHECK (a > 0) OR (1 = 1)); {evil}; --",
+    "USING": "ALTER TABLE mema.s.t ALTER a TYPE BIGINT USING a) FROM x; {evil}; --",
+    "DEFAULT": "ALTER TABLE mema.s.t ALTER a SET DEFAULT 1) ; {evil}; --",
+    "two columns": "ALTER TABLE mema.s.t ADD COLUMN c INT, d INT",
+    "columns and a query": "CREATE TABLE mema.s.q (a INT) AS ({evil})",
+}
+
+
+@pytest.mark.parametrize("attack", ESCAPES)
+def test_1_2_parts_of_statements_stay_parts(ours: Caller, attack: str) -> None:
+    answer = ours.run(ESCAPES[attack].format(evil=PROOF))
+    assert answer.status in ("INVALID_ARGUMENT", "UNIMPLEMENTED"), answer.message
+    assert "smuggled" not in answer.message
+    assert ours.run("FROM mema.s.q").status == "NOT_FOUND"
+    assert ours.reports("SELECT a, b FROM mema.s.t")[0]["rows_produced"] == 1
+
+
+def test_1_2_names_that_are_keywords_end_no_part(ours: Caller) -> None:
+    ours.reports('CREATE OR REPLACE TABLE mema.s.k AS SELECT 1 AS "end", 2 AS "case"')
+    (deleted,) = ours.reports("DELETE FROM mema.s.k WHERE k.end = 1 AND k.case = 2 RETURNING k.end")
+    assert (deleted["statement"], deleted["rows_produced"]) == ("SELECT", 1)
+    assert ours.reports("FROM mema.s.k")[0]["rows_produced"] == 0
+
+
+def test_1_2_sharp_edges_of_sql_still_work(ours: Caller) -> None:
+    text = (
+        "CREATE OR REPLACE TABLE mema.s.e AS SELECT e'it\\'s; --' AS a, $x$;'$x$ AS b, "
+        "'\u00a0' AS c, {'a': [1, 2]} AS d, /* ; /* ' */ ; */ .5 AS f -- ; '\n, "
+        "'a'\n'b' AS g, x'ab' AS h\u00a0;"
+    )
+    assert ours.reports(text)[0]["rows_written"] == 1
+    kept = (
+        "a = 'it''s; --' AND b = $x$;'$x$ AND c = chr(160) AND d.a[2] = 2 AND f = 0.5 AND g = 'ab' "
+        "AND h = 'xab'"
+    )
+    assert ours.reports(f"FROM mema.s.e WHERE {kept}")[0]["rows_produced"] == 1

@@ -16,6 +16,7 @@ AGREED = [
     'SELECT \'é; \' AS é, 日本 FROM "ß;"."a""b"',
     "SELECT '\u00a0', \"\u200b\"",
     "SELECT #1, ?, $1, $a, :x",
+    "'x'",
     "CREATE TABLE t (a INT PRIMARY KEY NOT NULL DEFAULT 1)",
 ]
 

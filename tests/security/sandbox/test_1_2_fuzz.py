@@ -1,0 +1,130 @@
+"""Our cursor against DuckDB: what we read in a text, DuckDB reads in it too, or it is refused.
+
+The oracle is DuckDB's own parser over the whole text, which counts its statements, and its
+tokenizer over each of them.
+"""
+
+import json
+import re
+from collections import Counter
+
+import duckdb
+import pytest
+
+from jetbridge.embedded.statements import check_expression_text, in_brackets, kind_of_statement
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.tokens import Words, split_text
+from tests.security.sandbox.mutations import EXPRESSIONS, STATEMENTS, mutated
+
+COUNTS = [2_000, pytest.param(60_000, marks=pytest.mark.soak)]
+# What stands around an expression of a user, and the kind of the whole.
+PLACES = {
+    "SELECT ({0}) FROM t": "SELECT",
+    "SELECT CAST(({0}) AS VARCHAR) AS c FROM t WHERE {0}": "SELECT",
+    "CREATE TABLE t (x INT, CHECK ({0}))": "CREATE",
+    "CREATE TABLE t (x INT DEFAULT ({0}))": "CREATE",
+    "UPDATE t SET a = {0}, b = 1 WHERE {0}": "UPDATE",
+}
+
+
+@pytest.fixture(scope="module")
+def parser():
+    with duckdb.connect(":memory:", config={"enable_external_access": False}) as connection:
+        yield connection
+
+
+def kinds(parser, text: str) -> list[str] | None:
+    """Of the statements in a text; None if it is none. A NUL hides what comes after it."""
+    if "\0" in text:
+        return None
+    try:
+        return [each.type.name for each in parser.extract_statements(text)]
+    except duckdb.Error:
+        return None
+
+
+def ours(text: str) -> list[str] | None:
+    try:
+        return split_text(text)
+    except BadRequest:
+        return None
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_1_2_fuzz_statements_are_those_of_duckdb(parser, count: int) -> None:
+    verdicts: Counter[str] = Counter()
+    for text in mutated(STATEMENTS, count, seed=count):
+        pieces, theirs = ours(text), kinds(parser, text)
+        if pieces is None:
+            verdicts["refused"] += 1
+            continue
+        found = [kinds(parser, piece) for piece in pieces]
+        if theirs is None or None in found:
+            verdicts["refused by DuckDB"] += 1
+            # After e'\'' DuckDB no longer knows which of these spaces are within quotes.
+            assert None in found or not text.isascii(), text
+            continue
+        verdicts["read"] += 1
+        assert [kind for each in found for kind in each or ()] == theirs, text
+        for piece in pieces:
+            compare_tokens(piece)
+    # The mutations are worth something only if all of this happens.
+    assert min(verdicts[each] for each in ("refused", "refused by DuckDB", "read")) > count / 20
+
+
+def compare_tokens(piece: str) -> None:
+    """Strings and names in quotes begin and end where DuckDB says so."""
+    words = Words(piece)._tokens
+    encoded = piece.encode()
+    found = dict(duckdb.tokenize(piece))
+    for word in words:
+        place = len(piece[: word.start].encode())
+        if word.string:
+            assert found[place] == duckdb.token_type.string_const, piece
+        elif word.quoted:
+            assert encoded[place : place + 1] == b'"', piece
+            assert found[place] == duckdb.token_type.identifier, piece
+    strings = [place for place, kind in found.items() if kind == duckdb.token_type.string_const]
+    assert len(strings) == sum(word.string for word in words), piece
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_1_2_fuzz_expressions_stay_in_their_place(parser, count: int) -> None:
+    verdicts: Counter[bool] = Counter()
+    for text in mutated(EXPRESSIONS, count, seed=count):
+        try:
+            check_expression_text.__wrapped__(text)
+        except BadRequest:
+            verdicts[False] += 1
+            continue
+        verdicts[True] += 1
+        for place, kind in PLACES.items():
+            whole = place.format(text)
+            assert kinds(parser, whole) in ([kind], None), whole
+        assert kind_of_statement(f"SELECT ({text}) FROM t") == "SELECT", text
+        assert tree(parser, f"SELECT 1, ({text}), 2 FROM t")[1] == tree(parser, f"SELECT {text}")[0]
+    assert min(verdicts.values()) > count / 20
+
+
+def tree(parser, text: str) -> list[str]:
+    """The items of a SELECT without their places in the text, as JSON."""
+    row = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
+    items = json.loads(row[0])["statements"][0]["node"]["select_list"]
+    return [re.sub(r'"query_location": \d+', "", json.dumps(each)) for each in items]
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_1_2_fuzz_lists_in_brackets_are_columns(parser, count: int) -> None:
+    """CREATE TABLE with such a list is one statement, and never CREATE TABLE AS."""
+    seeds = tuple(s[s.index("(") :] for s in STATEMENTS if s.startswith("CREATE TABLE"))
+    accepted = 0
+    for text in mutated(seeds, count, seed=count):
+        try:
+            in_brackets(text)
+        except (BadRequest, UnicodeEncodeError):
+            continue
+        accepted += 1
+        assert kinds(parser, f"CREATE TABLE t {text}") in (["CREATE"], None), text
+        assert kinds(parser, f"CREATE TABLE t {text} AS SELECT 1") in (["CREATE"], None), text
+        assert kinds(parser, f"SELECT * FROM f{text} AS x") in (["SELECT"], None), text
+    assert accepted > count / 20
