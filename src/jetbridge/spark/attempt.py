@@ -16,7 +16,13 @@ from jetbridge.spark.jars import Jars, choose_jars, fetching, needed_jars
 from jetbridge.spark.java import find_java
 from jetbridge.spark.log4j import log4j_properties
 from jetbridge.spark.process import FetchFailed, Jvm, Launch
-from jetbridge.spark.settings import catalog_settings, complete, shown, with_java_options
+from jetbridge.spark.settings import (
+    catalog_settings,
+    complete,
+    is_local,
+    shown,
+    with_java_options,
+)
 from jetbridge.temporary import TemporaryFolder
 
 log = logging.getLogger(__name__)
@@ -62,6 +68,7 @@ class Attempt:
             # Once more: another server may have fetched them while this one waited.
             jars = _jars(order)
             settings = _settings(order, jars, folder.path)
+            warn_open(settings)
             log.debug("starting Spark with Java %d: %s", java.version, shown(settings))
             launch = Launch(java, settings, folder.path, order.log_file, (folder.lock,))
             self._jvm = Jvm(launch)
@@ -90,6 +97,9 @@ class Attempt:
         catalogs = self.order.catalogs.items()
         conf = {k: v for name, each in catalogs for k, v in catalog_settings(name, each).items()}
         try:
+            jvm.await_gateway(seconds)
+            # They are on its path, and nothing of them has run yet.
+            jars.check_fetched()
             return Application(jvm, conf, seconds)
         except FetchFailed:
             raise jars.fetch_failed() from None
@@ -148,6 +158,15 @@ class Attempt:
             self._jvm.end()
         if self._folder:
             self._folder.remove()
+
+
+def warn_open(settings: Mapping[str, str]) -> None:
+    """On a cluster its operator has the secret; without one whoever reaches a port may do all."""
+    if not is_local(settings) and settings.get("spark.authenticate", "").lower() != "true":
+        log.warning(
+            "whoever reaches the driver or a worker of Spark can run code there: set "
+            "spark.authenticate and spark.authenticate.secret, here and on the cluster"
+        )
 
 
 def _jars(order: Order) -> Jars:

@@ -2,11 +2,12 @@
 
 import fcntl
 import glob
+import hashlib
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,10 @@ ICEBERG_RUNTIME = "iceberg-spark-runtime"
 POSTGRES_URI = "jdbc:postgresql:"
 S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
 _S3 = ("s3:", "s3a:", "s3n:")
+
+# The driver of PostgreSQL names it for those who compile it.
+_NOT_NEEDED = "org.checkerframework:checker-qual"
+_CHUNK = 1024 * 1024
 
 Source = Literal["given", "folder", "cache", "fetch"]
 
@@ -34,6 +39,17 @@ class Jars:
     settings: Mapping[str, str]
     ivy: Path
     packages: tuple[str, ...] = ()
+    fetched: tuple[Jar, ...] = ()
+
+    def check_fetched(self) -> None:
+        """Raises Unavailable if a jar that was fetched is not the one it must be."""
+        wrong = [jar for jar in self.fetched if not _find(self.ivy / "jars", jar)]
+        if wrong:
+            names = ", ".join(jar.file_names[0] for jar in wrong)
+            raise Unavailable(
+                f"what was fetched is not what it must be, by its SHA-256: {names}; remove "
+                f"{self.ivy}, and check the Maven repositories"
+            )
 
     def fetch_failed(self) -> Unavailable:
         names = ", ".join(self.packages)
@@ -76,9 +92,19 @@ def choose_jars(
         paths = _from_folder(Path(folder).expanduser().resolve(), wanted)
         return _told("folder", paths, ivy, asked)
     cached = {jar: str(path) for jar in wanted if (path := _find(ivy / "jars", jar))}
-    missing = tuple(jar.coordinates for jar in wanted if jar not in cached)
+    missing = tuple(jar for jar in wanted if jar not in cached)
     source: Source = "fetch" if missing else "cache"
-    return _told(source, list(cached.values()), ivy, missing + asked)
+    told = _told(
+        source, list(cached.values()), ivy, (*(jar.coordinates for jar in missing), *asked)
+    )
+    return replace(told, fetched=missing, settings=_alone(settings, told))
+
+
+def _alone(given: Mapping[str, str], told: Jars) -> Mapping[str, str]:
+    """Nothing comes along with what is fetched whose hash nobody has noted."""
+    if not told.packages:
+        return told.settings
+    return {"spark.jars.excludes": given.get("spark.jars.excludes", _NOT_NEEDED), **told.settings}
 
 
 def _told(source: Source, paths: Sequence[str], ivy: Path, packages: tuple[str, ...]) -> Jars:
@@ -144,16 +170,41 @@ def _is_among(jar: Jar, packages: Iterable[str]) -> bool:
     return any(each.startswith(f"{jar.group}:{name}") for each in packages)
 
 
-def _from_folder(folder: Path, wanted: Iterable[Jar]) -> list[str]:
+def _from_folder(folder: Path, wanted: Sequence[Jar]) -> list[str]:
     found = {jar: _find(folder, jar) for jar in wanted}
     lacking = [jar.file_names[1] for jar, path in found.items() if path is None]
+    wrong = next((path for jar in wanted for path in _there(folder, jar) if not found[jar]), None)
+    if wrong is not None:
+        raise Unavailable(
+            f"{wrong}, in the folder named by {FOLDER_VARIABLE}, is not what it must be, by its "
+            "SHA-256: fetch it again, or name it in the setting spark.jars to use it all the same"
+        )
     if lacking:
         problem = f"{folder}, named by {FOLDER_VARIABLE}, lacks {', '.join(lacking)}"
         raise Unavailable(f"{problem}: put them there, or unset {FOLDER_VARIABLE} to fetch them")
     return [str(path) for path in found.values()]
 
 
+def _there(folder: Path, jar: Jar) -> list[Path]:
+    """Whatever is in them."""
+    return [path for name in jar.file_names if (path := folder / name).is_file()]
+
+
 def _find(folder: Path, jar: Jar) -> Path | None:
-    """A file that a cut download left behind does not count."""
-    paths = [folder / name for name in jar.file_names]
-    return next((path for path in paths if path.is_file() and zipfile.is_zipfile(path)), None)
+    """A file that a cut download left behind, or somebody else's of that name, does not count."""
+    return next((path for path in _there(folder, jar) if _sha256(path) == jar.sha256), None)
+
+
+def _sha256(path: Path) -> str:
+    found = path.stat()
+    return _sha256_of(path, found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+@cache
+def _sha256_of(path: Path, *_: int) -> str:
+    """Once for each state of a file: a process may start Spark again and again."""
+    made = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            made.update(chunk)
+    return made.hexdigest()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,9 @@ def _local_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
+        # Others on this machine can connect, too; what they could say is as good as code.
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secrets.token_hex(32),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.shuffle.partitions": str(min(2 * cores, MOST_LOCAL_PARTITIONS)),
     }

@@ -1,20 +1,29 @@
+import hashlib
+import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jetbridge.errors import Unavailable
+from jetbridge.spark import versions
 from jetbridge.spark.jars import S3_FILES, choose_jars, fetching, ivy_folder, needed_jars
-from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE
 
+with zipfile.ZipFile(SMALL := io.BytesIO(), "w") as jar:
+    jar.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), "")
+WHOLE = SMALL.getvalue()
+ICEBERG, SQLITE, POSTGRES, AWS = (
+    replace(each, sha256=hashlib.sha256(WHOLE).hexdigest())
+    for each in (versions.ICEBERG, versions.SQLITE, versions.POSTGRES, versions.AWS)
+)
 NEEDED = [ICEBERG, SQLITE]
 
 
 def put(folder: Path, *names: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        with zipfile.ZipFile(folder / name, "w") as jar:
-            jar.writestr("META-INF/MANIFEST.MF", "")
+        (folder / name).write_bytes(WHOLE)
 
 
 @pytest.fixture
@@ -56,6 +65,7 @@ def test_jars_that_are_nowhere_are_fetched_into_the_cache(environment, cache):
     jars = choose_jars({}, NEEDED, environment)
     assert jars.source == "fetch"
     assert jars.settings == {
+        "spark.jars.excludes": "org.checkerframework:checker-qual",
         "spark.jars.ivy": str(cache),
         "spark.jars.packages": f"{ICEBERG.coordinates},{SQLITE.coordinates}",
     }
@@ -151,3 +161,29 @@ def test_cache_that_cannot_be_written_is_named(environment, tmp_path):
         fetching(choose_jars({}, NEEDED, environment)),
     ):
         pass
+
+
+def test_jar_of_another_hash_is_not_taken_from_the_cache(environment, cache):
+    put(cache / "jars", *(jar.file_names[0] for jar in NEEDED))
+    (cache / "jars" / SQLITE.file_names[0]).write_bytes(WHOLE + b"more")
+    jars = choose_jars({}, NEEDED, environment)
+    assert jars.packages == (SQLITE.coordinates,)
+    with pytest.raises(Unavailable, match=r"is not what it must be, by its SHA-256: .*sqlite-jdbc"):
+        jars.check_fetched()
+    put(cache / "jars", SQLITE.file_names[0])
+    jars.check_fetched()
+
+
+def test_jar_of_another_hash_in_the_folder_is_named(environment, tmp_path):
+    put(tmp_path / "jars", ICEBERG.file_names[1], SQLITE.file_names[1])
+    (tmp_path / "jars" / ICEBERG.file_names[1]).write_bytes(WHOLE + b"more")
+    with pytest.raises(
+        Unavailable, match=r"iceberg-spark-runtime.*jar, in the folder .* not what it must be"
+    ):
+        choose_jars({}, NEEDED, {**environment, "JETBRIDGE_JARS": str(tmp_path / "jars")})
+
+
+def test_every_jar_of_ours_has_a_hash():
+    ours = [each for each in vars(versions).values() if isinstance(each, versions.Jar)]
+    assert len(ours) == 4
+    assert all(len(each.sha256) == 64 for each in ours)
