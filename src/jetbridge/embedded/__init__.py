@@ -2,6 +2,7 @@
 
 from jetbridge.embedded.casts import cast, explicit_cast, shown
 from jetbridge.embedded.evaluate import (
+    computed,
     default_values,
     evaluate,
     first_violation,
@@ -9,10 +10,11 @@ from jetbridge.embedded.evaluate import (
     microseconds,
 )
 from jetbridge.embedded.expressions import (
-    SLOW,
     Expression,
     check_expression,
+    check_filter,
     default_expression,
+    may_be_stored,
     parse,
     renamed,
     row_expression,
@@ -22,10 +24,11 @@ from jetbridge.embedded.sizes import expands, null_bytes, plain_bytes
 from jetbridge.embedded.types import duckdb_type, is_ordinal, is_text
 
 __all__ = [
-    "SLOW",
     "Expression",
     "cast",
     "check_expression",
+    "check_filter",
+    "computed",
     "default_expression",
     "default_values",
     "duckdb_type",
@@ -38,6 +41,7 @@ __all__ = [
     "is_ordinal",
     "is_text",
     "mask",
+    "may_be_stored",
     "microseconds",
     "null_bytes",
     "parse",

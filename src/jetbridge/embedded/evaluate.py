@@ -1,10 +1,18 @@
-"""Expressions over Arrow data: values, masks, and the first row a CHECK refuses."""
+"""Expressions over Arrow data: values, masks, and the first row a CHECK refuses.
+
+Rows are handed to DuckDB in slices for which the expression needs little memory (`growth`), and
+between two of them it is asked whether the time is over and somebody still waits.
+"""
+
+import time
+from collections.abc import Iterator
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from jetbridge.embedded.call_growth import Growth
 from jetbridge.embedded.casts import conform
 from jetbridge.embedded.expressions import parse
 from jetbridge.embedded.sandbox import (
@@ -15,13 +23,22 @@ from jetbridge.embedded.sandbox import (
     refusal,
 )
 from jetbridge.embedded.statements import short
-from jetbridge.embedded.types import duckdb_type, is_text
+from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import LimitExceeded
 
-# Defaults are made in parts of about this size, as nobody knows how long they are.
+# Defaults are made in parts of at most this size.
 _PART_BYTES = 16 * 1024 * 1024
 # More does not fit into one array of strings.
 _MOST_BYTES = 2**31 - 1
+# What a slice may need, and one row at most, which cannot be cut. A value of a column has no more
+# than the batches that it is made for, a few times.
+_SLICE_BYTES = 32 * 1024 * 1024
+_LARGE_ROW = 3
+_MOST_VALUES = 128 * 1024 * 1024
+# Of a loop over the square of the bytes: some tenths of a second.
+_SLICE_STEPS = 300_000_000
+# Two threads, each with a vector.
+_ROWS_AT_ONCE = 4096
 
 Mask = npt.NDArray[np.bool_]
 
@@ -31,12 +48,70 @@ def evaluate(
 ) -> pa.Array:
     """One value of the wanted type for every row; raises BadRequest, LimitExceeded."""
     expression = parse(text)
-    sql = f"SELECT CAST(({expression.sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
+    what = f"the expression for column {wanted.name!r}"
+    sql = _cast(expression.sql, wanted)
+    found = list(_sliced(sql, _readable(data), expression.work, seconds, what, _MOST_VALUES))
+    return conform(pa.chunked_array(found).combine_chunks(), wanted.type)
+
+
+def computed(sql: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
+    """The same for an expression of our own, which may call any function; raises BadRequest."""
     try:
-        answer = query(sql, _readable(data), seconds=seconds)
+        answer = query(_cast(sql, wanted), _readable(data), seconds=EXPRESSION_SECONDS)
     except duckdb.Error as error:
         raise refusal(error, f"the expression for column {wanted.name!r}") from None
     return conform(answer.column(0).combine_chunks(), wanted.type)
+
+
+def _cast(sql: str, wanted: pa.Field) -> str:
+    return f"SELECT CAST(({sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
+
+
+def _sliced(
+    sql: str,
+    data: pa.Table,
+    work: Growth,
+    seconds: float,
+    what: str,
+    most_bytes: int = _MOST_BYTES,
+) -> Iterator[pa.Array]:
+    """The first column of the answer, slice by slice."""
+    end = time.monotonic() + seconds
+    size = 0
+    for part in _slices(data, work, what):
+        left = max(0.001, end - time.monotonic())
+        try:
+            answer = query(sql, part, seconds=left)
+        except duckdb.Error as error:
+            raise refusal(error, what) from None
+        size += answer.nbytes
+        if size > most_bytes:
+            raise LimitExceeded(f"{what} makes more than {most_bytes} bytes; change fewer rows")
+        yield answer.column(0).combine_chunks()
+
+
+def _slices(data: pa.Table, work: Growth, what: str) -> Iterator[pa.Table]:
+    """At least one, which may be empty."""
+    if _is_little(data, work, 1):
+        yield data
+        return
+    half = data.num_rows // 2
+    if half:
+        yield from _slices(data.slice(0, half), work, what)
+        yield from _slices(data.slice(half), work, what)
+    elif _is_little(data, work, _LARGE_ROW):
+        yield data
+    else:
+        raise LimitExceeded(
+            f"{what} needs too much memory or time for a row of {data.nbytes} bytes"
+        )
+
+
+def _is_little(data: pa.Table, work: Growth, factor: int) -> bool:
+    size = int(data.nbytes)
+    memory = work.per_byte * size + work.extra * min(data.num_rows, _ROWS_AT_ONCE)
+    steps = work.squared * size * size
+    return memory <= factor * _SLICE_BYTES and steps <= factor * _SLICE_STEPS
 
 
 def default_values(
@@ -46,39 +121,33 @@ def default_values(
 
     Raises LimitExceeded above `most_bytes`, and before there are many more.
     """
+    end = time.monotonic() + EXPRESSION_SECONDS
+    step = max(1, _PART_BYTES // (1 + parse(text).value.extra))
     parts: list[pa.Array] = []
     done = size = 0
-    step = count if _is_short(text, field.type) else 1
     while done < count or not parts:
         rows = pa.table({"i": pa.nulls(min(step, count - done), pa.int8())})
-        parts.append(evaluate(text, rows, field))
+        parts.append(evaluate(text, rows, field, end - time.monotonic()))
         done += rows.num_rows
         size += parts[-1].nbytes
         if size > most_bytes:
             raise LimitExceeded(
                 f"the default of column {field.name!r} makes more than {most_bytes} bytes"
             )
-        # As many as the values so far let expect to fit.
-        step = max(1, min(16 * done, _PART_BYTES * done // max(1, size)))
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-
-
-def _is_short(text: str, kind: pa.DataType) -> bool:
-    """Whether the size of a default needs no watching."""
-    flat = not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not is_text(kind)
-    return flat or parse(text).classes <= {"", "CONSTANT"}
 
 
 def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECONDS) -> int | None:
     """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
-    try:
-        verdicts = _booleans(query(sql, _readable(data), seconds=seconds).column(0), missing=True)
-    except duckdb.Error as error:
-        raise refusal(error, f"CHECK {short(text)}") from None
-    wrong = np.flatnonzero(~verdicts)
-    return int(wrong[0]) if len(wrong) else None
+    start = 0
+    for part in _sliced(sql, _readable(data), expression.work, seconds, f"CHECK {short(text)}"):
+        wrong = np.flatnonzero(~_booleans(part, missing=True))
+        if len(wrong):
+            return start + int(wrong[0])
+        start += len(part)
+    return None
 
 
 def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | None:
@@ -93,7 +162,7 @@ def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | No
         raise refusal(error, "the filter") from None
     except duckdb.Error:
         return None
-    return _booleans(answer.column(0), missing=False)
+    return _booleans(answer.column(0).combine_chunks(), missing=False)
 
 
 def microseconds(timestamp: str) -> int | None:
@@ -116,8 +185,7 @@ def _readable(data: pa.Table) -> pa.Table:
     return data
 
 
-def _booleans(column: pa.ChunkedArray, *, missing: bool) -> Mask:
-    array = column.combine_chunks()
+def _booleans(array: pa.Array, *, missing: bool) -> Mask:
     storage = array.storage if isinstance(array, pa.ExtensionArray) else array.cast(pa.int8())
     if storage.null_count:
         storage = storage.fill_null(int(missing))

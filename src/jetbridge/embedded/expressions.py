@@ -6,7 +6,6 @@ text, and that is what is kept and run: brackets or comments in the text of the 
 the statement around it.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.embedded.call_growth import Growth
+from jetbridge.embedded.functions import (
+    AGGREGATES,
+    CHANGING,
+    REFUSED,
+    UNLISTED_CHANGING,
+    is_stored,
+    may_run,
+)
+from jetbridge.embedded.growth import growth
 from jetbridge.embedded.sandbox import (
     EXPRESSION_SECONDS,
     first_line,
@@ -37,121 +46,87 @@ from jetbridge.names import fold
 
 Tree = dict[str, Any]
 
-_REFUSED_CLASSES = {
-    "SUBQUERY": "a subquery",
-    "WINDOW": "a window function",
-    "PARAMETER": "a parameter",
-    "STAR": "a star",
-    "DEFAULT": "DEFAULT",
-}
-# Read or change the state of the server's own DuckDB, or stop it.
-_ENVIRONMENT = frozenset(
-    [
-        "current_setting",
-        "getvariable",
-        "nextval",
-        "currval",
-        "setseed",
-        "sleep_ms",
-        "pg_sleep",
-        "write_log",
-        "stats",
-        "error",
-        "current_query",
-        "current_query_id",
-        "current_connection_id",
-        "current_transaction_id",
-        "txid_current",
-        "current_catalog",
-        "current_database",
-        "current_schema",
-        "current_schemas",
-        "in_search_path",
-        "current_role",
-        "current_user",
-        "session_user",
-        "user",
-        "version",
-        "get_block_size",
-        "pg_conf_load_time",
-        "pg_postmaster_start_time",
-    ]
-)
-# Their time grows with the product of two lengths, and DuckDB cannot be interrupted in them.
-SLOW = frozenset(
-    [
-        "levenshtein",
-        "editdist3",
-        "damerau_levenshtein",
-        "jaro_similarity",
-        "jaro_winkler_similarity",
-    ]
-)
-# Fine as a default, but a CHECK must give the same answer whenever it is asked.
-_CHANGING = frozenset(
-    [
-        "random",
-        "uuid",
-        "uuidv4",
-        "uuidv7",
-        "gen_random_uuid",
-        "now",
-        "today",
-        "current_date",
-        "current_time",
-        "current_timestamp",
-        "current_localtime",
-        "current_localtimestamp",
-        "localtime",
-        "localtimestamp",
-        "get_current_time",
-        "get_current_timestamp",
-        "transaction_timestamp",
-        "ago",
-    ]
-)
-_LAMBDA_FUNCTIONS = frozenset(
-    f"{prefix}{name}"
-    for prefix in ("", "list_", "array_")
-    for name in ("transform", "apply", "filter", "reduce")
-)
 # The tree of a text is about a hundred times as long.
 _MAX_LENGTH = 10_000
+# A filter is asked of whole files, in vectors of 2,048 rows, however long these are.
+_MOST_OF_FILTER = 256
 
 
 @dataclass(frozen=True)
 class Expression:
-    """`sql` is DuckDB's own spelling of the tree; names are in lower case.
+    """`sql` is DuckDB's own spelling; names are in lower case.
 
-    `columns` are the first parts of the column references that are no lambda parameters.
+    `columns` are the first parts of the column references. A row can become a value as large as
+    `value` says, and `work` is what is computed for it.
     """
 
     text: str
     sql: str
-    tree: Tree
     columns: frozenset[str]
     functions: frozenset[str]
     classes: frozenset[str]
+    value: Growth
+    work: Growth
 
 
 @lru_cache(maxsize=128)
 def parse(text: str) -> Expression:
-    """Raises BadRequest for anything but one expression."""
+    """Raises BadRequest for anything but one expression that a stored one may be.
+
+    Those that are stored already are asked, too: they may be older than these rules.
+    """
     if len(text) > _MAX_LENGTH:
         raise BadRequest(f"expression of {len(text)} characters is too long")
     try:
         tree = expression_tree(text)
         nodes = list(_nodes(tree))
+        value, work = _measured(tree, text)
         return Expression(
             text,
             sql=_printed(tree, text),
-            tree=tree,
             columns=frozenset(fold(n["column_names"][0]) for n in _references(tree)),
             functions=frozenset(fold(n.get("function_name", "")) for n in nodes),
             classes=frozenset(n.get("class", "") for n in nodes),
+            value=value,
+            work=work,
         )
     except RecursionError:
         raise BadRequest(f"expression {short(text)} is nested too deeply") from None
+
+
+def may_be_stored(text: str) -> bool:
+    """Whether it is an expression that may be evaluated here, and by clients."""
+    try:
+        parse(text)
+    except BadRequest:
+        return False
+    return True
+
+
+def _measured(tree: Tree, text: str) -> tuple[Growth, Growth]:
+    what = f"expression {short(text)}"
+    for node in _nodes(tree):
+        if node.get("class") in ("FUNCTION", "WINDOW"):
+            _refuse_function(node, what)
+    try:
+        return growth(tree)
+    except BadRequest as error:
+        raise BadRequest(f"{what} {error}") from None
+
+
+def _refuse_function(node: Tree, what: str) -> None:
+    name = fold(node["function_name"])
+    # `x.f()` is f(x), which the tree does not say, and other catalogs have no functions.
+    if node.get("catalog") or node.get("schema") not in ("", "main"):
+        raise BadRequest(f"{what} must call {name}() without a name before it")
+    if node["class"] == "WINDOW":
+        raise BadRequest(f"{what} must not contain the window function {name}()")
+    if is_stored(name):
+        return
+    if name in AGGREGATES:
+        raise BadRequest(f"{what} must not call the aggregate {name}()")
+    known = may_run(name) or name in REFUSED
+    raise BadRequest(f"{what} must not call {'' if known else 'the unknown function '}{name}()")
 
 
 def _printed(tree: Tree, text: str) -> str:
@@ -170,9 +145,9 @@ def check_expression(
     """
     expression = _unqualified(parse(text), table, schema)
     what = f"CHECK {short(text)}"
-    if any(_is_single_age(node) for node in _nodes(expression.tree)):
+    if any(_is_single_age(node) for node in _nodes(expression_tree(expression.sql))):
         raise BadRequest(f"{what} must not call age() without a second date")
-    _refuse(expression, what, _ENVIRONMENT | SLOW | _CHANGING, schema)
+    _refuse(expression, what, schema, changes=False)
     definitions = [
         f"{quoted(field.name)} {sql}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -197,7 +172,7 @@ def _unqualified(expression: Expression, table: str, schema: pa.Schema) -> Expre
     known = {fold(name) for name in schema.names}
     if not table or fold(table) not in expression.columns or fold(table) in known:
         return expression
-    tree = json.loads(json.dumps(expression.tree))
+    tree = expression_tree(expression.sql)
     for node in _references(tree):
         names = node["column_names"]
         if len(names) > 1 and fold(names[0]) == fold(table):
@@ -209,7 +184,7 @@ def row_expression(text: str, schema: pa.Schema, seconds: float = EXPRESSION_SEC
     """An expression over one row, as in ALTER COLUMN ... USING; raises BadRequest."""
     expression = parse(text)
     what = f"expression {short(text)}"
-    _refuse(expression, what, _ENVIRONMENT | SLOW, schema)
+    _refuse(expression, what, schema)
     columns = [
         f"CAST(NULL AS {sql}) AS {quoted(field.name)}"
         for field, sql in zip(schema, duckdb_types(schema), strict=True)
@@ -227,7 +202,7 @@ def default_expression(text: str, field: pa.Field) -> Expression:
     """A default for the field: no columns, and a value that can be cast; raises BadRequest."""
     expression = parse(text)
     what = f"default {short(text)} of column {field.name!r}"
-    _refuse(expression, what, _ENVIRONMENT | SLOW, pa.schema([]))
+    _refuse(expression, what, pa.schema([]))
     kind = duckdb_types(pa.schema([field]))[0]
     _bind(
         [f"SELECT CAST(({expression.sql}) AS {kind}) WHERE ({expression.sql}) IS NULL OR true"],
@@ -237,31 +212,37 @@ def default_expression(text: str, field: pa.Field) -> Expression:
     return expression
 
 
+def check_filter(sql: str) -> None:
+    """Whether DuckDB may ask it of all rows; raises BadRequest for what the client does itself."""
+    work = parse(sql).work
+    if work.squared or work.per_byte > _MOST_OF_FILTER:
+        raise BadRequest(f"filter {short(sql)} takes too long for long values")
+
+
 def renamed(text: str, old: str, new: str) -> str:
     """The expression with column `old` called `new`."""
     expression = parse(text)
     if fold(old) not in expression.columns:
         return text
-    tree = json.loads(json.dumps(expression.tree))
+    tree = expression_tree(expression.sql)
     for node in _references(tree):
         if fold(node["column_names"][0]) == fold(old):
             node["column_names"][0] = new
     return _printed(tree, text)
 
 
-def _refuse(
-    expression: Expression, what: str, functions: frozenset[str], schema: pa.Schema
-) -> None:
-    for name in sorted(expression.classes & _REFUSED_CLASSES.keys()):
-        raise BadRequest(f"{what} must not contain {_REFUSED_CLASSES[name]}")
-    for name in sorted(expression.functions & functions):
-        raise BadRequest(f"{what} must not call {name}()")
+def _refuse(expression: Expression, what: str, schema: pa.Schema, *, changes: bool = True) -> None:
+    """Names that are no columns; and, unless it `changes`, what is different at each call."""
+    if not changes:
+        for name in sorted(expression.functions & CHANGING):
+            raise BadRequest(f"{what} must not call {name}()")
     known = {fold(name) for name in schema.names}
     for name in sorted(expression.columns - known):
         # A bare name such as current_date is parsed as a column and bound as a function.
-        if name in functions:
+        is_changing = name in CHANGING or name in UNLISTED_CHANGING
+        if name in REFUSED or (is_changing and not changes):
             raise BadRequest(f"{what} must not call {name}")
-        if name not in _CHANGING:
+        if not is_changing:
             raise BadRequest(f"{what} names the unknown column {name!r}")
 
 
@@ -284,29 +265,5 @@ def _nodes(tree: Any) -> Iterator[Tree]:
             yield from _nodes(item)
 
 
-def _references(tree: Any, hidden: frozenset[str] = frozenset()) -> Iterator[Tree]:
-    """The column references below, but for the parameters of lambdas."""
-    if isinstance(tree, list):
-        for item in tree:
-            yield from _references(item, hidden)
-    elif isinstance(tree, dict):
-        yield from _references_of_node(tree, hidden)
-
-
-def _references_of_node(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
-    if tree.get("class") == "COLUMN_REF":
-        if fold(tree["column_names"][0]) not in hidden:
-            yield tree
-        return
-    takes_lambda = tree.get("function_name") in _LAMBDA_FUNCTIONS
-    visit = _argument if takes_lambda else _references
-    for item in tree["children"] if takes_lambda else tree.values():
-        yield from visit(item, hidden)
-
-
-def _argument(tree: Tree, hidden: frozenset[str]) -> Iterator[Tree]:
-    # Elsewhere the same node is the JSON operator `->`, whose left side is a column.
-    if tree.get("class") == "LAMBDA":
-        names = {fold(node["column_names"][0]) for node in _references(tree["lhs"])}
-        hidden, tree = hidden | names, tree["expr"]
-    yield from _references(tree, hidden)
+def _references(tree: Tree) -> Iterator[Tree]:
+    return (node for node in _nodes(tree) if node.get("class") == "COLUMN_REF")

@@ -61,7 +61,7 @@ def session(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A cursor of its own: what it registers or creates temporarily is seen by no one else.
 
-    After so many seconds its statement is interrupted.
+    Its statement is interrupted after so many seconds, and when nobody waits for it any more.
     """
     cursor = _root().cursor()
     try:

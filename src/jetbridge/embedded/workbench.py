@@ -62,14 +62,14 @@ class Names:
     """What a query names: tables, each in its parts, functions that stand for tables, others.
 
     `parts` are names of parts of the query itself, by WITH. If DuckDB does not tell all of that,
-    it is not `complete`.
+    there is no `tree`, which is the query as DuckDB has parsed it.
     """
 
     tables: frozenset[tuple[str, ...]]
     functions: frozenset[str]
     calls: frozenset[str]
     parts: frozenset[str]
-    complete: bool
+    tree: Any
 
 
 # They look at the rows that are there, and a plan is asked for over empty tables.
@@ -133,23 +133,31 @@ class Desk:
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
 
-    def names(self, query: str) -> "Names":
-        """What a query names where a table may stand, and the functions it calls."""
+    def names(self, query: str, *, binds: bool = True) -> "Names":
+        """What a query names where a table may stand, and the functions it calls.
+
+        Unless it `binds`, nothing of the query runs, and less is known of some.
+        """
         tree = self._tree(query)
         if tree is not None:
             return _named(tree)
-        # Not every query can be serialised; this way binds it, and fails for some that can be.
         parsed(self._cursor, query)
+        if not binds:
+            return Names(frozenset(), frozenset(), frozenset(), frozenset(), None)
+        # Not every query can be serialised; this way binds it, and fails for some that can be.
         found = self._cursor.get_table_names(query, qualified=True)
         tables = frozenset(tuple(dotted(name)) for name in found)
-        return Names(tables, frozenset(), frozenset(), frozenset(), complete=False)
+        return Names(tables, frozenset(), frozenset(), frozenset(), None)
 
     def _tree(self, query: str) -> Any:
         """As DuckDB has parsed it; None for what it does not tell."""
         parsed(self._cursor, query)
         asked = "SELECT json_serialize_sql(?)"
         row = execute(self._cursor, asked, parameters=[query]).fetchone()
-        tree = json.loads(row[0]) if row else {"error": True}
+        try:
+            tree = json.loads(row[0]) if row else {"error": True}
+        except RecursionError:
+            raise BadRequest("the query is nested too deeply") from None
         return None if tree["error"] else tree
 
     def travels(self, query: str) -> list[int]:
@@ -164,7 +172,7 @@ class Desk:
     def scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
         """What a query would read of each table, as DuckDB writes its plan; [] if it cannot."""
         found = []
-        for node in _nodes(self._planned(query)):
+        for node in nodes(self._planned(query)):
             data = node.get("function_data") or {}
             if node.get("type") == "LOGICAL_GET" and "table" in data:
                 found.append(((data["catalog"], data["schema"], data["table"]), node))
@@ -279,13 +287,16 @@ class Desk:
         return execute(self._cursor, query).fetchall()
 
 
-def _nodes(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        yield node
-        node = list(node.values())
-    if isinstance(node, list):
-        for each in node:
-            yield from _nodes(each)
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Everything in what DuckDB writes as JSON, however deep."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            yield node
+            left += reversed(node.values())
+        elif isinstance(node, list):
+            left += reversed(node)
 
 
 def _copied(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
@@ -315,7 +326,7 @@ def _copied(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
 
 
 def _tables(tree: Any) -> Iterator[dict[str, Any]]:
-    return (node for node in _nodes(tree) if node.get("type") == "BASE_TABLE")
+    return (node for node in nodes(tree) if node.get("type") == "BASE_TABLE")
 
 
 def _parts(table: dict[str, Any]) -> tuple[str, ...]:
@@ -325,15 +336,17 @@ def _parts(table: dict[str, Any]) -> tuple[str, ...]:
 
 def _named(tree: Any) -> Names:
     functions, calls, parts = set(), set(), set()
-    for node in _nodes(tree):
+    stand_for_tables = set()
+    for node in nodes(tree):
         if node.get("type") == "TABLE_FUNCTION":
             functions.add(str(node["function"]["function_name"]).lower())
-        elif node.get("class") == "FUNCTION":
+            stand_for_tables.add(id(node["function"]))
+        elif node.get("class") in ("FUNCTION", "WINDOW") and id(node) not in stand_for_tables:
             calls.add(str(node["function_name"]).lower())
         for each in (node.get("cte_map") or {}).get("map") or ():
             parts.add(str(each["key"]).lower())
     tables = frozenset(map(_parts, _tables(tree)))
-    return Names(tables, frozenset(functions), frozenset(calls), frozenset(parts), complete=True)
+    return Names(tables, frozenset(functions), frozenset(calls), frozenset(parts), tree)
 
 
 _ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {

@@ -1,29 +1,30 @@
 """What a query may name besides tables of the catalogs, by whom it comes from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
-from jetbridge.embedded.workbench import Desk, Names
+from jetbridge.embedded.functions import (
+    FAR_FILES,
+    FILES,
+    REFUSED,
+    REFUSED_TABLES,
+    ROWS,
+    TYPED_BY_JSON,
+    may_run,
+)
+from jetbridge.embedded.workbench import Desk, Names, nodes
 from jetbridge.errors import NotFound, PermissionDenied
 from jetbridge.names import fold
 
-# They make rows of their arguments.
-_HARMLESS = frozenset(["unnest", "range", "generate_series", "repeat", "repeat_row"])
-_FILES = frozenset(
-    ["read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "sniff_csv", "glob"]
-    + ["read_json", "read_json_auto", "read_json_objects", "read_ndjson", "read_ndjson_auto"]
-    + ["read_ndjson_objects", "read_text", "read_blob", "parquet_metadata", "parquet_schema"]
-    + ["parquet_file_metadata", "parquet_kv_metadata"]
-)
-# They tell of the machine or the process, or run other SQL.
-_TELLING = frozenset(
-    ["current_setting", "getenv", "getvariable", "json_execute_serialized_sql", "pg_get_viewdef"]
-    + ["in_search_path", "txid_current", "query", "query_table", "which_secret"]
-)
+# A type of JSON's own, as far down as anybody writes one.
+_MOST_LEVELS = 100
+_MOST_VALUES = 1_000_000
 
 
 def reads_files(names: Names) -> bool:
-    return bool(names.functions & _FILES)
+    return bool(names.functions & FILES)
 
 
 class Files(Enum):
@@ -47,10 +48,10 @@ class Rules:
 
     def check(self, desk: Desk, query: str) -> Names:
         """What the query names; raises PermissionDenied for what it may not use."""
-        names = desk.names(query)
+        names = desk.names(query, binds=self.trusted)
         if self.trusted and self.files is Files.ALL:
             return names
-        files = names.functions & _FILES
+        files = names.functions & (FILES | FAR_FILES)
         if files and self.files is Files.NONE:
             raise PermissionDenied(
                 f"{sorted(files)[0]} reads files, which is off: see [sql] files and folders"
@@ -60,14 +61,48 @@ class Rules:
         return names
 
     def _refuse(self, names: Names) -> None:
-        if not names.complete:
+        if names.tree is None:
             raise PermissionDenied("this form of query is not allowed here; use a plain SELECT")
-        strange = (names.functions - _HARMLESS - _FILES) | (names.calls & _TELLING)
-        if strange:
-            raise PermissionDenied(f"the function {sorted(strange)[0]} is not allowed here")
+        for name in sorted(names.functions - ROWS - FILES):
+            raise _refusal(name, known=name in FAR_FILES or name in REFUSED_TABLES)
+        for name in sorted(names.calls):
+            if not may_run(name):
+                raise _refusal(name, known=name in REFUSED)
+        for node in nodes(names.tree):
+            _refuse_type(node)
+            if str(node.get("function_name")).lower() in TYPED_BY_JSON:
+                _refuse_deep_type(node)
 
     def missing(self, parts: tuple[str, ...], names: Names) -> NotFound | None:
         """A name that no catalog has: a part of the query, or perhaps a file."""
         if len(parts) == 1 and fold(parts[0]) in names.parts:
             return None
         return None if self.files is Files.ALL and len(parts) == 1 else NotFound("table", parts[-1])
+
+
+def _refusal(name: str, *, known: bool) -> PermissionDenied:
+    return PermissionDenied(
+        f"the function {name} is not allowed here{'' if known else ': it is unknown'}"
+    )
+
+
+def _refuse_type(node: Mapping[str, Any]) -> None:
+    """Types of which one value takes more memory than there is, or stops the process."""
+    if node.get("id") == "VARIANT":
+        raise PermissionDenied("the type VARIANT is not allowed here")
+    size, about = 1, node
+    while (about.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
+        size *= about["type_info"]["size"]
+        about = about["type_info"]["child_type"]
+    if size > _MOST_VALUES:
+        raise PermissionDenied(f"an ARRAY of {size} values is not allowed here; use a list")
+
+
+def _refuse_deep_type(call: Mapping[str, Any]) -> None:
+    """DuckDB turns it into a type on its stack."""
+    for each in call["children"][1:]:
+        text = each.get("value", {}).get("value")
+        if not isinstance(text, str):
+            raise PermissionDenied(f"{call['function_name']} needs its type as a string here")
+        if text.count("[") + text.count("{") > _MOST_LEVELS:
+            raise PermissionDenied(f"the type of {call['function_name']} is too large here")

@@ -184,7 +184,7 @@ class Session:
         if self.means.rules.files is not Files.FOLDERS or not query:
             return False
         with self._bench(query, apart=False).desk() as desk:
-            return reads_files(desk.names(query))
+            return reads_files(desk.names(query, binds=False))
 
     def _bench(self, query: str, apart: bool) -> Workbench:
         """With the extensions for lakes and stores only where needed: they take 0.3 s to load."""

@@ -26,6 +26,7 @@ class Caller:
     wire: Wire
     token: str
     catalog: str
+    location: str = ""
 
     def run(self, text: str) -> Answer:
         headers = [
@@ -79,7 +80,9 @@ def serving(
     app.server.start()
     try:
         with Wire(app.server.location) as wire:
-            ours, theirs = Caller(wire, OURS, "mema"), Caller(wire, THEIRS, "memb")
+            where = app.server.location
+            ours = Caller(wire, OURS, "mema", where)
+            theirs = Caller(wire, THEIRS, "memb", where)
             ours.reports("CREATE SCHEMA mema.s; CREATE TABLE mema.s.t AS SELECT 1 AS a, 'x' AS b")
             theirs.reports("CREATE SCHEMA memb.s; CREATE TABLE memb.s.x AS SELECT 42 AS secret")
             yield ours, theirs

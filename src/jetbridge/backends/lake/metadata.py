@@ -19,6 +19,7 @@ from jetbridge.backends.lake.pointers import Pointer
 from jetbridge.backends.lake.snapshot_list import SnapshotList
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.fields import DEFAULT
+from jetbridge.embedded import may_be_stored
 from jetbridge.errors import NotFound
 from jetbridge.names import fold
 from jetbridge.tables.definition import Definition
@@ -197,7 +198,8 @@ class TableState:
             notes=self.extras.get("notes", {}).get(identifier, ()),
         )
         default = self.extras.get("defaults", {}).get(identifier)
-        if default:
+        # Clients paste it into statements of their own, and other programs may have written it.
+        if default and may_be_stored(default):
             column = column.with_metadata({**(column.metadata or {}), DEFAULT: default.encode()})
         return column
 

@@ -15,7 +15,7 @@ from jetbridge.backends.lake.parts import Part, part_of
 from jetbridge.backends.lake.reading import is_read_by_duckdb, reading
 from jetbridge.backends.lake.store import Lake
 from jetbridge.catalog import ROWID, Scan
-from jetbridge.embedded import SLOW
+from jetbridge.embedded import check_filter
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.expr import And, Cast, Expr, Function, columns_of, walk
 from jetbridge.names import fold
@@ -176,11 +176,11 @@ def safe_condition(state: TableState, condition: Expr | None) -> str:
 
 def _safe(state: TableState, part: Expr) -> str:
     try:
-        if any(isinstance(n, Function) and fold(n.name) in SLOW for n in walk(part)):
-            return ""
         if not all(_pushable(state, name) for name in columns_of(part)):
             return ""
         text = dialect.render(part)
+        if any(isinstance(node, Function) for node in walk(part)):
+            check_filter(text)
     except BadRequest:
         return ""
     if any(isinstance(node, Function | Cast) for node in walk(part)):

@@ -99,8 +99,9 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
         yield from ((chunk, _both(_live(chunk), _simple_mask(chunk, simple))) for chunk in chunks)
         return
     try:
-        _refuse_slow(condition)
         sql = dialect.render(condition)
+        if _calls(condition):
+            embedded.check_filter(sql)
         positions = [_position(state, name) for name in sorted(columns_of(condition))]
     except BadRequest:
         yield from ((chunk, _live(chunk)) for chunk in chunks)
@@ -115,10 +116,8 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
     yield from ((chunk, _live(chunk)) for chunk in chunks)
 
 
-def _refuse_slow(condition: Expr) -> None:
-    for node in walk(condition):
-        if isinstance(node, Function) and fold(node.name) in embedded.SLOW:
-            raise BadRequest(f"{node.name}() cannot be interrupted")
+def _calls(condition: Expr) -> bool:
+    return any(isinstance(node, Function) for node in walk(condition))
 
 
 def _live(chunk: Chunk) -> Mask | None:

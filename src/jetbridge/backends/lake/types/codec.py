@@ -11,7 +11,7 @@ from jetbridge.backends.lake.types.leaves import logical_leaf, stored_leaf, text
 from jetbridge.backends.lake.types.reading import Reading
 from jetbridge.backends.lake.types.shapes import children, rebuilt, shape_of
 from jetbridge.backends.lake.types.table import kept, type_name
-from jetbridge.embedded import cast, evaluate, shown
+from jetbridge.embedded import cast, computed, shown
 from jetbridge.errors import BadRequest, ConstraintViolation
 from jetbridge.expr.types import kind_of
 
@@ -168,7 +168,7 @@ def _check_keys(array: pa.Array, logical: pa.Field) -> None:
     # DuckDB can neither read nor send a map that has a key twice.
     data = pa.table([array], schema=pa.schema([logical.with_name("c")]))
     try:
-        evaluate("c IS NULL", data, pa.field("c", pa.bool_()))
+        computed("c IS NULL", data, pa.field("c", pa.bool_()))
     except BadRequest as error:
         raise pa.ArrowInvalid(str(error).partition(": ")[2]) from None
 

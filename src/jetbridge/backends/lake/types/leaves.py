@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.backends.lake.types.table import DURATION, Kept, kept
-from jetbridge.embedded import evaluate
+from jetbridge.embedded import computed
 from jetbridge.embedded.casts import conform
 from jetbridge.errors import BadRequest
 from jetbridge.expr.types import kind_of
@@ -47,7 +47,7 @@ def _written(array: Any, source: pa.Field, target: pa.Field, name: str, row: Kep
     data = pa.table([array], schema=pa.schema([source.with_name("c")]))
     text = f"CASE WHEN TRY({read}) IS NOT DISTINCT FROM c THEN {write} END"
     try:
-        found = evaluate(text, data, pa.field("c", target.type))
+        found = computed(text, data, pa.field("c", target.type))
     except BadRequest as error:
         raise pa.ArrowInvalid(str(error).partition(": ")[2]) from None  # without our own words
     if found.null_count != array.null_count:
@@ -77,7 +77,7 @@ def text_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
     """UUIDs as texts, where the target has texts; the rest as it is."""
     if array.type == target.type:
         return array
-    return evaluate("CAST(c AS VARCHAR)", pa.table({"c": array}), pa.field("c", pa.string()))
+    return computed("CAST(c AS VARCHAR)", pa.table({"c": array}), pa.field("c", pa.string()))
 
 
 def _conformed(array: Any, wanted: pa.DataType) -> pa.Array:
