@@ -2,6 +2,7 @@
 
 The owner holds a lock in its folder, and the system takes that away however the process ends. So
 whoever starts next can tell a folder that is in use from one that was left, and removes the latter.
+Machines that share a parent leave each other's folders alone: their locks may not be shared.
 """
 
 import fcntl
@@ -9,6 +10,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"jetbridge-[A-Za-z0-9.-]+-(\d+)-[0-9a-f]{12}")
 _LOCK = "owner.lock"
+_HOST = socket.gethostname().encode()
 # Seconds until the next look, where a child of a process that is gone has not ended yet.
 _PAUSES = (2.0, 5.0, 20.0, 60.0)
 _sweeping = threading.Lock()
@@ -34,11 +37,14 @@ class TemporaryFolder:
     A child that works in it inherits `lock`: the folder is in use until both are gone.
     """
 
-    def __init__(self, kind: str, parent: str | Path | None = None) -> None:
-        """`parent` is an existing folder, or None for the system's; raises OSError."""
+    def __init__(self, kind: str, parent: str | Path | None = None, *, mode: int = 0o700) -> None:
+        """`parent` is an existing folder, or None for the system's; raises OSError.
+
+        `mode` is for folders that processes of other users read, less what the umask forbids.
+        """
         where = str(parent or tempfile.gettempdir())
         start_sweep(where)
-        self.path, self.lock = _made(kind, Path(where).absolute())
+        self.path, self.lock = _made(kind, Path(where).absolute(), mode)
         self._end = weakref.finalize(self, _remove, self.path, self.lock, os.getpid())
         _folders.add(self)
 
@@ -56,14 +62,15 @@ def remove_all() -> None:
         folder.remove()
 
 
-def _made(kind: str, parent: Path) -> tuple[Path, int]:
+def _made(kind: str, parent: Path, mode: int) -> tuple[Path, int]:
     """The folder and its lock. Until that is taken a sweep may remove the folder: then another."""
     while True:
         folder = parent / f"jetbridge-{kind}-{os.getpid()}-{uuid4().hex[:12]}"
-        folder.mkdir(0o700)
+        folder.mkdir(mode)
         with suppress(FileNotFoundError):
             lock = _open_lock(folder)
             if _is_ours(folder, lock):
+                os.write(lock, _HOST)
                 return folder, lock
             os.close(lock)
 
@@ -139,6 +146,8 @@ def _swept_away(folder: str) -> bool:
     lock = _open_lock(folder)
     try:
         _take(lock)
+        if os.pread(lock, len(_HOST) + 1, 0) not in (b"", _HOST):
+            return False
         log.info("removing %s, which a process has left that is gone", folder)
         shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:

@@ -112,12 +112,13 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
 
 
 def test_spools_of_dead_processes_go_too(place, capsys):
-    ours = new_folder(Options(spool=str(place.spool)))
+    made = new_folder(Options(spool=str(place.spool)))
+    ours = made.path
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     dead = ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{process.pid}-"))
+    dead.mkdir()
     for folder in (ours, dead):
-        folder.mkdir()
         (folder / "000000.arrow").write_bytes(b"rows")
     assert sweep(place, capsys) == NOTHING
     assert list(place.spool.iterdir()) == [ours]

@@ -1,13 +1,12 @@
 """CREATE TABLE AS of a query that Spark runs: its rows never leave Spark's workers."""
 
-import shutil
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.filling import Filling, planned, publish
-from jetbridge.backends.mssql.spool import Part, new_folder
+from jetbridge.backends.mssql.spool import Part, new_folder, on_disk
 from jetbridge.backends.mssql.wire import all_converted
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import FailedPrecondition
@@ -35,7 +34,9 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
     made = planned(database, schema, request)
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to run the query")
-    folder = new_folder(database.options)
+    with on_disk(database.options):
+        place = new_folder(database.options)
+    folder = place.path / "rows"
     try:
         with database.engine.session() as session:
             source = SparkSpool(made, write_parquet(session, query, folder))
@@ -45,4 +46,4 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
         publish(made, source)
         return Filled(source.rows, source.size)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        place.remove()

@@ -1,6 +1,5 @@
 """Tables as Spark reads them: a task for each range of the key, through the driver's Arrow."""
 
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.describe import Described
 from jetbridge.backends.mssql.scan import Question, count, parts, question, stream
-from jetbridge.backends.mssql.spool import new_folder
+from jetbridge.backends.mssql.spool import new_folder, on_disk
 from jetbridge.backends.mssql.task import server_of
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
 from jetbridge.embedded import duckdb_type
@@ -67,8 +66,10 @@ def _view(
         for part in parts(database.server, table)
     ]
     schema = pa.schema([pa.field(f.name, f.type) for f in same])
-    folder = new_folder(database.options)
-    folder.mkdir()
+    with on_disk(database.options):
+        place = new_folder(database.options)
+        folder = place.path / "rows"
+        folder.mkdir()
     try:
         write = partial(_written, database.server.address, schema, str(folder))
         tasks = session.spark.sparkContext.parallelize(list(enumerate(questions)), len(questions))
@@ -80,7 +81,7 @@ def _view(
         yield
     finally:
         session.spark.catalog.dropTempView(name)
-        shutil.rmtree(folder, ignore_errors=True)
+        place.remove()
 
 
 def _written(

@@ -3,15 +3,9 @@
 Each file is loaded by itself and may be loaded again, so it is never changed once it is complete.
 """
 
-import os
-import re
-import shutil
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -20,10 +14,12 @@ import pyarrow.parquet as pq
 from jetbridge.backends.mssql.database import Options
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.errors import LimitExceeded
+from jetbridge.temporary import TemporaryFolder, sweep
 
 _READ_ROWS = 65_536
 _FILE_BYTES = 256 * 1024 * 1024
-_PREFIX = "jetbridge-mssql"
+# Of a folder that the configuration names, so that workers may be of another user.
+_SHARED = 0o777
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,8 @@ class Spool:
     """Batches of one schema; first all `add`, then `parts` or `batches`."""
 
     def __init__(self, options: Options, file_rows: int) -> None:
-        self._folder = new_folder(options)
+        self._options = options
+        self._folder: TemporaryFolder | None = None
         self._file_rows = file_rows
         self._most_bytes = options.staged_bytes
         self._waiting: list[pa.RecordBatch] = []
@@ -97,9 +94,9 @@ class Spool:
             self._write()
 
     def _write(self) -> None:
-        with _disk(self._folder):
-            self._folder.mkdir(exist_ok=True)
-            file = self._folder / f"{len(self.parts):06d}.arrow"
+        with on_disk(self._options):
+            self._folder = self._folder or new_folder(self._options)
+            file = self._folder.path / f"{len(self.parts):06d}.arrow"
             with (
                 pa.OSFile(str(file), "wb") as sink,
                 pa.ipc.new_stream(sink, self._waiting[0].schema) as writer,
@@ -117,7 +114,8 @@ class Spool:
 
     def delete(self) -> None:
         self._waiting = []
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
 
 def grouped(parts: Sequence[Part], most: int) -> list[Part]:
@@ -148,40 +146,24 @@ def spooling(options: Options, settings: MssqlSettings) -> Iterator[Spool]:
         spool.delete()
 
 
-def new_folder(options: Options) -> Path:
-    """Its name tells whose it is, so that others can remove it when that process is gone."""
-    name = f"{_PREFIX}-{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return Path(options.spool_folder(), name)
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9.]", ".", socket.gethostname())
+def new_folder(options: Options) -> TemporaryFolder:
+    """For rows that others read; raises OSError."""
+    if options.spool:
+        return TemporaryFolder("mssql", options.spool, mode=_SHARED)
+    return TemporaryFolder("mssql")
 
 
 def remove_orphans(options: Options) -> None:
     """Spools of processes of this machine that did not end by themselves."""
-    for folder in Path(options.spool_folder()).glob(f"{_PREFIX}-{_host()}-*-*"):
-        owner = folder.name.rsplit("-", 2)[1]
-        if owner.isdecimal() and not _lives(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    sweep(options.spool_folder())
 
 
 @contextmanager
-def _disk(folder: Path) -> Iterator[None]:
+def on_disk(options: Options) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise LimitExceeded(
-            f"rows cannot be spooled in {str(folder.parent)!r}: {str(error)[:200]}; "
+            f"rows cannot be spooled in {options.spool_folder()!r}: {str(error)[:200]}; "
             "free some space there, or choose another folder with `spool`"
         ) from None

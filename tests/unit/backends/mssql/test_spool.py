@@ -93,8 +93,8 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 def test_files_of_processes_that_are_gone_are_removed(tmp_path):
     options = Options(str(tmp_path))
-    mine = new_folder(options)
-    mine.mkdir()
+    made = new_folder(options)
+    mine = made.path
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"],
         stdout=subprocess.PIPE,
@@ -103,7 +103,8 @@ def test_files_of_processes_that_are_gone_are_removed(tmp_path):
     ).stdout.strip()
     theirs = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{dead}-"))
     theirs.mkdir()
-    elsewhere = mine.with_name(f"jetbridge-mssql-another.host-{dead}-0123456789ab")
+    elsewhere = mine.with_name(f"jetbridge-mssql-{dead}-0123456789ab")
     elsewhere.mkdir()
+    (elsewhere / "owner.lock").write_text("another.host")
     remove_orphans(options)
     assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])

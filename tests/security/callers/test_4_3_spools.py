@@ -1,0 +1,51 @@
+"""Rows on their way into SQL Server: the next start leaves living spools alone, and takes dead ones.
+
+Seen: the sweep of temporary folders took the spool of a load that was still running.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.spool import spooling
+from jetbridge.temporary import sweep
+
+pytestmark = pytest.mark.mssql
+ROWS = pa.record_batch({"n": list(range(1000))})
+LOADER = """
+import sys, time
+import pyarrow as pa
+from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.backends.mssql.spool import spooling
+with spooling(Options(sys.argv[1]), MssqlSettings(copy_flush_rows=1000)) as spool:
+    spool.add(pa.record_batch({"n": list(range(1000))}))
+    print(spool.parts[0].files[0], flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_living_spool_outlives_the_sweep_of_another_process(tmp_path):
+    command = [sys.executable, "-c", LOADER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loader:
+        assert loader.stdout is not None
+        file = Path(loader.stdout.readline().strip())
+        sweep(tmp_path)
+        assert file.exists()
+        loader.kill()
+        loader.wait()
+        sweep(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_living_spool_outlives_a_sweep_of_its_own_process(tmp_path):
+    with spooling(Options(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
+        spool.add(ROWS)
+        sweep(tmp_path)
+        assert list(spool.batches()) == [ROWS]
+    assert list(tmp_path.iterdir()) == []
