@@ -1,4 +1,4 @@
-"""Rows on their way into SQL Server: the next start leaves living spools alone, and takes dead ones.
+"""Rows on their way into SQL Server: the next start spares living spools, and takes dead ones.
 
 Seen: the sweep of temporary folders took the spool of a load that was still running.
 """

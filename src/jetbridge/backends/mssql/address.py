@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from jetbridge.errors import BadRequest
 
 DEFAULT_PORT = 1433
-# Until a server that does not answer is given up.
+# Until the driver gives up a server that does not answer; and until we do, where it waits on.
 CONNECT_SECONDS = 15
+MOST_CONNECT_SECONDS = 30
 # Encrypted connections take 16,383 at most. The core must not ask for what the server has anyhow,
 # often 4096 or 8192: some servers then confirm nothing, and the core does not survive that.
 PACKET_BYTES = 16_000

@@ -5,32 +5,37 @@ its other one, the core, runs texts and bulk loads on one connection, and its er
 The core gives up a text after 30 seconds, whatever it is told, so what may take longer and needs
 no bulk load goes to the other half. Both kinds are kept and used again, for a new one may take a
 second.
+
+A statement that is cancelled ends at once: the ODBC half sends SQL Server an attention. The core
+cannot, so its socket is cut, and SQL Server undoes what the connection has not committed.
 """
 
-import socket
 import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import mssql_py_core
 import mssql_python
 import pyarrow as pa
 
-from jetbridge.backends.mssql.address import CONNECT_SECONDS, Address
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.connecting import connected, knock, reason, refused
 from jetbridge.backends.mssql.errors import (
     UNTOLD,
     given_up,
     is_given_up,
-    not_connected,
     not_loaded,
     number_of,
     translated,
     was_connecting,
 )
+from jetbridge.backends.mssql.sockets import CoreSocket
+from jetbridge.cancellation import current, shielded, within
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql
 
@@ -93,9 +98,12 @@ class Server:
         found.close()
 
     def _made(self, make: Callable[[Address], _Kept]) -> _Kept:
-        if not self._reached:
-            _knock(self.address)
-        made = make(self.address)
+        def begin(address: Address) -> _Kept:
+            if not self._reached:
+                knock(address)
+            return make(address)
+
+        made = connected(self.address, begin)
         self._reached = True
         return made
 
@@ -140,16 +148,22 @@ class Running(ABC):
         """The rows of the first result that has columns; all constants stand in the text quoted."""
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of the block or nothing; the core's own commit() and rollback() send nothing."""
+    def transaction(self, committing: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """All of the block or nothing; the core's own commit() and rollback() send nothing.
+
+        Calls `committing` when nothing keeps it from COMMIT any more, not even a cancellation.
+        """
         self.run("SET XACT_ABORT ON; BEGIN TRANSACTION")
         try:
             yield
+            current().check()
         except BaseException:
-            with suppress(ServerError):
+            with suppress(ServerError), shielded():
                 self.run("IF @@TRANCOUNT > 0 ROLLBACK")
             raise
-        self.run("COMMIT")
+        with current().publishing():
+            committing()
+            self.run("COMMIT")
 
 
 class Asking(Running):
@@ -165,41 +179,38 @@ class Asking(Running):
         try:
             self._connection = mssql_python.connect(address.for_odbc(), autocommit=True)
         except (mssql_python.Error, RuntimeError) as error:
-            raise _not_connected(address, _reason(address, error)) from error
+            raise refused(address, reason(address, error)) from error
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All of them: for the catalog views, not for tables."""
-        cursor = self._connection.cursor()
-        try:
+        with self._cursor() as cursor:
             cursor.execute(sql, *parameters)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-        except mssql_python.Error as error:
-            raise self._said(error) from error
-        finally:
-            cursor.close()
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         told = False
-        cursor = self._connection.cursor()
-        try:
+        with self._cursor() as cursor:
             cursor.execute(sql)
             while True:
                 if cursor.description and not told:
                     found, told = [tuple(row) for row in cursor.fetchall()], True
                 if not cursor.nextset():  # what goes wrong in a later statement is raised here
                     return found
-        except mssql_python.Error as error:
-            raise self._said(error) from error
-        finally:
-            cursor.close()
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
         """Batches as they arrive; closing the iterator cancels the query on the server."""
-        cursor = self._connection.cursor()
-        try:
+        with self._cursor() as cursor:
             cursor.execute(sql, *parameters)
             yield from cursor.arrow_reader(_BATCH_ROWS)
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """For one statement, which a cancellation ends by an attention."""
+        cursor = self._connection.cursor()
+        try:
+            with current().on_cancel(partial(_cancel, cursor)):
+                yield cursor
         except mssql_python.Error as error:
             raise self._said(error) from error
         finally:
@@ -220,6 +231,12 @@ class Asking(Running):
             self._connection.close()
 
 
+def _cancel(cursor: mssql_python.Cursor) -> None:
+    """ODBC's SQLCancel, which their cursors have no method for."""
+    if cursor.hstmt is not None:
+        cursor.hstmt._cancel()  # noqa: SLF001
+
+
 class Loading(Running):
     """One connection of the core, for bulk loads and for statements beside them."""
 
@@ -227,10 +244,13 @@ class Loading(Running):
 
     def __init__(self, address: Address) -> None:
         _forgotten.clear()
+        self._socket = CoreSocket()
+        options = {**address.for_core(), **self._socket.options()}
         try:
-            self._connection: Any = mssql_py_core.PyCoreConnection(address.for_core())
+            self._connection: Any = mssql_py_core.PyCoreConnection(options)
         except RuntimeError as error:
-            raise _not_connected(address, error) from error
+            raise refused(address, error) from error
+        self._socket.find()
         self._cursor: Any = self._connection.cursor()
         kept = weakref.finalize(self, _forgotten.append, (self._connection, self._cursor))
         kept.atexit = False
@@ -238,8 +258,9 @@ class Loading(Running):
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            self._cursor.execute(sql)
-            return [tuple(row) for row in self._cursor.fetchall() or ()]
+            with current().on_cancel(self._socket.cut):
+                self._cursor.execute(sql)
+                return [tuple(row) for row in self._cursor.fetchall() or ()]
         except RuntimeError as error:
             if is_given_up(error):
                 raise given_up(error) from error
@@ -261,19 +282,20 @@ class Loading(Running):
 
         A source that fails half-way leaves what was sent before, and the driver says nothing.
         """
-        source = _Remembering(batches)
+        source = _Remembering(batches.schema, within(current(), batches))
         try:
-            done = self._cursor.bulkcopy_arrow(
-                table,
-                source.reader(),
-                timeout=0,
-                column_mappings=list(columns),
-                check_constraints=True,
-                keep_nulls=True,
-                keep_identity=identity,
-                fire_triggers=True,
-                table_lock=lock,
-            )
+            with current().on_cancel(self._socket.cut):
+                done = self._cursor.bulkcopy_arrow(
+                    table,
+                    source.reader(),
+                    timeout=0,
+                    column_mappings=list(columns),
+                    check_constraints=True,
+                    keep_nulls=True,
+                    keep_identity=identity,
+                    fire_triggers=True,
+                    table_lock=lock,
+                )
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             if source.error is not None:  # the driver would tell of it with a traceback
                 raise source.error from None
@@ -285,6 +307,7 @@ class Loading(Running):
         self._closed()
         with suppress(RuntimeError):
             self._connection.close()
+        self._socket.close()
         self._connection = self._cursor = _Ended()
 
 
@@ -296,12 +319,12 @@ class _Ended:
 class _Remembering:
     """Batches for the driver, and what went wrong when they were made."""
 
-    def __init__(self, batches: pa.RecordBatchReader) -> None:
-        self._batches = batches
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        self._schema, self._batches = schema, batches
         self.error: Exception | None = None
 
     def reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self._batches.schema, self._watched())
+        return pa.RecordBatchReader.from_batches(self._schema, self._watched())
 
     def _watched(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -328,46 +351,9 @@ def _is_askew(array: pa.Array) -> bool:
     return values is not None and values.address % _DECIMAL_BYTES != 0
 
 
-def _knock(address: Address) -> None:
-    """Where nobody listens, that is said at once; the driver would try for 15 seconds."""
-    place = address.place()
-    if place is None:
-        return
-    try:
-        socket.create_connection(place, CONNECT_SECONDS).close()
-    except (ConnectionRefusedError, socket.gaierror) as error:
-        raise _not_connected(address, error) from error
-    except OSError:
-        return  # the driver may know another way, or better words
-
-
 def _answers(ask: Callable[[], Any]) -> bool:
     try:
         ask()
     except ServerError:
         return False
     return True
-
-
-def _reason(address: Address, error: BaseException) -> BaseException:
-    """Of a refused login the ODBC half tells that it was refused; the core also tells why."""
-    if _login_number(error) is not None:
-        try:
-            # The core would wait ten seconds for a database that is not there.
-            at_once = {**address.for_core(), "connect_retry_count": 0}
-            mssql_py_core.PyCoreConnection(at_once).close()
-        except RuntimeError as other:
-            return other
-    return error
-
-
-def _not_connected(address: Address, error: BaseException) -> ServerError:
-    return not_connected(error, number_of(error) or _login_number(error), address.title())
-
-
-def _login_number(error: BaseException) -> int | None:
-    """The ODBC half tells the number of a refused login by its words only."""
-    text = str(error)
-    if "Login failed" in text or "Invalid authorization" in text:
-        return 18456
-    return 4060 if "Cannot open database" in text or "rejected the connection" in text else None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jetbridge.backends.mssql.address import MOST_CONNECT_SECONDS, Address
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,
@@ -30,6 +31,10 @@ _NUMBERED = re.compile(
 _WHERE = re.compile(r" on \S* in .* at line \d+\s*$")
 _DRIVER = re.compile(r"^Driver Error: .*?; DDBC Error: (?:\[[^\]]*\])*", re.DOTALL)
 _LONGEST = 380
+_STRICT = (
+    'encrypt = "strict" needs SQL Server 2022 or later, and a certificate that is trusted here: '
+    'with other servers say encrypt = "yes"'
+)
 DUPLICATE_KEY = (2627, 2601)
 DEADLOCK = 1205
 TABLE_EXISTS = 2714
@@ -199,16 +204,44 @@ def not_loaded(error: BaseException) -> ServerError:
     return _numbered(made(f"{begins}: {text}"), number)
 
 
-def not_connected(error: BaseException, number: int | None, address: str) -> ServerError:
-    made = translated(error, number, address)
+def not_connected(error: BaseException, number: int | None, address: Address) -> ServerError:
+    title = address.title()
+    made = translated(error, number, title)
     if number is None and _CERTIFICATE.search(str(error)):
         made = FailedPrecondition(
-            f"{address}: the certificate of the server is not trusted here: {said(error)}; install "
+            f"{title}: the certificate of the server is not trusted here: {said(error)}; install "
             "that of its authority, or say TrustServerCertificate=yes (trust_server_certificate = "
             "true in the file), which takes anybody's"
         )
-    vars(made)["connecting"] = True
-    return made
+    elif number is None and address.encrypt == "strict":
+        made = Unavailable(f"{made}; {_STRICT}")
+    return _connecting(made)
+
+
+def not_answered(address: Address) -> ServerError:
+    remedy = _STRICT if address.encrypt == "strict" else "check server and port"
+    return _connecting(
+        Unavailable(
+            f"{address.title()}: SQL Server has not answered the login within "
+            f"{MOST_CONNECT_SECONDS} seconds; {remedy}"
+        )
+    )
+
+
+def without_password(address: Address, error: BaseException) -> ServerError:
+    """The login was refused; what the driver says of an empty password is not always clear."""
+    return _connecting(
+        FailedPrecondition(
+            f"{address.title()}: the password of user {address.user!r} is empty: set the variable "
+            "that password_env names in the file, or MSSQL_PASSWORD for ATTACH; the server says: "
+            f"{said(error)}"
+        )
+    )
+
+
+def _connecting(error: ServerError) -> ServerError:
+    vars(error)["connecting"] = True
+    return error
 
 
 def was_connecting(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ place. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from jetbridge.backends.mssql.load import CommitUnknown, Goal, retried_patiently
 from jetbridge.backends.mssql.publishing import Source, fill, is_large, publish_once
 from jetbridge.backends.mssql.spool import Spool, spooling
 from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
+from jetbridge.cancellation import current, shielded
 from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
 from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
 from jetbridge.sqltext import tsql, tsql_load
@@ -162,7 +164,7 @@ def _anew(made: Filling, source: Source, told: debug.Told, there: Described | No
     """The table is there, empty, while its rows are loaded."""
     database, name = made.database, made.request.name
     sql = _ddl(made, name)
-    with told.ddl(sql), database.server.asking() as connection:
+    with told.ddl(sql), _cut_short(made), database.server.asking() as connection:
         if there is not None:  # not atomic: if the next statement fails, the old table is gone
             connection.run(tsql.drop_table(made.schema, there.name))
         connection.run(sql)
@@ -178,15 +180,28 @@ def _anew(made: Filling, source: Source, told: debug.Told, there: Described | No
         raise
 
 
+@contextmanager
+def _cut_short(made: Filling) -> Iterator[None]:
+    """CREATE TABLE may be done when its cancellation arrives; somebody else may have done it."""
+    try:
+        yield
+    except ServerError as error:
+        if current().error() is not None:
+            _add(error, f"table {made.title} may be there, without rows")
+        raise
+
+
 def _clean_up(made: Filling, error: BaseException) -> None:
     """Both errors are told if the table cannot be dropped, either."""
     if isinstance(error, CommitUnknown):
         return
-    if not made.database.settings.ctas_drop_on_failure:
+    was_cancelled = current().error() is not None or not isinstance(error, Exception)
+    if not was_cancelled and not made.database.settings.ctas_drop_on_failure:
         _add(error, f"table {made.title} was made and got no rows")
         return
     try:
-        retried_patiently(made.database.server, lambda connection: _drop_empty(connection, made))
+        with shielded():
+            retried_patiently(made.database.server, partial(_drop_empty, made=made))
     except ServerError as second:
         _add(error, f"and table {made.title} could not be dropped: {second}")
 

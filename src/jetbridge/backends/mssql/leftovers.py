@@ -12,6 +12,7 @@ from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.load import retried_patiently
 from jetbridge.backends.mssql.spool import remove_orphans
+from jetbridge.cancellation import shielded
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql import path
@@ -62,11 +63,12 @@ def running(database: Database, schema: str) -> Iterator[Run]:
             with _kept_awake(held):
                 yield run
         finally:
-            with suppress(ServerError):
+            with suppress(ServerError), shielded():
                 retried_patiently(database.server, lambda connection: _drop(connection, run))
             database.known.forget()
         try:
-            held.run(tsql_load.unlock_run(run.name))
+            with shielded():
+                held.run(tsql_load.unlock_run(run.name))
         except ServerError as error:
             raise _LockLost from error
 

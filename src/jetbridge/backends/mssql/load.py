@@ -1,8 +1,7 @@
 """Rows into one table on one connection: by bulk copy, or by INSERT statements."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from jetbridge.backends.mssql.errors import (
 )
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.wire import Loaded, wire_schema
+from jetbridge.cancellation import current
 from jetbridge.embedded.sandbox import DATA, query
 from jetbridge.errors import BadRequest, Conflict, LimitExceeded, ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
@@ -197,7 +197,7 @@ def _retried(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_
             again = isinstance(error, Unavailable) or server_number(error) == DEADLOCK
             if not left or not again or absent:
                 raise
-        time.sleep(pause)
+            current().wait(pause)
         pause *= 2
     raise AssertionError  # the last try raises
 
@@ -237,9 +237,13 @@ def in_one_transaction(
     """
     committing = False
 
+    def begin_commit() -> None:
+        nonlocal committing
+        committing = True
+
     def once(connection: Loading) -> None:
         nonlocal committing
-        with connection.transaction():
+        with connection.transaction(begin_commit):
             if committing:
                 found = happened(connection) if happened else None
                 if found:
@@ -251,11 +255,18 @@ def in_one_transaction(
                 work(connection)
             except GivenUp as error:
                 raise _too_slow(title) from error
-            committing = True
 
-    try:
+    with unknown_if(lambda: committing, title):
         retried(server, once)
-    except Unavailable as error:
-        if committing:
+
+
+@contextmanager
+def unknown_if(committing: Callable[[], bool], title: str) -> Iterator[None]:
+    """An error while the answer to COMMIT was out: lost, or nobody waited for a second try."""
+    try:
+        yield
+    except ServerError as error:
+        lost = isinstance(error, Unavailable) or current().error() is not None
+        if committing() and lost:
             raise commit_unknown(title) from error
         raise

@@ -17,10 +17,10 @@ from jetbridge.backends.mssql.leftovers import Run, running
 from jetbridge.backends.mssql.load import (
     Goal,
     TooSlow,
-    commit_unknown,
     in_one_transaction,
     retried,
     retried_patiently,
+    unknown_if,
 )
 from jetbridge.backends.mssql.spool import Part, grouped
 from jetbridge.backends.mssql.task import Order, load_parts
@@ -149,26 +149,25 @@ def publish_once(database: Database, run: Run, work: Callable[[Running], None]) 
 
     committing = False
 
+    def begin_commit() -> None:
+        nonlocal committing
+        committing = True
+
     def once(connection: Running) -> None:
         nonlocal committing
         if not connection.run(tsql_load.find_table(run.schema, run.ledger_name)):
             raise _gone(run)
         try:
-            with connection.transaction():
+            with connection.transaction(begin_commit):
                 connection.run(tsql_load.note_part(run.ledger, _PUBLISHED, 0))
                 committing = False  # what was noted before would be there
                 work(connection)
-                committing = True
         except DuplicateKey:
             if not connection.run(tsql_load.find_part(run.ledger, _PUBLISHED)):
                 raise
 
-    try:
+    with unknown_if(lambda: committing, run.schema):
         retried_patiently(database.server, once)
-    except Unavailable as error:
-        if committing:
-            raise commit_unknown(run.schema) from error
-        raise
 
 
 def is_large(database: Database, source: Source) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connect import Asking, Server
+from jetbridge.cancellation import shielded
 from jetbridge.errors import Conflict, ServerError
 from jetbridge.sqltext import tsql
 from jetbridge.tables.staging import Staging
@@ -151,7 +152,8 @@ class _Held:
             if connection is None:
                 return
             try:
-                connection.rows(tsql.END_SNAPSHOT)
+                with shielded():
+                    connection.rows(tsql.END_SNAPSHOT)
             except ServerError as error:
                 self._stack.__exit__(type(error), error, None)
             else:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from jetbridge.backends.mssql import load
 from jetbridge.backends.mssql.load import CommitUnknown, in_one_transaction
 from jetbridge.errors import Unavailable
 
@@ -20,9 +21,10 @@ class Server:
         yield self
 
     @contextmanager
-    def transaction(self):
+    def transaction(self, committing):
         self.pending = 0
         yield
+        committing()
         self.kept += self.pending
         if self.lost:
             self.lost -= 1
@@ -31,7 +33,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr(load, "_FIRST_PAUSE", 0.0)
 
 
 def loaded(server: Server, happened: Any = None) -> None:

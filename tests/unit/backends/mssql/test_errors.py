@@ -4,6 +4,8 @@ from typing import Any, cast
 
 import pytest
 
+from jetbridge.backends.mssql import load
+from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.errors import (
     naming,
     not_connected,
@@ -155,15 +157,15 @@ class _Server:
 
 
 def test_a_server_that_is_not_there_is_not_waited_for():
-    refused = not_connected(RuntimeError("refused"), None, "host/db")
+    refused = not_connected(RuntimeError("refused"), None, Address("host", "db"))
     server = _Server(refused, AssertionError("again"))
     with pytest.raises(Unavailable, match="host/db"):
         retried(cast(Any, server), lambda connection: None)
 
 
 def test_a_server_that_was_lost_is_waited_for(monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    refused = not_connected(RuntimeError("refused"), None, "host/db")
+    monkeypatch.setattr(load, "_FIRST_PAUSE", 0.0)
+    refused = not_connected(RuntimeError("refused"), None, Address("host", "db"))
     server = _Server(Unavailable("lost"), refused, KeyError("third"))
     with pytest.raises(KeyError):
         retried(cast(Any, server), lambda connection: None)
