@@ -1,14 +1,13 @@
 """A database of SQL Server as a catalog."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jetbridge.backends.mssql import leftovers
 from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.connect import Server
 from jetbridge.backends.mssql.database import Database, Known, Options
 from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.leftovers import Sweeper, sweep
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.snapshots import Moment, Moments
@@ -18,8 +17,6 @@ from jetbridge.spark.engine import SparkEngine
 from jetbridge.sqltext import tsql
 
 __all__ = ["MssqlCatalog", "Options"]
-
-_SWEEP_SECONDS = 60.0
 
 
 class MssqlCatalog:
@@ -40,7 +37,7 @@ class MssqlCatalog:
             server, settings or MssqlSettings(), engine, options or Options(), Known(server)
         )
         self._moments = Moments(server)
-        self._swept = [0.0]
+        self._sweeper = Sweeper(self._database)
 
     @property
     def database(self) -> Database:
@@ -52,22 +49,24 @@ class MssqlCatalog:
         if settings == self._database.settings:
             return self
         other = MssqlCatalog.__new__(MssqlCatalog)
-        other._name, other._moments, other._swept = self._name, self._moments, self._swept
+        other._name, other._moments, other._sweeper = self._name, self._moments, self._sweeper
         other._database = replace(self._database, settings=settings)
         return other
 
     def list_schemas(self) -> Sequence[MssqlSchema]:
+        self._sweeper.start()
         return [MssqlSchema(self._database, name) for name in self._database.schemas()]
 
     def load_schema(self, name: str) -> MssqlSchema:
-        found = MssqlSchema(self._database, self._database.schema(name))
-        self._sweep_soon()
-        return found
+        self._sweeper.start()
+        return MssqlSchema(self._database, self._database.schema(name))
 
     def version(self) -> CatalogVersion:
+        self._sweeper.start()
         return CatalogVersion(self._database.known.number())
 
     def snapshot(self) -> "MssqlSnapshot":
+        self._sweeper.start()
         allowed = self._database.settings.snapshot_reads and self._database.known.allows_snapshots()
         return MssqlSnapshot(self._database, self._moments.new() if allowed else None)
 
@@ -97,18 +96,12 @@ class MssqlCatalog:
         finally:
             self._database.known.forget()
 
-    def _sweep_soon(self) -> None:
-        """What crashes have left goes with the next use of the database, once a minute."""
-        now = time.monotonic()
-        if not self._swept[0] or now - self._swept[0] > _SWEEP_SECONDS:
-            self._swept[0] = now
-            leftovers.sweep_quietly(self._database)
-
     def sweep(self) -> list[str]:
         """Drops what crashed loads have left; the names of the tables."""
-        return leftovers.sweep(self._database)
+        return sweep(self._database)
 
     def close(self) -> None:
+        self._sweeper.stop()
         self._moments.close()
         self._database.server.close()
 

@@ -63,7 +63,8 @@ class Server:
         self._loading: list[Loading] = []
         self._lock = threading.Lock()
         self._babelfish: bool | None = None
-        self._reached = False
+        # Set when the first connection is there.
+        self.reached = threading.Event()
 
     def is_babelfish(self) -> bool:
         """Whether it lacks some T-SQL, for it is not Microsoft's; asked once."""
@@ -99,12 +100,12 @@ class Server:
 
     def _made(self, make: Callable[[Address], _Kept]) -> _Kept:
         def begin(address: Address) -> _Kept:
-            if not self._reached:
+            if not self.reached.is_set():
                 knock(address)
             return make(address)
 
         made = connected(self.address, begin)
-        self._reached = True
+        self.reached.set()
         return made
 
     def _kept(self, kept: list[_Kept]) -> _Kept | None:

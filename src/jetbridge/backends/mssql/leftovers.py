@@ -3,7 +3,8 @@
 import logging
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -12,7 +13,7 @@ from jetbridge.backends.mssql.connect import Loading, Running
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.load import retried_patiently
 from jetbridge.backends.mssql.spool import remove_orphans
-from jetbridge.cancellation import shielded
+from jetbridge.cancellation import Cancellation, scope, shielded
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql import path
@@ -20,6 +21,10 @@ from jetbridge.sqltext.tsql import path
 log = logging.getLogger(__name__)
 
 _SPEAK_SECONDS = 60.0
+_SWEEP_SECONDS = 60.0
+# A command waits so long at its end for a sweep that has begun.
+_STOP_SECONDS = 3.0
+_LOOK_UP_SECONDS = 0.2
 
 _NAMED = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
 
@@ -95,7 +100,7 @@ class _LockLost(Exception):
     """The load is done all the same, but nobody may use that connection again."""
 
 
-def _locked(connection: Loading, run: str) -> bool:
+def _locked(connection: Running, run: str) -> bool:
     return bool(connection.run(tsql_load.lock_run(run))[-1][0] >= 0)
 
 
@@ -105,34 +110,85 @@ def _drop(connection: Running, run: Run) -> None:
 
 
 def sweep(database: Database) -> list[str]:
-    """Drops the tables of loads that no longer live; answers their names."""
+    """Drops the tables of loads that no longer live; answers their names.
+
+    Raises what SQL Server says of the first that it refuses to drop, after all others.
+    """
     remove_orphans(database.options)
-    found = [
-        (schema, name, match[1])
-        for schema, name in database.server.ask(tsql_load.LEFTOVERS)
-        if (match := _NAMED.fullmatch(name))
-    ]
-    dropped = []
-    with database.server.loading() as connection:
-        for run in sorted({run for _, _, run in found}):
-            if not _locked(connection, run):
-                continue  # it is being loaded
-            for schema, name, owner in found:
-                if owner == run:
-                    connection.run(tsql_load.drop_if_there(schema, name))
-                    dropped.append(f"{schema}.{name}")
-            connection.run(tsql_load.unlock_run(run))
+    dropped: list[str] = []
+    refused: list[ServerError] = []
+    for run, tables in _leftovers(database).items():
+        try:
+            with database.server.loading() as connection:
+                dropped += _drop_dead(connection, run, tables)
+        except ServerError as error:
+            refused.append(error)
     if dropped:
         database.known.forget()
         log.info("left by loads that did not end, and dropped: %s", ", ".join(dropped))
+    if refused:
+        raise refused[0]
     return dropped
 
 
-def sweep_quietly(database: Database) -> None:
-    """A login that may only read sees nothing to sweep, or may not; that is no error."""
-    remove_orphans(database.options)
-    try:
-        if any(is_leftover(name) for _, name in database.server.ask(tsql_load.LEFTOVERS)):
-            sweep(database)
-    except ServerError as error:
-        log.debug("nothing was swept: %s", error)
+def _leftovers(database: Database) -> dict[str, list[tuple[str, str]]]:
+    """Schemas and names of tables, by their loads."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for schema, name in database.server.ask(tsql_load.LEFTOVERS):
+        match = _NAMED.fullmatch(name)
+        if match:
+            found.setdefault(match[1], []).append((schema, name))
+    return found
+
+
+def _drop_dead(connection: Running, run: str, tables: Sequence[tuple[str, str]]) -> list[str]:
+    """Nothing if the load lives, or if somebody else is sweeping it."""
+    if not _locked(connection, run):
+        return []
+    for schema, name in tables:
+        connection.run(tsql_load.drop_if_there(schema, name))
+    connection.run(tsql_load.unlock_run(run))
+    return [f"{schema}.{name}" for schema, name in tables]
+
+
+class Sweeper:
+    """Sweeps in the background, when a database is used and was not swept for a minute."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self._sweep = Cancellation()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Returns at once."""
+        with self._lock:
+            now = time.monotonic()
+            if self._began is not None and now - self._began < _SWEEP_SECONDS:
+                return
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._began = now
+            self._thread = threading.Thread(target=self._run, name="mssql-sweep", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Waits for the sweep, which a command that ends soon has only just begun."""
+        thread = self._thread
+        if thread is not None:
+            if self._database.server.reached.is_set():
+                thread.join(_STOP_SECONDS)
+            self._sweep.cancel()
+            thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        """A login that may only read sees nothing to sweep, or may not; that is no error."""
+        try:
+            with scope(self._sweep) as ended:
+                # Its own login would count, too, where the password is wrong.
+                while not self._database.server.reached.wait(_LOOK_UP_SECONDS):
+                    ended.check()
+                sweep(self._database)
+        except Exception as error:  # noqa: BLE001 - nobody waits for it, and the next one tries again
+            log.info("what loads have left could not be dropped: %s", error)

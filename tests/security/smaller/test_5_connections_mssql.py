@@ -1,0 +1,120 @@
+"""Connections to SQL Server that do not come about: what is said, and when.
+
+Seen: an empty password was called "connection failed"; `encrypt = strict` failed after 60 s, and
+against a server that says nothing it never did.
+"""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jetbridge.backends.mssql import connecting
+from jetbridge.backends.mssql.address import CONNECT_SECONDS, MOST_CONNECT_SECONDS, Address
+from jetbridge.backends.mssql.connect import Server
+from jetbridge.cancellation import Cancellation, scope
+from jetbridge.errors import Cancelled, FailedPrecondition, Unavailable
+from tests import mssql_server
+from tests.faults.peers import wait_until
+
+pytestmark = pytest.mark.mssql
+PASSWORD = "JETBRIDGE_TEST_EMPTY"  # noqa: S105 - the name of a variable
+
+
+@pytest.fixture
+def silent() -> Iterator[Address]:
+    """A server that accepts connections and never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = f"127.0.0.1,{listening.getsockname()[1]}"
+        yield Address(place, "db", "sa", "secret", "strict")
+
+
+def config_of(folder: Path, address: Address) -> str:
+    values = {
+        "type": "mssql",
+        "server": address.server,
+        "database": address.database,
+        "user": address.user,
+        "password_env": PASSWORD,
+        "encrypt": address.encrypt,
+        "trust_server_certificate": address.trust,
+    }
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+    file = folder / "jetbridge.toml"
+    file.write_text("[catalogs.m]\n" + "".join(lines))
+    return str(file)
+
+
+def test_an_empty_password_is_called_so(tmp_path):
+    address = replace(mssql_server.address(), password="")
+    with closing(Server(address)) as server, pytest.raises(FailedPrecondition) as failed:
+        server.ask("SELECT 1")
+    assert "the password of user 'sa' is empty" in str(failed.value)
+    assert "password_env" in str(failed.value)
+    assert "MSSQL_PASSWORD" in str(failed.value)
+    assert "connection to SQL Server failed" not in str(failed.value)
+    config = config_of(tmp_path, address)
+    command = [sys.executable, "-m", "jetbridge", "sql", "--config", config, "FROM m.dbo.t"]
+    environment = {**os.environ, PASSWORD: ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode != 0
+    assert PASSWORD in done.stderr or "is empty" in done.stderr
+
+
+def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatch, caplog):
+    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(connecting, "MOST_CONNECT_SECONDS", 0.8)
+    monkeypatch.setattr(logging.getLogger("jetbridge"), "propagate", True)
+    began = time.monotonic()
+    with closing(Server(silent)) as server, pytest.raises(Unavailable) as failed:
+        server.ask("SELECT 1")
+    assert time.monotonic() - began < 3.0
+    assert "encrypt" in str(failed.value)
+    assert "SQL Server 2022" in str(failed.value)
+    assert f"{silent.title()}: waiting for an answer to the login" in caplog.text
+
+
+def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
+    statement, errors = Cancellation(), list[Exception]()
+
+    def ask() -> None:
+        try:
+            with scope(statement), closing(Server(silent)) as server:
+                server.ask("SELECT 1")
+        except Cancelled as error:
+            errors.append(error)
+
+    running = threading.Thread(target=ask)
+    running.start()
+    wait_until(lambda: "mssql-connect" in {each.name for each in threading.enumerate()})
+    statement.cancel()
+    running.join(2.0)
+    assert len(errors) == 1
+
+
+@pytest.mark.soak
+def test_strict_tells_what_it_waits_for_and_fails_in_time(silent, tmp_path):
+    config = config_of(tmp_path, silent)
+    command = [sys.executable, "-m", "jetbridge", "sql", "--config", config, "FROM m.dbo.t"]
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, PASSWORD: "secret"}
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert "waiting for an answer to the login" in first
+        assert time.monotonic() - began < CONNECT_SECONDS + 5
+        rest = process.stderr.read()
+        assert process.wait() == 1
+    assert time.monotonic() - began < MOST_CONNECT_SECONDS + 5
+    assert 'encrypt = "yes"' in rest
