@@ -12,6 +12,7 @@ from jetbridge.errors import ServerError
 from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Call, Catalogs, read_headers
+from jetbridge.service.paths import without_paths
 from jetbridge.service.time_limit import TimeLimit
 from jetbridge.wire.codec import encode
 
@@ -119,7 +120,7 @@ def _abort(
 def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]:
     if isinstance(error, ServerError):
         _log.debug("refused: %s", error, exc_info=error)
-        return error.status, _one_line(str(error))
+        return error.status, _one_line(_told(str(error), call))
     if isinstance(error, grpc.RpcError):
         return grpc.StatusCode.CANCELLED, "the call was cancelled"
     trace_id = call.trace_id if call else "-"
@@ -127,9 +128,21 @@ def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]
     return grpc.StatusCode.INTERNAL, f"internal error; the server's log has it as {trace_id}"
 
 
+def _told(message: str, call: Call | None) -> str:
+    """Callers do not see where things are on the server; the log says it."""
+    told = without_paths(message)
+    if told == message or call is None:
+        return told
+    _log.info("refused, trace id %s: %s", call.trace_id, message)
+    return f"{_shortened(told, _MAX_MESSAGE_BYTES - 50)} (trace id {call.trace_id})"
+
+
 def _one_line(message: str) -> str:
-    text = " ".join(message.split())
+    return _shortened(" ".join(message.split()))
+
+
+def _shortened(text: str, most: int = _MAX_MESSAGE_BYTES) -> str:
     data = text.encode("utf-8", "replace")
-    if len(data) <= _MAX_MESSAGE_BYTES:
+    if len(data) <= most:
         return data.decode()
-    return data[: _MAX_MESSAGE_BYTES - 3].decode("utf-8", "ignore") + "…"
+    return data[: most - 3].decode("utf-8", "ignore") + "…"
