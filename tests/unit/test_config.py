@@ -223,13 +223,13 @@ def test_token_that_is_not_ascii_is_refused(tmp_path):
         load_tokens(path, ["memory"])
 
 
-@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
-def test_tokens_file_that_every_user_can_read_is_warned_about(write, caplog, mode, warned):
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, True), (0o644, True)])
+def test_tokens_file_that_other_users_can_read_is_warned_about(write, caplog, mode, warned):
     path = write(f"alice: {SECRET}", "tokens.txt")
     path.chmod(mode)
     with caplog.at_level(logging.WARNING):
         load_tokens(path, ["memory"])
-    assert ("every user can read it" in caplog.text) is warned
+    assert ("other users can read or change it" in caplog.text) is warned
     assert SECRET not in caplog.text
 
 

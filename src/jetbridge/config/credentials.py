@@ -1,6 +1,7 @@
 """The files that hold secrets: tokens, the certificate and its key, the key of the seals."""
 
 import logging
+import os
 import re
 import ssl
 import stat
@@ -25,7 +26,7 @@ def load_credentials(source: str, config: Config) -> Credentials:
         read_seal_keys(server.seal_key_file)
     for path in (server.tls_key, server.seal_key_file):
         if path:
-            warn_if_readable_by_all(path)
+            warn_if_open_to_others(path)
     return Credentials(tokens, tls)
 
 
@@ -67,9 +68,16 @@ def _read_bytes(path: Path) -> bytes:
         raise ConfigError(str(path), "", f"cannot be read: {error.strerror or error}") from None
 
 
-def warn_if_readable_by_all(path: Path) -> None:
-    if path.stat().st_mode & stat.S_IROTH:
-        log.warning("%s holds secrets and every user can read it: chmod 600 %s", path, path)
+def warn_if_open_to_others(path: Path) -> None:
+    """A group may read what belongs to somebody else: else this process could not."""
+    status = path.stat()
+    closed = stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+    if status.st_uid == os.geteuid():
+        closed |= stat.S_IRGRP
+    if status.st_mode & closed:
+        log.warning(
+            "%s holds secrets and other users can read or change it: chmod 600 %s", path, path
+        )
 
 
 def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
@@ -77,7 +85,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
 
     No message quotes more of a line than the name: the rest may be a secret.
     """
-    warn_if_readable_by_all(path)
+    warn_if_open_to_others(path)
     try:
         lines = _read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jetbridge.config.credentials import SEAL_KEY_BYTES, read_seal_keys, warn_if_readable_by_all
+from jetbridge.config.credentials import SEAL_KEY_BYTES, read_seal_keys, warn_if_open_to_others
 from jetbridge.config.values import ConfigError
 from jetbridge.errors import FailedPrecondition
 
@@ -24,7 +24,7 @@ def keep_seal_key(folder: Path) -> Path | None:
             path.parent.mkdir(parents=True, exist_ok=True)
             _create(path)
         path.open("rb").close()
-        warn_if_readable_by_all(path)
+        warn_if_open_to_others(path)
     except OSError as error:
         log.warning(
             "%s cannot be used (%s): clients must attach again after a restart; "
