@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 import time
@@ -24,7 +25,14 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"jetbridge-[A-Za-z0-9.-]+-(\d+)-[0-9a-f]{12}")
 _LOCK = "owner.lock"
+_PRIVATE = 0o700
 _HOST = socket.gethostname().encode()
+# https://man7.org/linux/man-pages/man5/acl.5.html, version 2: tag, permissions, no id; for the
+# owner, the group and all others.
+_ENTRIES = ((0x01, 7), (0x04, 0), (0x20, 0))
+_OWNER_ONLY = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, permissions, 2**32 - 1) for tag, permissions in _ENTRIES
+)
 # Seconds until the next look, where a child of a process that is gone has not ended yet.
 _PAUSES = (2.0, 5.0, 20.0, 60.0)
 _sweeping = threading.Lock()
@@ -37,7 +45,9 @@ class TemporaryFolder:
     A child that works in it inherits `lock`: the folder is in use until both are gone.
     """
 
-    def __init__(self, kind: str, parent: str | Path | None = None, *, mode: int = 0o700) -> None:
+    def __init__(
+        self, kind: str, parent: str | Path | None = None, *, mode: int = _PRIVATE
+    ) -> None:
         """`parent` is an existing folder, or None for the system's; raises OSError.
 
         `mode` is for folders that processes of other users read, less what the umask forbids.
@@ -67,12 +77,24 @@ def _made(kind: str, parent: Path, mode: int) -> tuple[Path, int]:
     while True:
         folder = parent / f"jetbridge-{kind}-{os.getpid()}-{uuid4().hex[:12]}"
         folder.mkdir(mode)
+        if mode == _PRIVATE:
+            _keep_files_private(folder)
         with suppress(FileNotFoundError):
             lock = _open_lock(folder)
             if _is_ours(folder, lock):
                 os.write(lock, _HOST)
                 return folder, lock
             os.close(lock)
+
+
+def _keep_files_private(folder: Path) -> None:
+    """Files that others make in it are for this user alone, too, whatever the umask says.
+
+    DuckDB makes its spill files with 0666. Where a file system has no such lists, the folder
+    itself lets nobody in.
+    """
+    with suppress(OSError, AttributeError):  # macOS has other lists
+        os.setxattr(folder, "system.posix_acl_default", _OWNER_ONLY)
 
 
 def _open_lock(folder: str | Path) -> int:

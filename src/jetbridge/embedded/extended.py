@@ -25,6 +25,8 @@ _CONFIG: dict[str, Setting] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
     "arrow_lossless_conversion": True,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
 }
 
 

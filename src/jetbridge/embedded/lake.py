@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.cancellation import current
-from jetbridge.embedded.extended import Extended, Setting, arrow_batches
+from jetbridge.embedded.extended import EXTENSIONS, Extended, Setting, arrow_batches
 from jetbridge.embedded.statements import EXPLAIN, QUERY, execute
 
 # What a query raises.
@@ -34,13 +34,14 @@ class LakeReader:
         memory_limit: str = "1GB",
         threads: int | None = None,
         secrets: Sequence[str] = (),
+        extensions: Sequence[str] = EXTENSIONS,
     ) -> None:
         config: dict[str, Setting] = {"memory_limit": memory_limit}
         if threads:
             config["threads"] = threads
         # Files of a lake never change under their name, so what was read of them may be kept.
         keep = "SET GLOBAL parquet_metadata_cache = true"
-        self._duckdb = Extended(config, folders, [*secrets, keep])
+        self._duckdb = Extended(config, folders, [*secrets, keep], extensions)
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Rows]) -> Iterator[duckdb.DuckDBPyConnection]:

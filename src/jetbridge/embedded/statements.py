@@ -166,6 +166,12 @@ def check_expression_text(text: str) -> str:
     return text
 
 
+def query_tree(text: str) -> Tree:
+    """One query as DuckDB has parsed it; raises BadRequest for any other text."""
+    check_query_text(text)
+    return _serialized(text, text, "query")
+
+
 @lru_cache(maxsize=256)
 def check_query_text(text: str) -> str:
     """The text, if it is one query; raises BadRequest."""
@@ -212,23 +218,23 @@ def printed(tree: Tree) -> str:
     return sql.removeprefix("SELECT ")
 
 
-def _serialized(statement: str, text: str) -> Tree:
+def _serialized(statement: str, text: str, what: str = "expression") -> Tree:
     try:
         with _parser() as cursor:
             _extracted(cursor, statement)
         answer: Tree = json.loads(_scalar("SELECT json_serialize_sql(?::VARCHAR)", statement))
     except duckdb.Error as error:
-        raise BadRequest(_about(text, str(error))) from None
+        raise BadRequest(_about(f"{what} {short(text)}", str(error))) from None
     except RecursionError:
-        raise BadRequest(f"expression {short(text)} is nested too deeply") from None
+        raise BadRequest(f"{what} {short(text)} is nested too deeply") from None
     if answer["error"]:
-        raise BadRequest(_about(text, str(answer["error_message"])))
+        raise BadRequest(_about(f"{what} {short(text)}", str(answer["error_message"])))
     return answer
 
 
-def _about(text: str, message: str) -> str:
+def _about(what: str, message: str) -> str:
     first = message.split("\n", 1)[0][:300]
-    return f"expression {short(text)}: {first}"[: _LONGEST + 50]
+    return f"{what}: {first}"[: _LONGEST + 50]
 
 
 @lru_cache(maxsize=1)

@@ -26,10 +26,10 @@ from jetbridge.embedded.statements import (
     execute,
     in_brackets,
     parsed,
+    query_tree,
 )
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
-from jetbridge.names import dotted
 from jetbridge.sqltext.quoting import identifier
 
 _WORK = "jetbridge_work"
@@ -61,8 +61,7 @@ class Access:
 class Names:
     """What a query names: tables, each in its parts, functions that stand for tables, others.
 
-    `parts` are names of parts of the query itself, by WITH. If DuckDB does not tell all of that,
-    there is no `tree`, which is the query as DuckDB has parsed it.
+    `parts` are names of parts of the query itself, by WITH; `tree` is it as DuckDB has parsed it.
     """
 
     tables: frozenset[tuple[str, ...]]
@@ -133,38 +132,13 @@ class Desk:
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
 
-    def names(self, query: str, *, binds: bool = True) -> "Names":
-        """What a query names where a table may stand, and the functions it calls.
-
-        Unless it `binds`, nothing of the query runs, and less is known of some.
-        """
-        tree = self._tree(query)
-        if tree is not None:
-            return _named(tree)
-        parsed(self._cursor, query)
-        if not binds:
-            return Names(frozenset(), frozenset(), frozenset(), frozenset(), None)
-        # Not every query can be serialised; this way binds it, and fails for some that can be.
-        found = self._cursor.get_table_names(query, qualified=True)
-        tables = frozenset(tuple(dotted(name)) for name in found)
-        return Names(tables, frozenset(), frozenset(), frozenset(), None)
-
-    def _tree(self, query: str) -> Any:
-        """As DuckDB has parsed it; None for what it does not tell."""
-        parsed(self._cursor, query)
-        asked = "SELECT json_serialize_sql(?)"
-        row = execute(self._cursor, asked, parameters=[query]).fetchone()
-        try:
-            tree = json.loads(row[0]) if row else {"error": True}
-        except RecursionError:
-            raise BadRequest("the query is nested too deeply") from None
-        return None if tree["error"] else tree
+    def names(self, query: str) -> "Names":
+        """What a query names where a table may stand, and the functions it calls."""
+        return names_in(query)
 
     def travels(self, query: str) -> list[int]:
         """Where in the text tables are named that are wanted as of another time."""
-        tree = self._tree(query)
-        if tree is None:
-            raise BadRequest("AT (VERSION => ...) is not understood in this query")
+        tree = query_tree(query)
         text = query.encode()
         places = {each["query_location"] for each in _tables(tree) if each.get("at_clause")}
         return sorted(len(text[:place].decode()) for place in places)
@@ -334,7 +308,9 @@ def _parts(table: dict[str, Any]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def _named(tree: Any) -> Names:
+def names_in(query: str) -> Names:
+    """Raises BadRequest for anything but one query."""
+    tree = query_tree(query)
     functions, calls, parts = set(), set(), set()
     stand_for_tables = set()
     for node in nodes(tree):

@@ -93,7 +93,7 @@ def change(session: Session, statement: Change) -> Outcome:
     clock = session.clock()
     query = _query(wanted, table)
     answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-    with session.desk(query) as desk:
+    with session.desk(query, path[0]) as desk:
         with clock.phase("plan"):
             found = plan(desk, places, query, rules=rules, target=table)
             check(desk, answers, rules)

@@ -41,7 +41,7 @@ def merge(session: Session, statement: Change) -> Outcome:
     clock = session.clock()
     query = _with(wanted, wanted.source)
     answers = Returned(wanted.returning, wanted.alias, table.info().schema)
-    with session.desk(query) as desk:
+    with session.desk(query, path[0]) as desk:
         with clock.phase("plan"):
             source = planned(session, desk, query, places=places)
             check(desk, answers, session.means.rules, pa.field(MERGE_ACTION, pa.string()))

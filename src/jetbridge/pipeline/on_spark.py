@@ -4,7 +4,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from jetbridge.embedded.workbench import Desk
+from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
@@ -60,7 +60,8 @@ class SparkRunner:
     def described(self, query: str) -> list[tuple[str, str, bool]]:
         """The columns of a query in Spark SQL: names, DuckDB's types, and whether NOT NULL."""
         with self.session() as session:
-            found = session.sql(rows_of(query)).schema  # anything but a query fails
+            session.check_query(query)
+            found = session.sql(rows_of(query)).schema
         return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
 
     @contextmanager
@@ -132,13 +133,18 @@ def _tell(engine: SparkEngine, watch: TaskWatch, ended: threading.Event) -> None
                 watch(*tasks)
 
 
-def spool_rows(desk: Desk, plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
-    """As DuckDB has them; raises at their end if not all of them were there."""
+def spool_rows(plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
+    """As DuckDB has them; raises at their end if not all of them were there.
+
+    The DuckDB that reads them sees no other files, and has no text of users.
+    """
     names = plan.schema.names
     columns = list(zip(file_columns(len(names)), plan.types, names, strict=True))
-    batches = desk.stream(queries.spooled(spool.names, columns))
-    for batch in all_rows(batches, spool.rows, "its spool"):
-        yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
+    folders = sorted({str(Path(name).parent) for name in spool.names})
+    with closing(LakeReader(folders, extensions=())) as reader:
+        batches = reader.stream(queries.spooled(spool.names, columns))
+        for batch in all_rows(batches, spool.rows, "its spool"):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 
 
 @contextmanager

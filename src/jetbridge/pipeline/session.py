@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,8 +17,8 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.catalog.settings import Setting, truth
-from jetbridge.embedded.workbench import Access, Desk, Workbench
-from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition
+from jetbridge.embedded.workbench import Access, Desk, Workbench, names_in
+from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
 from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Path, Place, Places
@@ -26,7 +26,7 @@ from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
 from jetbridge.pipeline.rules import Files, Rules, reads_files
 from jetbridge.pipeline.secrets import Secrets
 from jetbridge.pipeline.settings import IDLE, NO_EFFECT, Settings, refuse_unknown
-from jetbridge.pipeline.statements import Attach, CreateSecret
+from jetbridge.pipeline.statements import Attach, CreateSecret, ObjectName
 from jetbridge.pipeline.transactions import Beginning, Transaction
 
 # Words of queries that need DuckDB's extensions: `s3://`, `read_avro`, `iceberg_scan`.
@@ -92,7 +92,7 @@ class Session:
         self.given: dict[str, str] = {}
         self._attached: dict[str, Catalog] = {}
         self._read_only: frozenset[str] = frozenset()
-        self._benches: dict[tuple[bool, bool], Workbench] = {}
+        self._benches: dict[tuple[frozenset[str] | None, bool], Workbench] = {}
         self._statement = Cancellation()
 
     def places(self) -> Places:
@@ -162,9 +162,12 @@ class Session:
                 stack.close()
 
     @contextmanager
-    def desk(self, query: str = "") -> Iterator[Desk]:
-        """A DuckDB for one statement, in which this query may be planned and run."""
-        with self._bench(query, self._apart(query)).desk() as desk:
+    def desk(self, query: str = "", target: str | None = None) -> Iterator[Desk]:
+        """A DuckDB for one statement, in which this query may be planned and run.
+
+        `target` is the catalog whose rows it changes.
+        """
+        with self._bench(query, self._needed(query, target)).desk() as desk:
             yield desk
 
     def begin(self) -> Cancellation:
@@ -176,46 +179,49 @@ class Session:
         """From another thread: the statement that runs ends, with an error."""
         self._statement.cancel(Cancelled("the statement was interrupted"))
 
-    def _apart(self, query: str) -> bool:
-        """Whether DuckDB may read other files, and therefore not those of the tables.
+    def _needed(self, query: str, target: str | None) -> frozenset[str] | None:
+        """The catalogs whose files DuckDB must read for a query; None if it may read others.
 
         A caller who may read some folders must not read the files of a warehouse by their names.
         """
-        if self.means.rules.files is not Files.FOLDERS or not query:
-            return False
-        with self._bench(query, apart=False).desk() as desk:
-            return reads_files(desk.names(query, binds=False))
+        if self.means.rules.trusted:
+            return frozenset(self.catalogs)
+        names = names_in(query) if query else None
+        if names and self.means.rules.files is Files.FOLDERS and reads_files(names):
+            return None
+        found = {target} if target else set()
+        for parts in names.tables if names else ():
+            with suppress(NotFound):
+                found.add(self.places().path(ObjectName(*reversed(parts[-3:])))[0])
+        return frozenset(n for n in found if supports(self.catalogs[n], CanBeReached))
 
-    def _bench(self, query: str, apart: bool) -> Workbench:
+    def _bench(self, query: str, needed: frozenset[str] | None) -> Workbench:
         """With the extensions for lakes and stores only where needed: they take 0.3 s to load."""
-        lake = any(supports(each, CanBeReached) for each in self.catalogs.values())
+        lake = any(supports(self.catalogs[name], CanBeReached) for name in needed or ())
         extended = lake or _EXTENDED.search(query) is not None
-        if (apart, extended) not in self._benches:
-            access = self._access(apart, extended)
-            self._benches[apart, extended] = Workbench(list(self.catalogs), access)
-        return self._benches[apart, extended]
+        if (needed, extended) not in self._benches:
+            access = self._access(needed, extended)
+            self._benches[needed, extended] = Workbench(list(self.catalogs), access)
+        return self._benches[needed, extended]
 
-    def _access(self, apart: bool, extended: bool) -> Access:
+    def _access(self, needed: frozenset[str] | None, extended: bool) -> Access:
         means = self.means
         reaches = [
             catalog.reach()
-            for catalog in self.catalogs.values()
-            if supports(catalog, CanBeReached) and not apart
+            for name, catalog in self.catalogs.items()
+            if needed and name in needed and supports(catalog, CanBeReached)
         ]
-        secrets = [secret for reach in reaches for secret in reach.secrets]
-        folders: list[str] | None = [folder for reach in reaches for folder in reach.folders]
-        if means.rules.files is Files.ALL:
-            folders = None
-        elif folders is not None:
-            folders += list(means.folders) if apart else []
-            folders += [means.spark.folder] if means.spark and not apart else []
+        folders = [folder for reach in reaches for folder in reach.folders]
         return Access(
-            folders,
-            secrets,
+            None if means.rules.files is Files.ALL else [*folders, *self._other_folders(needed)],
+            [secret for reach in reaches for secret in reach.secrets],
             means.memory_limit,
-            reads_tables=not apart,
+            reads_tables=needed is not None,
             extended=extended,
         )
+
+    def _other_folders(self, needed: frozenset[str] | None) -> tuple[str, ...]:
+        return self.means.folders if needed is None else ()
 
     def attach(self, statement: Attach) -> None:
         if self.means.open_catalog is None:

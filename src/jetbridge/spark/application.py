@@ -41,6 +41,10 @@ class Session:
     spark: "SparkSession"
     jvm: Any
 
+    def check_query(self, text: str) -> None:
+        """Raises what Spark's parser finds wrong with a text that is not exactly one query."""
+        self.spark._jsparkSession.sessionState().sqlParser().parseQuery(text)
+
     def sql(self, text: str) -> "DataFrame":
         return self.spark.sql(text)
 

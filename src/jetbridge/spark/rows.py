@@ -56,6 +56,7 @@ def write_parquet(session: Session, query: str, folder: Path) -> Written:
 
     Raises FailedPrecondition if not all rows are there.
     """
+    session.check_query(query)
     rows = session.sql(query)
     plain = rows.toDF(*file_columns(len(rows.columns)))
     refuse_references(plain.schema)

@@ -59,6 +59,7 @@ def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
     """The files that hold the rows of the query."""
     columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
     parts = [made.lake.name, *made.namespace.split("."), name]
+    made.session.check_query(query)
     insert = made.session.sql(sql.fill(sql.qualified(parts), columns, query))
     table.refresh()
     files = _files(table)
