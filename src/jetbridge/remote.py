@@ -50,7 +50,8 @@ class RunFunction:
             yield pa.RecordBatch.from_pylist([row], schema=REPORT)
 
     def _text(self, arguments: pa.RecordBatch) -> str:
-        text = arguments.column(0)[0].as_py() if arguments.num_columns else None
+        is_text = arguments.num_columns == 1 and pa.types.is_string(arguments.column(0).type)
+        text = arguments.column(0)[0].as_py() if is_text else None
         if not isinstance(text, str) or not text.strip():
             raise BadRequest("run needs a text with statements: run('CREATE TABLE ...')")
         return text

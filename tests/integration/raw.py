@@ -7,7 +7,8 @@ import grpc
 import msgpack
 import pyarrow as pa
 
-from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
+from jetbridge.wire.arrow_input import BatchDecoder
+from jetbridge.wire.flight_data import encode_batch, encode_schema, split
 from jetbridge.wire.flight_pb2 import (
     Action,
     FlightData,

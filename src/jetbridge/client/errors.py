@@ -49,7 +49,15 @@ BY_CONSTRAINT: dict[StatusCode, type[ServerError]] = {
 }
 
 # Of our decoders, protobuf, msgpack and Arrow.
-_UNREADABLE = (BadRequest, DecodeError, msgpack.UnpackException, ValueError, TypeError, OSError)
+_UNREADABLE = (
+    BadRequest,
+    LimitExceeded,
+    DecodeError,
+    msgpack.UnpackException,
+    ValueError,
+    TypeError,
+    OSError,
+)
 _DETAILS = "grpc-status-details-bin"
 # How gRPC itself words it when no server answered.
 _NOT_REACHED = ("failed to connect", "connection refused", "dns resolution failed")

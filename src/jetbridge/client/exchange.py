@@ -10,9 +10,11 @@ from jetbridge.client.connection import Connection
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.session import Statement
 from jetbridge.errors import ServerError
+from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.codec import decode
-from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
+from jetbridge.wire.flight_data import encode_batch, encode_schema, split
 from jetbridge.wire.flight_pb2 import FlightData, FlightDescriptor
+from jetbridge.wire.limits import ANSWER_LIMITS
 
 _UNSENT_MESSAGES = 4
 
@@ -110,7 +112,7 @@ class Exchange:
             header = split(data).header
             if header is None:
                 raise ValueError("no schema came first")
-            return BatchDecoder(header)
+            return BatchDecoder(header, ANSWER_LIMITS)
 
     def _read_batch(self) -> pa.RecordBatch:
         while True:

@@ -4,15 +4,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgpack
 import msgspec
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID, fold
 from jetbridge.client.errors import reading_answer
 from jetbridge.errors import NotSupported, ServerError
-from jetbridge.wire.codec import Blob, decode
+from jetbridge.wire.codec import Blob, decode, unpack
 from jetbridge.wire.flight_pb2 import FlightInfo
+from jetbridge.wire.limits import ANSWER_LIMITS
 from jetbridge.wire.schemas import read_schema
 
 _ROWID_MARK = b"is_rowid"
@@ -104,7 +104,7 @@ def is_rowid(field: pa.Field) -> bool:
 
 def read_listing(body: bytes) -> CatalogListing:
     with reading_answer("list_schemas"):
-        return decode(CatalogListing, _decompress(body), "list_schemas")
+        return decode(CatalogListing, _decompress(body), "list_schemas", ANSWER_LIMITS)
 
 
 def read_schemas(
@@ -164,7 +164,7 @@ def _whole_catalog(contents: Contents) -> Mapping[str, bytes]:
         return {}
     _check_hash("the catalog", contents.serialized, contents.sha256)
     with reading_answer("list_schemas"):
-        pairs = msgpack.unpackb(contents.serialized, raw=True)
+        pairs = unpack(contents.serialized, "the catalog", ANSWER_LIMITS)
         found = {sha256.decode(): packed for sha256, packed in pairs}
     for sha256, packed in found.items():
         _check_hash("a schema in the catalog", packed, sha256)
@@ -190,12 +190,14 @@ def _unpack_flights(entry: SchemaEntry, packed: bytes) -> Sequence[FlightInfo]:
     with reading_answer(f"list_schemas for schema {entry.name!r}"):
         return [
             FlightInfo.FromString(flight)
-            for flight in msgpack.unpackb(_decompress(packed), raw=True)
+            for flight in unpack(_decompress(packed), "the flights", ANSWER_LIMITS)
         ]
 
 
 def _decompress(packed: bytes) -> bytes:
-    length, data = msgpack.unpackb(packed, raw=True)
+    length, data = unpack(packed, "compressed contents", ANSWER_LIMITS)
+    if not 0 <= length <= ANSWER_LIMITS.request_bytes:
+        raise ValueError(f"{length} bytes are announced; at most 1 GiB is read")
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         plain: bytes = stream.read(length + 1)
     if len(plain) != length:

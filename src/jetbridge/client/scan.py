@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID, AsOf, fold
@@ -17,8 +16,9 @@ from jetbridge.client.session import Session, Statement
 from jetbridge.client.streams import Batches, Part, read_parts
 from jetbridge.errors import NotFound, NotSupported, ServerError
 from jetbridge.expr import Expr, columns_of
-from jetbridge.wire.codec import Blob
+from jetbridge.wire.codec import Blob, unpack
 from jetbridge.wire.flight_pb2 import FlightEndpoint, FlightInfo
+from jetbridge.wire.limits import ANSWER_LIMITS
 from jetbridge.wire.messages.scan import Endpoints, ScanParameters
 from jetbridge.wire.messages.scan import FlightInfo as FlightInfoRequest
 
@@ -162,7 +162,8 @@ class ScanCalls(Session):
         request = Endpoints(descriptor=Blob(statement.table.descriptor), parameters=parameters)
         body = self._ask("endpoints", request, statement.path_headers)
         with reading_answer("endpoints"):
-            return [FlightEndpoint.FromString(end) for end in msgpack.unpackb(body, raw=True)]
+            ends = unpack(body, "endpoints", ANSWER_LIMITS)
+            return [FlightEndpoint.FromString(end) for end in ends]
 
     def _part(self, statement: Statement, endpoint: FlightEndpoint) -> Part:
         uri = endpoint.location[0].uri if endpoint.location else _SAME_CONNECTION

@@ -10,7 +10,9 @@ from jetbridge.client.buffer import Buffer
 from jetbridge.client.connection import Answers
 from jetbridge.client.errors import reading_answer
 from jetbridge.errors import FailedPrecondition
-from jetbridge.wire.flight_data import BatchDecoder, split
+from jetbridge.wire.arrow_input import BatchDecoder
+from jetbridge.wire.flight_data import split
+from jetbridge.wire.limits import ANSWER_LIMITS
 
 MAX_WORKERS = 8
 _BATCHES_PER_WORKER = 2
@@ -39,7 +41,7 @@ class Part:
                     if data.header is None:
                         continue
                     if decoder is None:
-                        decoder = BatchDecoder(data.header)
+                        decoder = BatchDecoder(data.header, ANSWER_LIMITS)
                         found: list[pa.RecordBatch] = []
                     else:
                         decoder.feed(data)

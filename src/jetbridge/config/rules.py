@@ -114,6 +114,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     },
     "limits": {
         "message_bytes": whole(1024, MAX_MESSAGE_BYTES),
+        "request_bytes": whole(1024, MAX_MESSAGE_BYTES),
         "batch_rows": whole(1),
         "concurrent_calls": whole(2),
         "exchanges": whole(1),

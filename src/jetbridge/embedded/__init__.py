@@ -1,5 +1,6 @@
 """The DuckDB inside: it judges and runs SQL expressions over Arrow data, and nothing else."""
 
+from jetbridge.array_sizes import expands, null_bytes, plain_bytes
 from jetbridge.embedded.casts import cast, explicit_cast, shown
 from jetbridge.embedded.evaluate import (
     computed,
@@ -20,7 +21,6 @@ from jetbridge.embedded.expressions import (
     row_expression,
 )
 from jetbridge.embedded.keys import first_clash, first_duplicate
-from jetbridge.embedded.sizes import expands, null_bytes, plain_bytes
 from jetbridge.embedded.types import duckdb_type, is_ordinal, is_text
 
 __all__ = [

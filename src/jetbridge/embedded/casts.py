@@ -59,7 +59,18 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
     return _by_duckdb(pa.table({"c": array}), target)
 
 
+def is_misread(kind: pa.DataType, is_in_array: bool = False) -> bool:
+    """Whether DuckDB 1.5.5 reads the indexes of a dictionary in an ARRAY as its values."""
+    if pa.types.is_dictionary(kind):
+        return is_in_array
+    is_in_array = is_in_array or bool(pa.types.is_fixed_size_list(kind))
+    return any(is_misread(kind.field(i).type, is_in_array) for i in range(kind.num_fields))
+
+
 def _by_duckdb(data: pa.Table, target: pa.Field) -> pa.Array:
+    kind = data.schema.field(0).type
+    if is_misread(kind):
+        raise pa.ArrowNotImplementedError(f"no cast from {kind}; cast ENUM to VARCHAR first")
     answer = query(f"SELECT CAST(c AS {duckdb_type(target)}) AS c FROM {DATA}", data)
     return conform(answer.column(0).combine_chunks(), target.type)
 

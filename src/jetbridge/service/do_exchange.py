@@ -31,15 +31,16 @@ from jetbridge.service.locate import Located, Locator
 from jetbridge.service.prefetch import prefetched, within
 from jetbridge.service.scans import conform
 from jetbridge.service.settings import Limits
+from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import (
-    BatchDecoder,
     FlightData,
     encode_batch,
     encode_metadata,
     encode_schema,
     split,
 )
+from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.schemas import rowid_field, wire_schema
 from jetbridge.wire.sealing import ObjectName, read_descriptor
 
@@ -79,11 +80,11 @@ class DoExchange:
         requests = prefetched(requests)
         with self.gate.entered(call.owner):
             with within(requests, self.limits.first_message_seconds):
-                opening = read_opening(requests)
+                opening = read_opening(requests, self.limits.input)
             descriptor = read_descriptor(opening.descriptor)
             if operation in _FUNCTIONS:
                 served, name = self.locator.name(call, descriptor)
-                yield from _call(operation, served, name, opening, requests)
+                yield from _call(operation, served, name, opening, requests, self.limits.input)
                 return
             located = self.locator.to_write(call, descriptor, operation)
             yield from self._statement(operation, located, opening.decoder, requests, call)
@@ -136,11 +137,6 @@ class Intake:
                 yield data
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if batch.num_rows > self._limits.batch_rows:
-            raise LimitExceeded(
-                f"a batch of {batch.num_rows} rows is over limits.batch_rows "
-                f"({self._limits.batch_rows}); send smaller batches"
-            )
         self._unpacked += batch.get_total_buffer_size()
         self._refuse_over(self._unpacked)
         return batch
@@ -187,16 +183,21 @@ def _write_and_answer(
 
 
 def _call(
-    operation: str, served: Served, name: ObjectName, opening: Opening, requests: Iterator[bytes]
+    operation: str,
+    served: Served,
+    name: ObjectName,
+    opening: Opening,
+    requests: Iterator[bytes],
+    limits: InputLimits,
 ) -> Iterator[bytes]:
     if operation == "scalar_function":
         scalar = find_function(served, name, ScalarFunction)
         return call_scalar(scalar, opening.decoder, requests)
     in_out = find_function(served, name, TableInOutFunction)
-    return call_in_out(in_out, opening.decoder, opening.metadata, requests)
+    return call_in_out(in_out, opening.decoder, opening.metadata, requests, limits)
 
 
-def read_opening(requests: Iterator[bytes]) -> Opening:
+def read_opening(requests: Iterator[bytes], limits: InputLimits) -> Opening:
     """The client sends the descriptor alone, then again with the schema; others send one."""
     descriptor = metadata = b""
     for message in requests:
@@ -206,7 +207,7 @@ def read_opening(requests: Iterator[bytes]) -> Opening:
         if data.app_metadata is not None:
             metadata = bytes(data.app_metadata)
         if data.header is not None:
-            return Opening(descriptor, BatchDecoder(data.header), metadata)
+            return Opening(descriptor, BatchDecoder(data.header, limits), metadata)
     raise BadRequest("the exchange ended before an Arrow schema was sent")
 
 

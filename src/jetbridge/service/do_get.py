@@ -22,12 +22,13 @@ from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import find_function
 from jetbridge.service.locate import read_point, travel
 from jetbridge.service.scans import in_layout
+from jetbridge.service.settings import Limits
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import encode
 from jetbridge.wire.filters import parse_filters
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
-from jetbridge.wire.functions import read_arguments
+from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.schemas import wire_schema
 from jetbridge.wire.sealing import ObjectName, Sealer, Ticket
 
@@ -37,7 +38,7 @@ class DoGet:
     sealer: Sealer
     transactions: Transactions
     gate: Gate
-    batch_rows: int
+    limits: Limits
 
     def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
         ticket = self.sealer.open_ticket(message.ticket)
@@ -54,13 +55,15 @@ class DoGet:
     def _function_rows(self, call: Call, served: Served, ticket: Ticket) -> Iterator[bytes]:
         name = ObjectName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
-        arguments = read_arguments(ticket.parameters)
+        arguments = as_declared(
+            read_arguments(ticket.parameters, self.limits.input), function.info()
+        )
         schema = function.bind(arguments)
         yield encode_schema(schema)
         may_use = call.token.catalogs if call.token else None
         request = Scan(filter=parse_filters(ticket.filters), may_use=may_use)
         rows = function.rows(arguments, request)
-        for batch in in_layout(rows, schema, self.batch_rows):
+        for batch in in_layout(rows, schema, self.limits.batch_rows_out):
             yield encode_batch(batch)
 
     def _rows(self, table: Table, schema: pa.Schema, ticket: Ticket) -> Iterator[bytes]:
@@ -69,7 +72,7 @@ class DoGet:
         expected = table.count_rows() / ticket.parts if supports(table, CanCount) else 0
         encoder = BatchEncoder(schema)
         sent = 0
-        for batch in in_layout(table.scan(scan), schema, self.batch_rows):
+        for batch in in_layout(table.scan(scan), schema, self.limits.batch_rows_out):
             sent += batch.num_rows
             progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
             yield encoder.encode(batch, progress)

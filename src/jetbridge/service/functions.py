@@ -18,11 +18,19 @@ from jetbridge.catalog import (
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.calls import Served
 from jetbridge.service.scans import conform, nulls
+from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.codec import decode, encode
 from jetbridge.wire.contents import item_metadata
-from jetbridge.wire.flight_data import BatchDecoder, encode_batch, encode_schema, split
+from jetbridge.wire.flight_data import encode_batch, encode_schema, split
 from jetbridge.wire.flight_pb2 import FlightInfo
-from jetbridge.wire.functions import CHUNK_CONTINUES, CHUNK_FINISHED, input_schema, read_arguments
+from jetbridge.wire.functions import (
+    CHUNK_CONTINUES,
+    CHUNK_FINISHED,
+    as_declared,
+    input_schema,
+    read_arguments,
+)
+from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages.functions import InOutParameters
 from jetbridge.wire.sealing import ObjectName, Sealer
 
@@ -85,11 +93,15 @@ def call_scalar(
 
 
 def call_in_out(
-    function: TableInOutFunction, decoder: BatchDecoder, metadata: bytes, requests: Iterable[bytes]
+    function: TableInOutFunction,
+    decoder: BatchDecoder,
+    metadata: bytes,
+    requests: Iterable[bytes],
+    limits: InputLimits,
 ) -> Iterator[bytes]:
     """Each batch is answered by batches of which the last is marked; the end likewise."""
-    opened = decode(InOutParameters, metadata, "table_function_in_out")
-    arguments = read_arguments(opened.parameters)
+    opened = decode(InOutParameters, metadata, "table_function_in_out", limits)
+    arguments = as_declared(read_arguments(opened.parameters, limits), function.info())
     reply = function.bind_table(arguments, decoder.schema)
     yield encode_schema(reply)
     transform = function.transforming(arguments, decoder.schema)
@@ -122,14 +134,18 @@ def _functions(schema: Schema) -> Iterable[Function]:
 
 
 def bind_table_function(
-    served: Served, name: ObjectName, parameters: bytes, table: pa.Schema | None
+    served: Served,
+    name: ObjectName,
+    parameters: bytes,
+    table: pa.Schema | None,
+    limits: InputLimits,
 ) -> pa.Schema:
     """The columns a table function will produce, with an input table or without."""
-    arguments = read_arguments(parameters)
+    arguments = read_arguments(parameters, limits)
     if table is None:
         plain = find_function(served, name, TableFunction)
-        return plain.bind(arguments)
+        return plain.bind(as_declared(arguments, plain.info()))
     function = find_function(served, name, TableInOutFunction)
     if not any(parameter.table for parameter in function.info().parameters):
         raise BadRequest(f"function {name.schema}.{name.name} takes no table")
-    return function.bind_table(arguments, table)
+    return function.bind_table(as_declared(arguments, function.info()), table)

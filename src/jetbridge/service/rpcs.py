@@ -18,8 +18,11 @@ from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.prefetch import only_message
 from jetbridge.wire import flight_pb2 as pb
+from jetbridge.wire.limits import DESCRIPTOR_BYTES
 
 FLIGHT_SERVICE = "arrow.flight.protocol.FlightService"
+# Two bytes of a path are a string of its own in memory.
+_MOST_BYTES: Mapping[Any, int] = {pb.FlightDescriptor: DESCRIPTOR_BYTES}
 _DO_ACTION = f"/{FLIGHT_SERVICE}/DoAction"
 _HANDSHAKE = f"/{FLIGHT_SERVICE}/Handshake"
 
@@ -114,6 +117,8 @@ def _reading(
 
     def run(requests: Iterator[bytes], call: Call) -> Any:
         request = only_message(requests, seconds)
+        if len(request) > _MOST_BYTES.get(message, len(request)):
+            raise BadRequest(f"the {message.DESCRIPTOR.name} is over {_MOST_BYTES[message]} bytes")
         try:
             read = message.FromString(request)
         except (DecodeError, ValueError) as error:

@@ -151,9 +151,9 @@ class Server:
             self._authenticator,
             ListFlights(flights),
             GetFlightInfo(locator, flights),
-            DoGet(sealer, self.transactions, scans, limits.batch_rows_out),
+            DoGet(sealer, self.transactions, scans, limits),
             DoExchange(locator, exchanges, StagedBytes(shares.staged_bytes), limits),
-            DoAction(Services(flights, locator, self.transactions), own),
+            DoAction(Services(flights, locator, self.transactions, limits.input), own),
         )
 
     def _serve(self, catalogs: Catalogs, handlers: Handlers, openness: Openness) -> None:

@@ -4,6 +4,8 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from jetbridge.wire.limits import InputLimits
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -18,6 +20,7 @@ class Limits:
     """
 
     message_bytes: int = 64 * MIB
+    request_bytes: int = 8 * MIB
     batch_rows: int = 1_048_576
     concurrent_calls: int = 512
     exchanges: int = 256
@@ -33,6 +36,11 @@ class Limits:
     exchanges_per_token: int | None = None
     scans_per_token: int | None = None
     staged_bytes_per_token: int | None = None
+
+    @property
+    def input(self) -> InputLimits:
+        """For the decoders: a message may be no larger unpacked than it may be packed."""
+        return InputLimits(self.message_bytes, self.batch_rows, self.request_bytes)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,19 @@ import msgpack
 import msgspec
 
 from jetbridge.errors import BadRequest
+from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
+from jetbridge.wire.packed import check_packed, refuse_large
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _MISSING = re.compile(r"missing required field `(\w+)`")
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    RecursionError,
+    OverflowError,
+    msgpack.UnpackException,
+)
 _EMPTY = re.compile(r"Expected `str` of length >= 1 - at `\$\.([\w.\[\]]+)`")
 
 
@@ -23,9 +32,10 @@ class Blob(bytes):
     """Binary, however the sender packed it."""
 
 
-def decode(kind: type[T], body: bytes, what: str) -> T:
-    """One msgpack map as a struct; raises BadRequest that begins with `what`."""
+def decode(kind: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS) -> T:
+    """One msgpack map as a struct; raises BadRequest and LimitExceeded that begin with `what`."""
     try:
+        check_packed(body, what, limits)
         value, all_text = _unpack(body)
         message = msgspec.convert(value, kind, dec_hook=_dec_hook)
         if not all_text:
@@ -34,13 +44,14 @@ def decode(kind: type[T], body: bytes, what: str) -> T:
         raise BadRequest(f"{what}: {_explain(str(error))}") from error
     except UnicodeEncodeError as error:
         raise BadRequest(f"{what}: a text field is not valid UTF-8") from error
-    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException) as error:
+    except _UNREADABLE as error:
         raise BadRequest(f"{what}: the body is not the expected msgpack map") from error
     return message
 
 
-def decode_text(kind: type[T], body: bytes, what: str) -> T:
+def decode_text(kind: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS) -> T:
     """The same for JSON, which is what people can type."""
+    refuse_large(body, what, limits)
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -58,6 +69,12 @@ def _unpack(body: bytes) -> tuple[Any, bool]:
         return msgpack.unpackb(body), True
     except UnicodeDecodeError:
         return msgpack.unpackb(body, unicode_errors="surrogateescape"), False
+
+
+def unpack(body: bytes, what: str, limits: InputLimits) -> Any:
+    """Any msgpack value, with str as bytes; raises LimitExceeded and what msgpack raises."""
+    check_packed(body, what, limits)
+    return msgpack.unpackb(body, raw=True)
 
 
 def encode(value: Any) -> bytes:

@@ -8,7 +8,11 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID, TableInfo
 from jetbridge.errors import BadRequest
 from jetbridge.wire.codec import encode
+from jetbridge.wire.flatbuffer import OUTSIDE
+from jetbridge.wire.ipc_headers import check_schema, read_message, split_stream
 
+_CONTINUATION = b"\xff\xff\xff\xff"
+_PADDING = tuple(b"\0" * n for n in range(8))
 _CHECKS = "check_constraints"
 
 
@@ -62,23 +66,58 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 
 
 def read_schema(data: bytes, what: str) -> pa.Schema:
-    """An Arrow IPC schema sent by a client; raises BadRequest."""
-    try:
-        schema = pa.ipc.read_schema(pa.py_buffer(data))
-        check_fields(schema)
-        return schema
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else "no data"
-        raise BadRequest(f"{what} is not an Arrow IPC schema: {reason}") from error
+    """An Arrow IPC schema sent by the other side; raises BadRequest and LimitExceeded."""
+    with as_bad_request(f"{what} is not an Arrow IPC schema"):
+        header, _ = next(split_stream(memoryview(data)), (memoryview(b""), None))
+        return read_schema_header(header)
 
 
-def check_fields(fields: Iterable[pa.Field], width: int = 1) -> None:
+def read_schema_header(header: memoryview) -> pa.Schema:
+    """The schema in the header of a message; raises also what Arrow raises."""
+    check_schema(read_message(header))
+    schema = pa.ipc.read_schema(pa.py_buffer(b"".join(encapsulate(header))))
+    check_fields(schema)
+    return schema
+
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError, TypeError, OUTSIDE)
+
+
+class as_bad_request:  # noqa: N801
+    """Arrow's own errors as one sentence; a contextmanager would cost more per batch."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _UNREADABLE):
+            reason = str(error).splitlines()[0][:200] if str(error) else "no data"
+            raise BadRequest(f"{self._sentence}: {reason}") from error
+
+
+def encapsulate(
+    header: memoryview, body: memoryview | None = None, body_bytes: int = 0
+) -> tuple[bytes | memoryview, ...]:
+    """A message as in an IPC stream, with a body of exactly as many bytes as the header says."""
+    padding = -len(header) % 8
+    size = (len(header) + padding).to_bytes(4, "little")
+    start = (_CONTINUATION + size, header, _PADDING[padding])
+    if body is None or not body_bytes:
+        return start
+    return (*start, body[:body_bytes], _PADDING[max(0, body_bytes - len(body))])
+
+
+def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = False) -> None:
     """Raises ValueError for what breaks later: a name that is not UTF-8, a value of gigabytes.
 
     Arrow keeps names as they came, and makes even a NULL of a fixed-size type in full.
     """
     for field in fields:
-        kind, _ = field.type, field.name
+        # The names of an inner type and of a time zone are read by `str`.
+        kind, _, _ = field.type, field.name, str(field.type)
         if kind.id in _WITHOUT_ARRAYS:
             raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
         wide = width
@@ -88,7 +127,20 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1) -> None:
             wide *= kind.byte_width
         if wide > _MAX_FIXED_SIZE:
             raise ValueError(f"type {kind} has a fixed size of more than {_MAX_FIXED_SIZE}")
-        check_fields((kind.field(i) for i in range(kind.num_fields)), wide)
+        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            _check_values(kind, is_inner)
+            continue
+        inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        check_fields((inner.field(i) for i in range(inner.num_fields)), wide, is_inner=True)
+
+
+def _check_values(kind: pa.DataType, is_inner: bool) -> None:
+    """DuckDB ends in an internal error for runs within other types, after which it must restart."""
+    values = kind.value_type
+    is_plain = not (values.num_fields or pa.types.is_dictionary(values) or values == pa.null())
+    if not is_plain or (is_inner and pa.types.is_run_end_encoded(kind)):
+        raise ValueError(f"type {kind} is not supported; send the values themselves")
+    check_fields([pa.field("values", values)], is_inner=True)
 
 
 def read_single_field(data: bytes, what: str) -> pa.Field:

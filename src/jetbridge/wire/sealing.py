@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from jetbridge.catalog import fold
 from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
+from jetbridge.wire.limits import DESCRIPTOR_BYTES
 
 _MAC_BYTES = 16
 _KINDS = ("table", "scalar_function", "table_function")
@@ -133,6 +134,8 @@ def _identity(catalog: str, name: ObjectName) -> bytes:
 
 
 def read_descriptor(data: bytes) -> FlightDescriptor:
+    if len(data) > DESCRIPTOR_BYTES:
+        raise BadRequest(f"the flight descriptor is over {DESCRIPTOR_BYTES} bytes")
     try:
         return FlightDescriptor.FromString(bytes(data))
     except (DecodeError, ValueError) as error:

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import (
-    BatchDecoder,
     BatchEncoder,
     encode_batch,
     encode_metadata,

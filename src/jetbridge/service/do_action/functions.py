@@ -22,7 +22,7 @@ def table_function_flight_info(
     table = None
     if request.table_input_schema:
         table = read_schema(request.table_input_schema, "table_input_schema")
-    columns = bind_table_function(served, name, request.parameters, table)
+    columns = bind_table_function(served, name, request.parameters, table, services.limits)
     yield FlightInfo(
         schema=columns.serialize().to_pybytes(),
         flight_descriptor=descriptor,

@@ -14,6 +14,7 @@ from jetbridge.service.locate import Locator
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import decode, decode_text, is_text
 from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result
+from jetbridge.wire.limits import InputLimits
 
 M = TypeVar("M", bound=msgspec.Struct)
 
@@ -25,6 +26,7 @@ class Services:
     flights: Flights
     locator: Locator
     transactions: Transactions
+    limits: InputLimits
 
 
 Handler = Callable[[Any, Call, Services], Iterator[bytes]]
@@ -82,7 +84,7 @@ class DoAction:
             yield from self._own(request)
             return
         decoded = decode_text if registered.text and is_text(request.body) else decode
-        message = decoded(registered.message, request.body, request.type)
+        message = decoded(registered.message, request.body, request.type, self.services.limits)
         for body in registered.handler(message, call, self.services):
             yield Result(body=body)
 

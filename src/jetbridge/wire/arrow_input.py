@@ -1,0 +1,180 @@
+"""Arrow data from the other side: the one decoder of batches, whatever message they come in.
+
+Nothing is computed with a batch before all of it was checked: Arrow's functions believe offsets and
+indexes, and read outside of the buffers if they are wrong.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jetbridge.array_sizes import expands, plain_bytes
+from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.wire.flight_data import FlightData
+from jetbridge.wire.ipc_headers import (
+    DICTIONARY_BATCH,
+    SCHEMA,
+    Batch,
+    check_batch,
+    layout_of,
+    read_message,
+    split_stream,
+    too_large,
+)
+from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
+from jetbridge.wire.schemas import as_bad_request, encapsulate, read_schema_header, wire_type
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_UNREADABLE = "an Arrow record batch cannot be read"
+
+Pieces = tuple[bytes | memoryview, ...]
+
+
+class BatchDecoder:
+    """Arrow batches out of their messages, many at a time: one IPC read for all of them."""
+
+    def __init__(self, schema_header: memoryview, limits: InputLimits = REQUEST_LIMITS) -> None:
+        with as_bad_request("the Arrow schema cannot be read"):
+            self.schema: pa.Schema = read_schema_header(schema_header)
+        self._limits, self._layout = limits, layout_of(self.schema)
+        self._prefix = encapsulate(schema_header)
+        self._expanding = [i for i, kind in enumerate(self.schema.types) if expands(kind)]
+        self._dictionaries = _Dictionaries(limits)
+        self._pending: list[bytes | memoryview] = []
+        self._pending_batches = 0
+        self.pending_bytes = 0  # as they will be when they are unpacked
+
+    def feed(self, data: FlightData) -> None:
+        if data.header is None:
+            raise BadRequest("a FlightData message without an Arrow header came between batches")
+        with as_bad_request(_UNREADABLE):
+            self.feed_message(data.header, data.body if data.body is not None else memoryview(b""))
+
+    def feed_message(self, header: memoryview, body: memoryview) -> None:
+        """The same of any other message; raises also what Arrow raises."""
+        message = read_message(header)
+        if message.kind == SCHEMA:
+            raise BadRequest("a second Arrow schema came between batches")
+        if message.body_bytes > len(body) + -len(body) % 8:
+            raise BadRequest(f"{_UNREADABLE}: its body is cut short")
+        is_dictionary = message.kind == DICTIONARY_BATCH
+        batch = check_batch(message, body, None if is_dictionary else self._layout, self._limits)
+        pieces = encapsulate(header, body, message.body_bytes)
+        if is_dictionary:
+            self._dictionaries.add(batch, pieces)
+        self._pending.extend(pieces)
+        self._pending_batches += not is_dictionary
+        self.pending_bytes += len(header) + max(len(body), batch.unpacked_bytes)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The batches fed since the last flush, in full checked."""
+        if not self._pending_batches:  # a dictionary waits for the others, and for its batch
+            return
+        # A table without columns has no batches, either.
+        several = self._pending_batches > 1 and bool(self.schema.names)
+        stream = b"".join(
+            (*self._prefix, *self._dictionaries.known(), *self._pending, _END_OF_STREAM)
+        )
+        self._pending, self._pending_batches, self.pending_bytes = [], 0, 0
+        self._dictionaries.settle()
+        with as_bad_request(_UNREADABLE):
+            reader = pa.ipc.open_stream(pa.py_buffer(stream))
+            if several:
+                for batch in _read_many(reader):
+                    self._refuse_too_large(batch)
+                    yield batch
+            else:  # also one without rows: it may be waiting for its answer
+                for batch in reader:
+                    _validate(batch)
+                    self._refuse_too_large(batch)
+                    yield batch
+
+    def _refuse_too_large(self, batch: pa.RecordBatch) -> None:
+        """A value that is sent once, and meant a thousand times, is counted each time."""
+        total = 0
+        for index in self._expanding:
+            column = batch.column(index)
+            total += plain_bytes(column, wire_type(column.type))
+        if total > self._limits.unpacked_bytes:
+            raise too_large(self._limits)
+
+
+class _Dictionaries:
+    """Those sent so far: each read starts afresh and needs them again."""
+
+    def __init__(self, limits: InputLimits) -> None:
+        self._most_bytes = limits.unpacked_bytes
+        self._known: dict[int, list[tuple[Pieces, int]]] = {}
+        self._pending: list[tuple[Batch, Pieces]] = []
+        self._bytes = 0
+
+    def add(self, batch: Batch, pieces: Pieces) -> None:
+        self._bytes += self._size(pieces, batch)
+        if self._bytes > self._most_bytes:
+            raise LimitExceeded(f"the dictionaries take more than {self._most_bytes} bytes")
+        self._pending.append((batch, pieces))
+
+    def known(self) -> Iterator[bytes | memoryview]:
+        """As they were before the messages that are pending now."""
+        for parts in self._known.values():
+            for pieces, _ in parts:
+                yield from pieces
+
+    def settle(self) -> None:
+        """The pending ones are known from now on; one that is no addition replaces the others."""
+        for batch, pieces in self._pending:
+            if not batch.is_delta:
+                self._bytes -= sum(size for _, size in self._known.pop(batch.dictionary, ()))
+            parts = self._known.setdefault(batch.dictionary, [])
+            parts.append((pieces, self._size(pieces, batch)))
+        self._pending = []
+
+    @staticmethod
+    def _size(pieces: Pieces, batch: Batch) -> int:
+        return max(batch.unpacked_bytes, sum(map(len, pieces)))
+
+
+def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
+    """The batches of an IPC stream; raises also what Arrow raises."""
+    messages = split_stream(memoryview(data))
+    header, _ = next(messages, (memoryview(b""), None))
+    decoder = BatchDecoder(header, limits)
+    for header, body in messages:
+        decoder.feed_message(header, body)
+        if decoder.pending_bytes > limits.unpacked_bytes:
+            raise too_large(limits)
+    return list(decoder.flush())
+
+
+def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
+    """All batches in three calls: each gives up Python's lock, and waits to get it back."""
+    table = reader.read_all()
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        for batch in table.to_batches():
+            _validate(batch)
+    batches: list[pa.RecordBatch] = table.to_batches()
+    return batches
+
+
+def _validate(batch: pa.RecordBatch) -> None:
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        # TIME '24:00:00' is a value of DuckDB, and out of range to Arrow.
+        for column in batch.columns:
+            _without_last_moment(column).validate(full=True)
+
+
+def _without_last_moment(column: pa.Array) -> pa.Array:
+    """A column of times with NULL for 24:00:00; any other as it is."""
+    if not pa.types.is_time64(column.type):
+        return column
+    column.validate()
+    numbers = column.view(pa.int64())
+    last = pa.scalar(_DAY[column.type.unit], pa.int64())
+    kept = pc.if_else(pc.equal(numbers, last), pa.scalar(None, pa.int64()), numbers)
+    return kept.view(column.type)

@@ -1,0 +1,114 @@
+"""Reads flatbuffers without trust: every place that a table names is checked to be inside.
+
+A table begins with the distance back to its vtable, which holds the length of itself and of the
+table, then the place of each field within the table, 0 for one that is not there.
+
+Every batch that is inserted passes here, so calls are few. All places but that of a vtable only
+grow, and `struct` refuses to read behind the end.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+# As `struct` says that a part is outside, and as we do.
+OUTSIDE = struct.error
+
+_Read = Callable[[Any, int], tuple[int]]
+_read_byte: _Read = struct.Struct("<b").unpack_from
+_read_short: _Read = struct.Struct("<h").unpack_from
+_read_unsigned: _Read = struct.Struct("<H").unpack_from
+_read_int: _Read = struct.Struct("<i").unpack_from
+_read_offset: _Read = struct.Struct("<I").unpack_from
+_read_long: _Read = struct.Struct("<q").unpack_from
+_OFFSET_BYTES, _LONG_BYTES = 4, 8
+# No table of Arrow has as many fields.
+_MOST_FIELDS = 32
+_read_slots = tuple(struct.Struct(f"<{count}H").unpack_from for count in range(_MOST_FIELDS + 1))
+
+
+class Malformed(ValueError):
+    """The bytes are no flatbuffer of the kind that is expected."""
+
+
+class Table:
+    """One table; fields are known by their number in the schema. Raises Malformed and OUTSIDE."""
+
+    __slots__ = ("_at", "_data", "_slots")
+
+    def __init__(self, data: memoryview, at: int) -> None:
+        vtable = at - _read_int(data, at)[0]
+        if vtable < 0:
+            raise Malformed("a table begins outside of the message")
+        count = (_read_unsigned(data, vtable)[0] - 4) // 2
+        if not 0 <= count <= _MOST_FIELDS:
+            raise Malformed("a table has no valid list of fields")
+        self._data, self._at = data, at
+        # Zeros behind the fields that are there: whoever asks for a later one finds none.
+        self._slots: tuple[int, ...] = _read_slots[count](data, vtable + 4) + _NO_MORE
+
+    def byte(self, number: int) -> int:
+        slot = self._slots[number]
+        return _read_byte(self._data, self._at + slot)[0] if slot else 0
+
+    def short(self, number: int) -> int:
+        slot = self._slots[number]
+        return _read_short(self._data, self._at + slot)[0] if slot else 0
+
+    def long(self, number: int) -> int:
+        slot = self._slots[number]
+        return _read_long(self._data, self._at + slot)[0] if slot else 0
+
+    def table(self, number: int) -> "Table | None":
+        slot = self._slots[number]
+        if not slot:
+            return None
+        place = self._at + slot
+        return Table(self._data, place + _read_offset(self._data, place)[0])
+
+    def required(self, number: int) -> "Table":
+        found = self.table(number)
+        if found is None:
+            raise Malformed("a required part is missing")
+        return found
+
+    def tables(self, number: int) -> list["Table"]:
+        start, count = self._vector(number, _OFFSET_BYTES)
+        offsets = struct.unpack_from(f"<{count}I", self._data, start)
+        places = range(start, start + count * _OFFSET_BYTES, _OFFSET_BYTES)
+        return [
+            Table(self._data, place + offset) for place, offset in zip(places, offsets, strict=True)
+        ]
+
+    def text(self, number: int) -> memoryview:
+        start, count = self._vector(number, 1)
+        return self._data[start : start + count]
+
+    def length(self, number: int, item_bytes: int) -> int:
+        """Of a vector, in items."""
+        return self._vector(number, item_bytes)[1]
+
+    def longs(self, number: int, per_item: int) -> tuple[int, ...]:
+        """The numbers of a vector of 64-bit integers, or of structs of several each."""
+        start, count = self._vector(number, per_item * _LONG_BYTES)
+        return struct.unpack_from(f"<{count * per_item}q", self._data, start)
+
+    def _vector(self, number: int, item_bytes: int) -> tuple[int, int]:
+        """Where the items begin, and how many there are; all of them are inside."""
+        slot = self._slots[number]
+        if not slot:
+            return 0, 0
+        place = self._at + slot
+        start = place + _read_offset(self._data, place)[0]
+        count = _read_offset(self._data, start)[0]
+        start += _OFFSET_BYTES
+        if start + count * item_bytes > len(self._data):
+            raise Malformed("a vector ends outside of the message")
+        return start, count
+
+
+_NO_MORE = (0,) * 8
+
+
+def root(data: memoryview) -> Table:
+    return Table(data, _read_offset(data, 0)[0])

@@ -1,0 +1,242 @@
+"""What the headers of Arrow messages ask for, read before Arrow reads them."""
+
+import struct
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.wire.arrow_input import BatchDecoder, read_stream
+from jetbridge.wire.flatbuffer import OUTSIDE, Malformed, Table, root
+from jetbridge.wire.flight_data import FlightData
+from jetbridge.wire.ipc_headers import (
+    DICTIONARY_BATCH,
+    RECORD_BATCH,
+    SCHEMA,
+    Batch,
+    check_batch,
+    check_schema,
+    layout_of,
+    read_message,
+    split_stream,
+)
+from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
+from tests.security.input.corpus import batches, fits, options, stream
+
+ZEROS = pa.record_batch({"n": pa.array([0] * 100_000), "s": pa.array(["x" * 10] * 100_000)})
+SMALL = pa.record_batch({"n": [1, 2], "s": ["a", None]})
+
+
+def parts(batch: pa.RecordBatch, codec: str | None) -> list[tuple[memoryview, memoryview]]:
+    how = pa.ipc.IpcWriteOptions(compression=codec)
+    return list(split_stream(memoryview(stream(batch, how, copies=1))))
+
+
+def checked(batch: pa.RecordBatch, codec: str | None, limits: InputLimits = REQUEST_LIMITS) -> Any:
+    """Of the first batch or dictionary."""
+    header, body = parts(batch, codec)[1]
+    message = read_message(header)
+    layout = layout_of(batch.schema) if message.kind == RECORD_BATCH else None
+    return check_batch(message, body, layout, limits)
+
+
+def test_the_kind_of_a_message_is_read() -> None:
+    words = pa.record_batch({"d": pa.array(["a", "b"]).dictionary_encode()})
+    kinds = [read_message(header).kind for header, _ in parts(words, None)]
+    assert kinds == [SCHEMA, DICTIONARY_BATCH, RECORD_BATCH]
+
+
+@pytest.mark.parametrize("codec", [None, "zstd", "lz4"])
+def test_a_batch_becomes_its_size(codec: str | None) -> None:
+    assert ZEROS.nbytes <= checked(ZEROS, codec).unpacked_bytes < ZEROS.nbytes + 100
+    least = InputLimits(unpacked_bytes=ZEROS.nbytes - 100)
+    with pytest.raises(LimitExceeded, match=f"unpacks to more than {ZEROS.nbytes - 100} bytes"):
+        checked(ZEROS, codec, least)
+
+
+def test_a_dictionary_becomes_its_size() -> None:
+    words = pa.record_batch({"d": pa.array(["x" * 100_000, "y"]).dictionary_encode()})
+    batch = checked(words, "zstd")
+    assert batch.unpacked_bytes > 100_000
+    assert batch == Batch(batch.unpacked_bytes, dictionary=0, is_delta=False)
+
+
+@pytest.mark.parametrize("how", options(), ids=lambda how: f"{how.metadata_version}")
+def test_every_type_is_read_as_arrow_reads_it(how: pa.ipc.IpcWriteOptions) -> None:
+    for batch in batches():
+        if not fits(batch, how):
+            continue
+        data = stream(batch, how)
+        assert read_stream(data, REQUEST_LIMITS) == list(pa.ipc.open_stream(data))
+
+
+def test_values_without_bytes_count() -> None:
+    free = [
+        pa.nulls(1000),
+        pa.array([{}] * 1000, pa.struct([])),
+        pa.array([b""] * 1000, pa.binary(0)),
+        pa.array([[]] * 1000, pa.list_(pa.int8(), 0)),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1000], pa.int32()), pa.array([1])),
+    ]
+    for array in free:
+        assert checked(pa.record_batch({"c": array}), None).unpacked_bytes >= 8000
+
+
+def test_broken_headers_are_malformed_or_refused() -> None:
+    for batch, codec in ((SMALL, None), (SMALL, "zstd")):
+        (schema, _), (header, body) = parts(batch, codec)
+        layout = layout_of(batch.schema)
+        for changed in _changes(schema):
+            with suppress(Malformed, OUTSIDE, LimitExceeded):
+                check_schema(read_message(changed))
+        for changed in _changes(header):
+            with suppress(Malformed, OUTSIDE, LimitExceeded):
+                check_batch(read_message(changed), body, layout, REQUEST_LIMITS)
+
+
+def _changes(data: memoryview) -> list[memoryview]:
+    made = [data[:end] for end in range(len(data))]
+    for at in range(len(data)):
+        for byte in (0, 0x7F, 0xFF):
+            altered = bytearray(data)
+            altered[at] = byte
+            made.append(memoryview(altered))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", OUTSIDE),
+        (b"\x10\0\0\0", OUTSIDE),
+        (b"\x04\0\0\0\x40\0\0\0", Malformed),  # the fields would be before the message
+        (b"\x08\0\0\0\x02\0\0\0\x04\0\0\0", Malformed),  # a list shorter than its own length
+        (b"\x08\0\0\0\xff\xff\0\0\x04\0\0\0", Malformed),  # a list of 32,765 fields
+    ],
+)
+def test_a_table_that_is_not_inside_is_refused(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        root(memoryview(data))
+
+
+def test_a_vector_that_is_not_inside_is_refused() -> None:
+    table = struct.pack("<IHHHxxiII", 12, 6, 8, 4, 8, 4, 1_000)
+    vector = root(memoryview(table))
+    assert isinstance(vector, Table)
+    with pytest.raises(Malformed, match="vector ends outside"):
+        vector.text(0)
+    assert vector.length(3, 1) == vector.long(3) == vector.byte(3) == vector.short(3) == 0
+    with pytest.raises(Malformed, match="required part"):
+        vector.required(2)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "reason"),
+    [
+        ("version", 2, "not V4 or V5"),
+        ("version", 5, "not V4 or V5"),
+        ("kind", 4, "neither a schema nor a batch"),
+        ("kind", 0, "neither a schema nor a batch"),
+        ("body", -8, "negative length"),
+    ],
+)
+def test_messages_of_other_kinds_are_malformed(place: str, value: int, reason: str) -> None:
+    header = bytearray(parts(SMALL, None)[1][0])
+    number, form = {"version": (0, "<h"), "kind": (1, "<b"), "body": (3, "<q")}[place]
+    struct.pack_into(form, header, _field(header, number), value)
+    with pytest.raises(Malformed, match=reason):
+        read_message(memoryview(header))
+
+
+def _field(header: bytearray, number: int) -> int:
+    (table,) = struct.unpack_from("<I", header)
+    vtable = table - struct.unpack_from("<i", header, table)[0]
+    place: int = table + struct.unpack_from("<H", header, vtable + 4 + 2 * number)[0]
+    return place
+
+
+def test_a_batch_is_no_schema() -> None:
+    with pytest.raises(Malformed, match="not a schema"):
+        check_schema(read_message(parts(SMALL, None)[1][0]))
+
+
+def test_big_endian_data_is_refused() -> None:
+    made = bytearray(pa.schema([("a", pa.int8())]).serialize().to_pybytes())[8:]
+    place = _field(made, 2)
+    schema = place + struct.unpack_from("<I", made, place)[0]
+    vtable = schema - struct.unpack_from("<i", made, schema)[0]
+    # Little-endian is the default and not written, so the field is given the place of another.
+    struct.pack_into("<H", made, vtable + 4, struct.unpack_from("<H", made, vtable + 6)[0])
+    with pytest.raises(Malformed, match="big-endian"):
+        check_schema(read_message(memoryview(made)))
+
+
+def test_another_codec_is_refused() -> None:
+    header, body = parts(ZEROS, "zstd")[1]
+    altered = bytearray(header)
+    (table,) = struct.unpack_from("<I", altered)
+    place = _field(altered, 2)
+    batch = place + struct.unpack_from("<I", altered, place)[0]
+    vtable = batch - struct.unpack_from("<i", altered, batch)[0]
+    place = batch + struct.unpack_from("<H", altered, vtable + 4 + 2 * 3)[0]
+    compression = place + struct.unpack_from("<I", altered, place)[0]
+    vtable = compression - struct.unpack_from("<i", altered, compression)[0]
+    codec = compression + struct.unpack_from("<H", altered, vtable + 4)[0]
+    assert altered[codec] == 1
+    altered[codec] = 2
+    with pytest.raises(Malformed, match="neither LZ4_FRAME nor ZSTD"):
+        check_batch(
+            read_message(memoryview(altered)), body, layout_of(ZEROS.schema), REQUEST_LIMITS
+        )
+
+
+def test_a_compressed_buffer_that_is_cut_is_refused() -> None:
+    header, body = parts(ZEROS, "zstd")[1]
+    message, layout = read_message(header), layout_of(ZEROS.schema)
+    with pytest.raises(Malformed, match="compressed buffer is cut short"):
+        check_batch(message, body[:4], layout, REQUEST_LIMITS)
+
+
+def test_a_batch_of_another_schema_is_refused() -> None:
+    header, body = parts(SMALL, None)[1]
+    for kinds in ([pa.int64()], [pa.int64(), pa.int64()], [pa.int64(), pa.string_view()]):
+        other = layout_of(pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)]))
+        with pytest.raises(Malformed, match="not the arrays and buffers of its schema"):
+            check_batch(read_message(header), body, other, REQUEST_LIMITS)
+
+
+@pytest.mark.parametrize("cut", [2, 6, 100])
+def test_a_stream_that_is_cut_is_refused(cut: int) -> None:
+    data = stream(SMALL, None, copies=1)
+    whole = list(split_stream(memoryview(data)))
+    assert len(whole) == 2
+    old = b"".join(struct.pack("<i", len(header)) + header + body for header, body in whole)
+    assert list(split_stream(memoryview(old))) == whole  # older writers
+    assert list(split_stream(memoryview(old + b"\0\0\0\0rest"))) == whole
+    with pytest.raises((Malformed, OUTSIDE)):
+        list(split_stream(memoryview(b"\xff\xff\xff\xff" + data[4 : 4 + cut])))
+    with pytest.raises(Malformed, match="cut short"):
+        list(split_stream(memoryview(data)[:-20]))
+
+
+def test_a_batch_that_claims_too_much_is_refused_before_it_is_unpacked() -> None:
+    (schema, _), (header, body) = parts(ZEROS, "zstd")
+    bomb = (2**40).to_bytes(8, "little") * (len(body) // 8 + 1)
+    decoder = BatchDecoder(schema)
+    with pytest.raises(LimitExceeded, match="unpacks to more than"):
+        decoder.feed(FlightData(None, header, None, memoryview(bomb)))
+
+
+def test_several_batches_of_arguments_count_together() -> None:
+    data = stream(ZEROS, pa.ipc.IpcWriteOptions(compression="zstd"), copies=3)
+    with pytest.raises(LimitExceeded, match="unpacks to more than"):
+        read_stream(data, InputLimits(unpacked_bytes=2 * ZEROS.nbytes))
+
+
+def test_a_body_that_is_cut_is_refused() -> None:
+    (schema, _), (header, body) = parts(ZEROS, None)
+    decoder = BatchDecoder(schema)
+    with pytest.raises(BadRequest, match="its body is cut short"):
+        decoder.feed(FlightData(None, header, None, body[:-16]))
