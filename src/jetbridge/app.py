@@ -43,7 +43,11 @@ class Shared:
 
 def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
     limits = shared.limits
-    return MemoryCatalog(spill_bytes=limits.spill_bytes, staged_bytes=limits.staged_bytes)
+    return MemoryCatalog(
+        total_history_bytes=limits.history_bytes,
+        spill_bytes=limits.spill_bytes,
+        staged_bytes=limits.staged_bytes,
+    )
 
 
 def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":

@@ -36,6 +36,7 @@ class Limits:
     exchanges_per_token: int | None = None
     scans_per_token: int | None = None
     staged_bytes_per_token: int | None = None
+    history_bytes: int = GIB
 
     @property
     def input(self) -> InputLimits:

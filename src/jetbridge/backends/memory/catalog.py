@@ -13,9 +13,10 @@ MIB = 1024 * 1024
 class MemoryCatalog:
     """Tables in the memory of this process; they are gone when it ends.
 
-    `keep_versions` and `history_bytes` bound the past each table keeps for AT, `spill_bytes` is
-    what one statement may stage in memory before its rows go to a temporary file, and
-    `staged_bytes` what it may stage at all.
+    `keep_versions` and `history_bytes` bound the past each table keeps for AT, and
+    `total_history_bytes` that of all tables together: the versions that were replaced first are
+    forgotten first. `spill_bytes` is what one statement may stage in memory before its rows go to
+    a temporary file, and `staged_bytes` what it may stage at all.
     """
 
     def __init__(
@@ -23,11 +24,16 @@ class MemoryCatalog:
         *,
         keep_versions: int = 1000,
         history_bytes: int = 1024 * MIB,
+        total_history_bytes: int = 1024 * MIB,
         spill_bytes: int = 256 * MIB,
         staged_bytes: int = 16 * 1024 * MIB,
         clock: Clock = utc_now,
     ) -> None:
-        self._store = Store(Options(keep_versions, history_bytes, spill_bytes, staged_bytes, clock))
+        self._store = Store(
+            Options(
+                keep_versions, history_bytes, total_history_bytes, spill_bytes, staged_bytes, clock
+            )
+        )
 
     def list_schemas(self) -> Sequence[MemorySchema]:
         return [MemorySchema(self._store, cell) for _, cell in sorted(self._store.schemas.items())]

@@ -7,10 +7,11 @@ as long as he likes without a lock.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,6 +24,11 @@ from jetbridge.tables.definition import Definition
 
 Clock = Callable[[], datetime]
 
+# A version without its rows, and each entry in its list of segments.
+_VERSION_BYTES, _SEGMENT_BYTES = 1024, 8
+# So that not every statement has to look for what to forget.
+_KEPT_WHEN_FULL = 0.9
+
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
@@ -32,6 +38,7 @@ def utc_now() -> datetime:
 class Options:
     keep_versions: int
     history_bytes: int
+    total_history_bytes: int
     spill_bytes: int
     staged_bytes: int
     clock: Clock
@@ -82,6 +89,7 @@ class TableCell:
         self.schema_name = schema_name
         self.state = state
         self.history: list[TableState] = [state]
+        self.held = 0  # in bytes, by versions before the current one
         self.dropped = False
         self._next_rowid = 0
         self._rowid_lock = threading.Lock()
@@ -104,17 +112,30 @@ class TableCell:
         self.dropped = True
         self.state = replace(self.state, segments=())
         self.history = [self.state]
+        self.held = 0
 
     def remember(self, state: TableState, options: Options) -> None:
         self.state = state
         self.history.append(state)
-        # The cost of a version is freed when the version before it is forgotten.
-        held = sum(s.cost for s in self.history[1:]) if state.cost else 0
-        drop = max(0, len(self.history) - max(1, options.keep_versions))
-        while held > options.history_bytes and drop < len(self.history) - 1:
-            drop += 1
-            held -= self.history[drop].cost
-        del self.history[:drop]
+        self.held += _held(self.history, -2)
+        most = max(1, options.keep_versions)
+        while len(self.history) > most or self._holds_too_much(options):
+            self.forget_oldest()
+
+    def forget_oldest(self) -> int:
+        """The bytes that this frees; the current version stays."""
+        freed = _held(self.history, 0)
+        self.held -= freed
+        del self.history[0]
+        return freed
+
+    def _holds_too_much(self, options: Options) -> bool:
+        return len(self.history) > 1 and self.held > options.history_bytes
+
+
+def _held(history: Sequence[TableState], index: int) -> int:
+    """What only this version still needs: it is in the cost of the one after it."""
+    return history[index + 1].cost + _VERSION_BYTES + _SEGMENT_BYTES * len(history[index].segments)
 
 
 class SchemaCell:
@@ -130,6 +151,8 @@ class Store:
         self.lock = threading.RLock()
         self.schemas: dict[str, SchemaCell] = {}
         self.version = 1
+        # Of all tables, or more: those that are dropped are not counted off at once.
+        self._held = 0
 
     def publish(
         self, cell: TableCell, change: Callable[[TableState], TableState], *, ddl: bool = False
@@ -166,9 +189,26 @@ class Store:
             return before
         if after.definition.name != before.definition.name:
             self._move(cell, before.definition.name, after.definition.name)
+        held = cell.held
         cell.remember(after, self.options)
+        self._held += cell.held - held
+        if self._held > self.options.total_history_bytes:
+            self._forget()
         self.version += ddl
         return after
+
+    def _forget(self) -> None:
+        """The versions of all tables that were replaced first, and some more than is needed."""
+        cells = [cell for schema in self.schemas.values() for cell in schema.tables.values()]
+        self._held = sum(cell.held for cell in cells)
+        if self._held <= self.options.total_history_bytes:
+            return
+        enough = self.options.total_history_bytes * _KEPT_WHEN_FULL
+        replaced = [(after.time, cell) for cell in cells for after in cell.history[1:]]
+        for _, cell in sorted(replaced, key=itemgetter(0)):
+            if self._held <= enough:
+                return
+            self._held -= cell.forget_oldest()
 
     def _move(self, cell: TableCell, before: str, after: str) -> None:
         schema = self.schemas.get(fold(cell.schema_name))
