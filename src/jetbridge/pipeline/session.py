@@ -281,12 +281,14 @@ class Session:
 
     def close(self) -> None:
         """What a transaction has not committed is undone."""
-        if self.transaction is not None:
-            self.transaction.rollback()
-            self.transaction = None
-        for alias in list(self._attached):
-            self.detach(alias)
-        self._forget_benches()
+        transaction, self.transaction = self.transaction, None
+        try:
+            if transaction is not None:
+                transaction.rollback()
+        finally:
+            for alias in list(self._attached):
+                self.detach(alias)
+            self._forget_benches()
 
 
 def _is_read_only(options: Mapping[str, str]) -> bool:

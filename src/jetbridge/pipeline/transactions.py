@@ -77,8 +77,8 @@ class Transaction:
             pass
 
 
-class _RollBack(Exception):  # noqa: N818 - never leaves this module
-    """Nothing is wrong: what was staged is to be forgotten."""
+class _RollBack(BaseException):
+    """Nothing is wrong: what was staged is to be forgotten. No error of a statement is this."""
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -1,5 +1,7 @@
-"""Statements that run on a server, and callers that cancel them, have a deadline or are gone."""
+"""Statements that run on a server, and callers that cancel them, have a deadline or are killed."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +9,6 @@ from typing import Any
 
 import grpc
 import msgpack
-import psutil
 import pyarrow as pa
 
 from jetbridge.app import Shared
@@ -19,12 +20,16 @@ from jetbridge.service import Server
 from jetbridge.service.settings import Limits
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb
+from jetbridge.wire.flight_data import encode_batch
 from tests.faults.peers import wait_until
+from tests.integration.raw import opening
 from tests.integration.wire_calls import FLIGHT, pack
 
 # Of a server that has nothing to do, as part of one processor.
 IDLE = 0.25
-# How long one may go on after the caller has gone; the machine may be busy.
+# Seconds of computing after which a statement runs in earnest.
+BUSY = 0.3
+# How long a statement may go on after its caller has gone; the machine may be busy.
 AT_ONCE = 3.0
 
 
@@ -39,17 +44,20 @@ def serving(catalogs: Mapping[str, Catalog], engine: SparkEngine | None = None) 
 
 
 class Caller:
-    """Runs statements by `run`, and reads tables."""
+    """Runs statements by `run`, sends rows, and reads tables."""
 
     def __init__(self, location: str, catalog: str, token: str = "") -> None:
-        options = (("grpc.use_local_subchannel_pool", 1),)
+        options = (
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", -1),
+        )
+        self.location, self.catalog = location, catalog
         self.channel = grpc.insecure_channel(location.removeprefix("grpc://"), options=options)
         self.headers = (
             ("airport-catalog", catalog),
             ("airport-user-agent", "airport/20250723"),
             *([("authorization", f"Bearer {token}")] if token else []),
         )
-        self._path = [catalog, "jetbridge", "table_function", "run"]
 
     def __enter__(self) -> "Caller":
         return self
@@ -59,23 +67,57 @@ class Caller:
 
     def start(self, text: str, seconds: float | None = None) -> Any:
         """The running call; `seconds` is its deadline."""
-        about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=self._path)
-        parameters = {"json_filters": "", "column_ids": [0]}
-        parameters["table_function_parameters"] = _arguments(text)
-        body = pack({"descriptor": about.SerializeToString(), "parameters": parameters})
-        call: Any = self.channel.unary_stream(FLIGHT + "DoAction", _bytes, pb.Result.FromString)
-        [planned] = call(pb.Action(type="endpoints", body=body), metadata=self.headers)
-        [end] = msgpack.unpackb(planned.body, raw=True)
-        return self.get(pb.FlightEndpoint.FromString(end).ticket, seconds)
+        path = [self.catalog, "jetbridge", "table_function", "run"]
+        parameters = {"column_ids": [0], "table_function_parameters": _arguments(text)}
+        return self._get(path, parameters, seconds)
 
-    def get(self, ticket: pb.Ticket, seconds: float | None = None) -> Any:
-        call: Any = self.channel.unary_stream(FLIGHT + "DoGet", _bytes, None)
-        return call(ticket, metadata=self.headers, timeout=seconds)
+    def scan(self, schema: str, table: str) -> Any:
+        return self._get([schema, table], {})
+
+    def _get(
+        self, path: list[str], parameters: dict[str, Any], seconds: float | None = None
+    ) -> Any:
+        about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path).SerializeToString()
+        body = pack({"descriptor": about, "parameters": {"json_filters": "", **parameters}})
+        act: Any = self.channel.unary_stream(FLIGHT + "DoAction", _bytes, pb.Result.FromString)
+        [planned] = act(pb.Action(type="endpoints", body=body), metadata=self.headers)
+        [end] = msgpack.unpackb(planned.body, raw=True)
+        get: Any = self.channel.unary_stream(FLIGHT + "DoGet", _bytes, None)
+        ticket = pb.FlightEndpoint.FromString(end).ticket
+        return get(ticket, metadata=self.headers, timeout=seconds)
+
+    def send(self, operation: str, table: str, rows: pa.Table) -> Any:
+        """The running call of an INSERT, UPDATE or DELETE of a table in schema `s`."""
+        messages = [opening(("s", table), rows.schema), *map(encode_batch, rows.to_batches())]
+        headers = (("airport-operation", operation), ("return-chunks", "0"))
+        call: Any = self.channel.stream_stream(FLIGHT + "DoExchange", None, None)
+        return call(iter(messages), metadata=self.headers + headers)
 
     def run(self, text: str) -> None:
         """To its end; raises what the server says."""
         for _ in self.start(text, 60):
             pass
+
+    def holds(self, condition: str) -> bool:
+        """Whether the query gives TRUE."""
+        call = self.start(f"SELECT CASE WHEN ({condition}) THEN 1 ELSE error('it is not so') END")
+        if status(call) is grpc.StatusCode.OK:
+            return True
+        assert "it is not so" in str(call.details()), call.details()
+        return False
+
+    def process(self, text: str, seconds: float | None = None) -> "subprocess.Popen[str]":
+        """Another process that runs this."""
+        code = (
+            "import sys; from tests.security.callers.running import Caller, status\n"
+            f"caller = Caller({self.location!r}, {self.catalog!r})\n"
+            f"call = caller.start({text!r}, {seconds})\n"
+            "print('started', flush=True); print(status(call).name, flush=True)"
+        )
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        return process
 
 
 def _bytes(message: Any) -> bytes:
@@ -102,21 +144,24 @@ def status(call: Any) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-def wait_until_busy(process: psutil.Process | None = None) -> None:
-    wait_until(lambda: load(process) > 2 * IDLE)
+def wait_until_busy(server: Server) -> None:
+    """Until a call is in the midst of its work."""
+    wait_until(lambda: server._door._inside)
+    before = time.process_time()
+    wait_until(lambda: time.process_time() - before > BUSY)
 
 
-def wait_until_idle(process: psutil.Process | None = None) -> float:
-    """How long that took, in seconds."""
+def wait_until_left(server: Server, seconds: float = AT_ONCE) -> float:
+    """Until no call runs any more: from then on nobody changes anything. How long that took."""
     began = time.monotonic()
-    wait_until(lambda: load(process) < IDLE, AT_ONCE)
-    return time.monotonic() - began
+    wait_until(lambda: not server._door._inside, seconds)
+    took = time.monotonic() - began
+    wait_until(lambda: load() < IDLE, seconds)
+    return took
 
 
-def load(process: psutil.Process | None = None, seconds: float = 0.2) -> float:
-    """How many processors this process, or another one, takes."""
-    watched = process or psutil.Process()
-    before = watched.cpu_times()
-    time.sleep(seconds)
-    after = watched.cpu_times()
-    return (after.user + after.system - before.user - before.system) / seconds
+def load() -> float:
+    """How many processors this process takes."""
+    began, before = time.monotonic(), time.process_time()
+    time.sleep(0.2)
+    return (time.process_time() - before) / (time.monotonic() - began)
