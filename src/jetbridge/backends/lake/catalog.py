@@ -106,6 +106,7 @@ class LakeCatalog:
         if self._sweeper is not None:
             self._sweeper.stop()
         self._lake.presence.close()
+        self._lake.turns.close()
         self._connection.reader.close()
 
 

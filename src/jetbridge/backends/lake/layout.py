@@ -32,7 +32,6 @@ from jetbridge.spark.engine import Session
 from jetbridge.spark.errors import is_java, java_message
 from jetbridge.sqltext import lake as queries
 
-_TRIES = 5
 # Spark can neither read nor write them, and it is Spark that keeps to a layout.
 _NOT_SPARK = ("time", "timestamp_ns", "timestamptz_ns", "geometry", "geography", "unknown")
 
@@ -89,7 +88,7 @@ def lay_out(
         _apply(lake, now, _wanted(now, terms, order))
         return lake.current(now)
 
-    return lake.retried(state, attempt, _TRIES)
+    return lake.retried(state, attempt)
 
 
 @dataclass(frozen=True)

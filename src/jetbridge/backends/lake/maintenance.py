@@ -19,7 +19,7 @@ from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.store import Lake, Outrun
 from jetbridge.errors import Conflict, ServerError
 from jetbridge.spark.engine import Session
-from jetbridge.spark.errors import is_from_spark, java_message
+from jetbridge.spark.errors import is_from_spark, is_java, java_message
 from jetbridge.sqltext import spark as sql
 
 Progress = Callable[[str], None]
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _TRIES = 4
 _PAUSE = 0.5
+# How Java says that a file is not there.
+_GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 # In an object store nobody knows which servers are alive: younger files may be of a statement.
 _STRANGERS = timedelta(days=1)
 _FORMAT = "format-version"
@@ -118,13 +120,20 @@ class _Optimize:
         self.progress(f"{what}: {', '.join(said) or 'nothing to do'} ({seconds:.1f} s)")
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Others may commit at the same moment; then it is done again, on what there is then."""
+        """Others may commit at the same moment; then it is done again, on what there is then.
+
+        So it is if a file is gone that the table, or another one, had when it was looked at.
+        """
         for attempt in range(_TRIES):
             try:
                 return work()
             except (Stale, Conflict):
-                time.sleep(_PAUSE * 2**attempt)
-        raise Outrun(self.state)
+                pass
+            except Exception as error:
+                if not _is_gone(error) or attempt == _TRIES - 1:
+                    raise
+            time.sleep(_PAUSE * 2**attempt)
+        raise Outrun(self.state, _TRIES)
 
     def _call(self, procedure: str, **arguments: sql.Argument) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -141,10 +150,14 @@ class _Optimize:
 
     def _contents(self) -> "_Contents":
         """Asked once for each snapshot: every step wants it, and few make a new one."""
-        state = self._current()
-        if state.snapshot_id != self._known[0]:
-            self._known = (state.snapshot_id, self._asked(state))
-        return self._known[1]
+
+        def work() -> _Contents:
+            state = self._current()
+            if state.snapshot_id != self._known[0]:
+                self._known = (state.snapshot_id, self._asked(state))
+            return self._known[1]
+
+        return self._retried(work)
 
     def _asked(self, state: TableState) -> "_Contents":
         table = [self.lake.name, *self._parts]
@@ -298,11 +311,16 @@ class _Optimize:
                 with self.lake.session(self.state.title()) as session:
                     return orphans.found(session, self._table(session), limit)
 
-            gone = orphans.removable(self.lake, self._current(), self._retried(work))
+            found = self._retried(work)
+            gone = self._retried(lambda: orphans.removable(self.lake, self._current(), found))
             orphans.remove(self.lake, gone)
             if gone:
                 said.append(f"{len(gone):,} removed")
             return len(gone)
+
+
+def _is_gone(error: Exception) -> bool:
+    return isinstance(error, FileNotFoundError) or any(is_java(error, name) for name in _GONE)
 
 
 def _may_expire(state: TableState, moment: datetime) -> bool:

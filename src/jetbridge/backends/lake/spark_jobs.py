@@ -217,7 +217,8 @@ def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:
         job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
-        with current().publishing():
+        # Whoever runs a job again has the turn until its end, so that it is not in vain once more.
+        with lake.turns.turn(now.identity), current().publishing():
             _move_main(table, branch)
     except BaseException:
         with shielded():

@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from posixpath import basename
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from jetbridge.backends.lake.metadata_file import parsed
 from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, pointers_of
 from jetbridge.backends.lake.servers import Presence
 from jetbridge.backends.lake.state_cache import StateCache
+from jetbridge.backends.lake.turns import Turns, pauses
 from jetbridge.cancellation import current
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
@@ -35,20 +36,31 @@ log = logging.getLogger(__name__)
 _MOST_SAID = 10_000
 T = TypeVar("T")
 
-# Between two tries of a commit that others outran; twice as long each time.
-_FIRST_PAUSE = 0.02
-_TRIES = 12
+# How long a commit is tried that others outrun, and how often at least: it may have waited for
+# other writers of this server before the first try.
+COMMIT_SECONDS = 30.0
+_FEWEST_TRIES = 5
+# Between two tries.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+# How often a table is looked for whose metadata file goes each time.
+_MOST_LOOKS = 10
 # A statement whose outcome nobody knows began at most so long ago.
 _DOUBT_SECONDS = 24 * 3600.0
 
 
-class Outrun(Unavailable):
+class Outrun(Conflict):
     """Others committed in the middle of every try."""
 
-    def __init__(self, state: TableState) -> None:
+    def __init__(self, state: TableState, tries: int) -> None:
         super().__init__(
-            f"table {state.title()!r} is written by others all the time; try again later"
+            f"table {state.title()!r} was changed by others during each of {tries} tries; nothing "
+            "of this statement is kept: run it again, or write more rows at once, or write "
+            "through one server"
         )
+
+
+class Superseded(Conflict):
+    """The metadata file of this version is gone, and the table has another one."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,9 @@ class Lake:
         self.pointers = pointers_of(catalog)
         self.namespaces = Namespaces(catalog)
         self.presence = Presence(options.warehouse, options.server)
+        self.turns = Turns(options.warehouse)
         weakref.finalize(self, self.presence.close)
+        weakref.finalize(self, self.turns.close)
         self.dropped = Notes(files, options.warehouse)
         self.commits = Commits(engine, catalog.name, self.presence.hold_in)
         # Called when a job went wrong and may have left files behind.
@@ -101,8 +115,14 @@ class Lake:
         self._table_locks: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
 
     def find(self, namespace: str, name: str) -> TableState | None:
-        pointer = self.pointers.find(namespace, name)
-        return None if pointer is None else self.state(pointer)
+        """The metadata file may go between the two steps: others commit, and it gets too old."""
+        for _ in range(_MOST_LOOKS):
+            pointer = self.pointers.find(namespace, name)
+            try:
+                return None if pointer is None else self.state(pointer)
+            except Superseded as error:
+                gone = error
+        raise gone
 
     def load(self, namespace: str, name: str) -> TableState:
         """The table as it is now; raises NotFound."""
@@ -128,7 +148,7 @@ class Lake:
         title = f"{pointer.namespace}.{pointer.name}"
         gone = isinstance(error, FileNotFoundError)
         if gone and self.pointers.find(pointer.namespace, pointer.name) != pointer:
-            return Conflict(
+            return Superseded(
                 f"the metadata of table {title!r} is gone: {pointer.location}; "
                 "start a new transaction"
             )
@@ -177,27 +197,29 @@ class Lake:
             self._publish(now, change)
             return self.current(now)
 
-        return self.retried(state, attempt, _TRIES, _FIRST_PAUSE)
+        return self.retried(state, attempt)
 
     def retried(
-        self,
-        state: TableState,
-        attempt: Callable[[TableState], T],
-        tries: int,
-        pause: float = 0.0,
+        self, state: TableState, attempt: Callable[[TableState], T], job_tries: int = 0
     ) -> T:
         """What is done with the table as it is then, and done again if someone else was faster.
 
-        Such an attempt raises Stale. The pause after it gets twice as long each time.
+        Such an attempt raises Stale. It is done again for `COMMIT_SECONDS`, while other servers
+        wait; a long job `job_tries` times, the first time beside others. Raises Outrun.
         """
+        end = time.monotonic() + COMMIT_SECONDS
         with self.writing(state):
-            for _ in range(tries):
-                try:
+            for tries, pause in enumerate(pauses(_FIRST_PAUSE, _LONGEST_PAUSE), start=1):
+                beside_others = job_tries and tries == 1
+                turn = nullcontext() if beside_others else self.turns.turn(state.identity)
+                with turn, suppress(Stale):
                     return attempt(self.current(state))
-                except Stale:
-                    current().wait(pause)
-                    pause *= 2
-        raise Outrun(state)
+                if tries == job_tries or (
+                    not job_tries and tries >= _FEWEST_TRIES and time.monotonic() > end
+                ):
+                    raise Outrun(state, tries)
+                current().wait(pause)
+        raise AssertionError  # the pauses never end
 
     def _publish(self, now: TableState, change: Change) -> None:
         """Raises Stale if someone else was faster."""
