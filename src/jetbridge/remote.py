@@ -30,6 +30,8 @@ from jetbridge.service.transactions import Lapsing
 
 SCHEMA = "jetbridge"
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
+# To read a text takes seconds for a million characters, which nothing interrupts.
+MOST_CHARACTERS = 1_000_000
 # Runs SQL in a catalog, for someone who may use these catalogs only, None for all; gives reports.
 Execute = Callable[[str, str, frozenset[str] | None], Iterable[dict[str, Any]]]
 
@@ -54,6 +56,11 @@ class RunFunction:
         text = arguments.column(0)[0].as_py() if is_text else None
         if not isinstance(text, str) or not text.strip():
             raise BadRequest("run needs a text with statements: run('CREATE TABLE ...')")
+        if len(text) > MOST_CHARACTERS:
+            raise BadRequest(
+                f"the text of run has {len(text)} characters, and may have {MOST_CHARACTERS}; "
+                "send rows by INSERT over a connection, or several calls"
+            )
         return text
 
 

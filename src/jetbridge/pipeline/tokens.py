@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -31,6 +33,10 @@ _BRACKETS_OPEN, _BRACKETS_CLOSE = frozenset("([{"), frozenset(")]}")
 class _Tokenizer(DuckDB.Tokenizer):
     """After some words sqlglot's own takes the rest of a statement for one text."""
 
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class _SparkTokenizer(Spark.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
@@ -72,7 +78,7 @@ def without_secrets(text: str) -> str:
 
 def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
     """The text without comments, if DuckDB sees the same words in it. Spark reads its own text."""
-    words = _words(text)
+    words = _words(text, dialect)
     if dialect != DUCKDB:
         return text, words
     try:
@@ -83,9 +89,10 @@ def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
         raise
 
 
-def _words(text: str) -> list[_Word]:
+def _words(text: str, dialect: str = DUCKDB) -> list[_Word]:
+    make: Any = partial(_SparkTokenizer, Spark) if dialect == SPARK else partial(_Tokenizer, DuckDB)
     try:
-        tokens: list[Token] = _Tokenizer(dialect=DuckDB).tokenize(text)
+        tokens: list[Token] = make().tokenize(text)
     except TokenError as error:
         if may_tell(text):
             raise BadRequest(HIDDEN) from None

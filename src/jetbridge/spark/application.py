@@ -16,6 +16,7 @@ from jetbridge.cancellation import current
 from jetbridge.errors import Unavailable
 from jetbridge.spark.process import END_SECONDS, Jvm
 from jetbridge.spark.settings import worker_python
+from jetbridge.sqltext.spark import rows_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, StatusTracker
@@ -42,8 +43,13 @@ class Session:
     jvm: Any
 
     def check_query(self, text: str) -> None:
-        """Raises what Spark's parser finds wrong with a text that is not exactly one query."""
-        self.spark._jsparkSession.sessionState().sqlParser().parseQuery(text)
+        """Raises what Spark's parser finds wrong with a text that is not exactly one query.
+
+        Only a query may stand in brackets after FROM, and only one whole statement by itself.
+        """
+        parser = self.spark._jsparkSession.sessionState().sqlParser()
+        for each in (text, rows_of(text)):
+            parser.parsePlan(each)
 
     def sql(self, text: str) -> "DataFrame":
         return self.spark.sql(text)

@@ -134,6 +134,15 @@ def test_what_cannot_be_parsed_is_refused():
         check("x" * 200, COLUMNS)
 
 
+@pytest.mark.parametrize("text", ["qty > 1 {# OR f #}", "qty > {% f %} 1", "qty > 1 OR {{ f }}"])
+def test_what_sqlglot_would_take_for_a_template_is_refused(text):
+    with pytest.raises(NotSupported, match="braces"):
+        check(text, COLUMNS)
+    with pytest.raises(NotSupported, match="braces"):
+        default(text, "uniqueidentifier", "u")
+    assert not is_cast_of("qty {# + 1 #}", "qty", "BIGINT")
+
+
 def test_long_chains_are_read_and_deep_ones_refused():
     """Longer than Python calls itself."""
     many = " OR ".join(f"[i]=({number})" for number in range(1100))

@@ -1,0 +1,60 @@
+"""Spark's own parser says that a text is one query, before anything of it runs."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.settings import Settings
+from tests.lakes import engine, folder
+
+pytestmark = pytest.mark.lake
+
+
+@pytest.fixture(scope="module")
+def runner() -> SparkRunner:
+    return SparkRunner(engine(), str(folder()), lambda: "smuggled")
+
+
+@pytest.fixture
+def session(runner: SparkRunner, catalog) -> Iterator[Session]:
+    opened = Session({"m": catalog}, Means(spark=runner), settings=Settings(dialect="spark"))
+    yield opened
+    opened.close()
+
+
+NO_QUERIES = [
+    "SET spark.jetbridge.smuggled = 1",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; SET spark.jetbridge.smuggled = 1",
+    "SELECT 1) AS x; SET spark.jetbridge.smuggled = 1; --",
+    "SELECT 1) UNION ALL (SELECT 2",
+    "CREATE TEMPORARY VIEW smuggled AS SELECT 1",
+    "INSERT OVERWRITE DIRECTORY '/tmp/smuggled' USING parquet SELECT 1",
+    "ADD JAR '/tmp/x.jar'",
+    "DESCRIBE FUNCTION abs",
+    "EXPLAIN SELECT 1",
+    "BEGIN SELECT 1; SELECT 2; END",
+    "CALL system.x()",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NO_QUERIES)
+def test_1_2_text_that_is_no_query_does_not_run_on_spark(runner: SparkRunner, text: str) -> None:
+    with pytest.raises(BadRequest):
+        runner.described(text)
+    with pytest.raises(BadRequest), runner.spooled(text):
+        pass
+    with runner.session() as session:
+        assert session.spark.conf.get("spark.jetbridge.smuggled", None) is None
+        assert not session.spark.catalog.tableExists("smuggled")
+
+
+def test_1_2_query_of_spark_runs(session: Session) -> None:
+    text = "SELECT 'it\\'s; --' AS `a;b` /* ; */ -- ;\n"
+    (outcome,) = run(session, text)
+    assert outcome.table().to_pylist() == [{"a;b": "it's; --"}]
