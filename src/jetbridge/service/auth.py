@@ -1,7 +1,6 @@
 """Bearer tokens."""
 
 import base64
-import binascii
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -111,5 +110,5 @@ def _payload(request: bytes) -> bytes:
 def _password(credentials: str) -> str:
     try:
         return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:  # of base64, of what it holds, or of a header that is not ASCII
         raise Unauthenticated("the Basic credentials cannot be read") from error

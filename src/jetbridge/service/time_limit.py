@@ -49,15 +49,14 @@ class TimeLimit:
                 self._late.pop(key, None)
 
     def _look(self) -> None:
-        while True:
+        goes_on = True
+        while goes_on:
             time.sleep(min(_LOOK_SECONDS, self._seconds / 4))
             with self._lock:
                 ended = self._due(self._running, 0)
                 self._late |= ended
                 cut = self._due(self._late, _GRACE_SECONDS)
-                self._looks = bool(self._running or self._late)
-                if not self._looks:
-                    return
+                goes_on = self._looks = bool(self._running or self._late)
             for _, statement, _ in ended.values():
                 statement.cancel(self._error())
             for _, statement, context in cut.values():

@@ -253,6 +253,16 @@ def test_a_setting_opens_them_to_all_or_to_none(ask: Any, key: str) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
+@pytest.mark.parametrize("header", ["Basic =", "Basic YQ==", "Basic", "Bearer", "", " "])
+def test_a_header_that_cannot_be_read_is_refused(header: str) -> None:
+    with serving(host="0.0.0.0") as server:
+        location = server.location.replace("0.0.0.0", "127.0.0.1")
+        for method in ("Handshake", "DoAction"):
+            with Raw(location) as stranger:
+                call = stranger.both_ways(method, [], ("authorization", header))
+                assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 def test_beyond_loopback_a_handshake_shows_its_token_in_a_header() -> None:
     request = HandshakeRequest(payload=ADA.encode()).SerializeToString()
     with serving(host="0.0.0.0") as server:

@@ -5,7 +5,7 @@ Attacked: eight cancelled `pg_sleep(60)` of one token refused the scans of anoth
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -20,9 +20,10 @@ from jetbridge.client import Client, connect
 from jetbridge.config import Config
 from jetbridge.errors import LimitExceeded
 from jetbridge.remote import offering
-from jetbridge.service import Limits, Server, Token
+from jetbridge.service import Limits, Server, Token, time_limit
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.integration.raw import SERVICE, Raw
+from tests.integration.test_limits import eventually
 from tests.security.callers.running import Caller, status
 
 ADA, BOB = "ada's token", "bob's token"
@@ -60,20 +61,29 @@ def read(client: Client) -> int:
 
 def test_scans_of_one_token_leave_room_for_those_of_another() -> None:
     """By default one may have half of them."""
-    with serving(scans=16) as (server, ada, bob):
-        ada.insert("s", "t", numbers(5_000_000))
-        with Raw(server.location, ("authorization", f"Bearer {ADA}")) as raw:
-            ticket = raw.endpoints(("s", "t"))[0].ticket
-            held: Any = raw.channel.unary_stream(SERVICE + "DoGet", Ticket.SerializeToString, None)
-            running = [held(ticket, metadata=raw.headers) for _ in range(8)]
-            for call in running:
-                assert next(call)
-            for _ in range(3):
-                with pytest.raises(LimitExceeded, match=r"8 scans of token 'ada'.*scans_per_token"):
-                    read(ada)
-                assert read(bob) == 5_001_000
-            for call in running:
-                call.cancel()
+    with (
+        serving(scans=4) as (server, _, __),
+        Caller(server.location, "m", ADA) as ada,
+        Raw(server.location, ("authorization", f"Bearer {BOB}")) as bob,
+    ):
+        running = [ada.start(LONG) for _ in range(2)]
+        refused = eventually(lambda: refused_at_once(ada.start(LONG)))
+        assert "2 scans of token 'ada'" in refused
+        assert "limits.scans_per_token" in refused
+        for _ in range(3):
+            assert [len(answer.rows) for answer in bob.scan(("s", "t"))] == [1000]
+        for call in running:
+            call.cancel()
+
+
+def refused_at_once(call: Any) -> str:
+    """What the server says; AssertionError if it runs the statement."""
+    time.sleep(0.1)
+    active = call.is_active()
+    call.cancel()
+    assert not active
+    details: str = call.details()
+    return details
 
 
 def test_exchanges_of_one_token_leave_room_for_those_of_another() -> None:
@@ -119,12 +129,8 @@ def test_what_a_token_may_stage_counts_over_all_of_its_statements() -> None:
             ada.insert("s", "t", numbers(10_000))
         assert bob.insert("s", "t", numbers(10_000)).affected_rows == 10_000
         held.cancel()
-        deadline = time.monotonic() + 10
-        inserted = 0
-        while not inserted and time.monotonic() < deadline:
-            with suppress(LimitExceeded):
-                inserted = ada.insert("s", "t", numbers(10_000)).affected_rows
-        assert inserted == 10_000
+        again = eventually(lambda: ada.insert("s", "t", numbers(10_000)))
+        assert again.affected_rows == 10_000
 
 
 def test_without_several_tokens_there_is_no_quota() -> None:
@@ -159,6 +165,25 @@ def test_an_exchange_that_waits_for_its_caller_too_long_is_undone() -> None:
         with pytest.raises(LimitExceeded, match="statement_seconds"):
             held.finish()
         assert read(bob) == 1000
+
+
+def test_a_scan_that_its_caller_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "_GRACE_SECONDS", 0.2)
+    with (
+        serving(statement_seconds=1, scans=2, scans_per_token=1) as (server, client, _),
+        Raw(server.location, ("authorization", f"Bearer {ADA}")) as ada,
+    ):
+        for _ in range(5):
+            client.insert("s", "t", numbers(1_000_000))
+        client.create_table("s", "small", NUMBER)
+        small, large = (ada.endpoints(("s", name))[0].ticket for name in ("small", "t"))
+        held: Any = ada.channel.unary_stream(SERVICE + "DoGet", Ticket.SerializeToString, None)
+        running = held(large, metadata=ada.headers)
+        assert next(running)
+        with pytest.raises(grpc.RpcError, match="scans_per_token"):
+            ada.get(small)
+        assert eventually(lambda: ada.get(small)).rows == []
+        assert status(running) is not grpc.StatusCode.OK
 
 
 def test_cancelled_statements_of_one_token_do_not_starve_another() -> None:
