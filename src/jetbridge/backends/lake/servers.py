@@ -3,6 +3,7 @@
     .jetbridge/servers/<server>             locked for as long as the process lives
     .jetbridge/servers/<server>.jvm         locked by its Spark, which may live a moment longer
     .jetbridge/servers/<server>.jobs/*.json what it does, or did when it ended
+    .jetbridge/servers/turns.lock           whose turn it is to commit; see `turns`
 
 Only on a local disk: an object store has no locks, and there `jetbridge optimize` is what removes
 files that nobody refers to.

@@ -22,7 +22,7 @@ from pathlib import Path
 from jetbridge.backends.lake.files import local_path
 from jetbridge.cancellation import current
 
-FILE = ".jetbridge/turns"
+FILE = ".jetbridge/servers/turns.lock"
 # How long a turn is waited for, and how often it is looked for.
 _MOST_SECONDS = 10.0
 _LOOK_SECONDS = 0.005
