@@ -147,6 +147,14 @@ def test_a_query_gets_an_attention(catalog):
     assert catalog.database.server.ask("SELECT 1") == [(1,)]
 
 
+def test_a_server_that_does_not_answer_the_attention_is_left(catalog):
+    order(when="statement", pattern="SELECT 42", delay=8.0)
+    running = Running(lambda: catalog.database.server.ask("SELECT 42"))
+    wait_until(fired)
+    assert running.cancel() < AT_ONCE + 2.5
+    assert isinstance(running.error, Cancelled)
+
+
 def test_a_statement_of_the_connection_that_loads_is_cut(catalog):
     def wait() -> None:
         with catalog.database.server.loading() as connection:

@@ -16,7 +16,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import mssql_py_core
@@ -34,7 +33,7 @@ from jetbridge.backends.mssql.errors import (
     translated,
     was_connecting,
 )
-from jetbridge.backends.mssql.sockets import CoreSocket
+from jetbridge.backends.mssql.sockets import DriverSocket
 from jetbridge.cancellation import current, shielded, within
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.sqltext import tsql
@@ -42,6 +41,8 @@ from jetbridge.sqltext import tsql
 _MOST_KEPT = 8
 # A connection that was left alone for longer is asked first whether it is still there.
 _FRESH_SECONDS = 5.0
+# Until a server that does not answer an attention is left.
+_ATTENTION_SECONDS = 2.0
 _BATCH_ROWS = 65_536
 _ASK_NUMBER = "SELECT @@ERROR"
 _DECIMAL_BYTES = 16
@@ -83,7 +84,7 @@ class Server:
             yield found
 
     @contextmanager
-    def _borrowed(self, kept: list[_Kept], make: Callable[[Address], _Kept]) -> Iterator[_Kept]:
+    def _borrowed(self, kept: list[_Kept], make: type[_Kept]) -> Iterator[_Kept]:
         """Given back unless something went wrong: then nobody knows what state it is in."""
         found = self._kept(kept) or self._made(make)
         try:
@@ -98,11 +99,11 @@ class Server:
                 return
         found.close()
 
-    def _made(self, make: Callable[[Address], _Kept]) -> _Kept:
-        def begin(address: Address) -> _Kept:
+    def _made(self, make: type[_Kept]) -> _Kept:
+        def begin(address: Address, used: DriverSocket) -> _Kept:
             if not self.reached.is_set():
                 knock(address)
-            return make(address)
+            return make(address, used)
 
         made = connected(self.address, begin)
         self.reached.set()
@@ -175,12 +176,14 @@ class Asking(Running):
 
     used = 0.0
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, address: Address, used: DriverSocket | None = None) -> None:
+        self._socket = used or DriverSocket()
+        marked = address.for_odbc() + self._socket.for_odbc()
         try:
-            self._connection = mssql_python.connect(address.for_odbc(), autocommit=True)
+            self._connection = mssql_python.connect(marked, autocommit=True)
         except (mssql_python.Error, RuntimeError) as error:
             raise refused(address, reason(address, error)) from error
+        self._socket.find()
 
     def rows(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All of them: for the catalog views, not for tables."""
@@ -210,7 +213,10 @@ class Asking(Running):
         """For one statement, which a cancellation ends by an attention."""
         cursor = self._connection.cursor()
         try:
-            with current().on_cancel(partial(_cancel, cursor)):
+            with (
+                _Attention(cursor, self._socket) as attention,
+                current().on_cancel(attention.send),
+            ):
                 yield cursor
         except mssql_python.Error as error:
             raise self._said(error) from error
@@ -230,12 +236,32 @@ class Asking(Running):
     def close(self) -> None:
         with suppress(mssql_python.Error):
             self._connection.close()
+        self._socket.close()
 
 
-def _cancel(cursor: mssql_python.Cursor) -> None:
-    """ODBC's SQLCancel, which their cursors have no method for."""
-    if cursor.hstmt is not None:
-        cursor.hstmt._cancel()  # noqa: SLF001
+class _Attention:
+    """Asks the server to end a statement; if it does not answer, the connection ends."""
+
+    def __init__(self, cursor: mssql_python.Cursor, used: DriverSocket) -> None:
+        self._cursor, self._socket = cursor, used
+        self._patience: threading.Timer | None = None
+
+    def __enter__(self) -> "_Attention":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def send(self) -> None:
+        """The driver may wait for the answer in here, too."""
+        if self._patience is None:
+            self._patience = threading.Timer(_ATTENTION_SECONDS, self._socket.cut)
+            self._patience.daemon = True
+            self._patience.start()
+        if self._cursor.hstmt is not None:
+            # ODBC's SQLCancel, which their cursors have no method for.
+            self._cursor.hstmt._cancel()  # noqa: SLF001
 
 
 class Loading(Running):
@@ -243,10 +269,10 @@ class Loading(Running):
 
     used = 0.0
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, used: DriverSocket | None = None) -> None:
         _forgotten.clear()
-        self._socket = CoreSocket()
-        options = {**address.for_core(), **self._socket.options()}
+        self._socket = used or DriverSocket()
+        options = {**address.for_core(), **self._socket.for_core()}
         try:
             self._connection: Any = mssql_py_core.PyCoreConnection(options)
         except RuntimeError as error:

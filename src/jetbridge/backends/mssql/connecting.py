@@ -21,6 +21,7 @@ from jetbridge.backends.mssql.errors import (
     number_of,
     without_password,
 )
+from jetbridge.backends.mssql.sockets import DriverSocket
 from jetbridge.cancellation import current
 from jetbridge.errors import ServerError
 
@@ -36,23 +37,31 @@ class _CanClose(Protocol):
 _T = TypeVar("_T", bound=_CanClose)
 
 
-def connected(address: Address, make: Callable[[Address], _T]) -> _T:
+_Make = Callable[[Address, DriverSocket], _T]
+
+
+def connected(address: Address, make: _Make[_T]) -> _T:
     """What `make` connects; the log tells who waits for long, and after a while it is given up."""
     made: Future[_T] = Future()
-    work = (made, address, make)
+    used = DriverSocket()
+    work = (made, address, used, make)
     threading.Thread(target=_make, args=work, name="mssql-connect", daemon=True).start()
     try:
         _await(made, address)
         return made.result()
     except BaseException:
         made.add_done_callback(_close)
+        # Else the driver might wait on, and a process cannot end before it.
+        used.find()
+        used.cut()
         raise
 
 
-def _make(made: Future[_T], address: Address, make: Callable[[Address], _T]) -> None:
+def _make(made: Future[_T], address: Address, used: DriverSocket, make: _Make[_T]) -> None:
     try:
-        made.set_result(make(address))
+        made.set_result(make(address, used))
     except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
+        used.close()
         made.set_exception(error)
 
 
