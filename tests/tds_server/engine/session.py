@@ -319,7 +319,9 @@ class DuckSession:
         cursor = self.core.store.cursor()
         try:
             sql = f"SELECT count(*) FROM {table.stored} WHERE {snapshot.condition()}"
-            row = execute(cursor, sql).fetchone()
+            row = cursor.execute(sql).fetchone()
+        except duckdb.CatalogException:  # somebody has dropped it meanwhile
+            row = None
         finally:
             cursor.close()
         return int(row[0]) if row else 0

@@ -1,0 +1,101 @@
+"""`jetbridge sql` and `serve` on a database of the stand-in, to be interrupted or killed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.connect import Server
+from tests import mssql_server
+from tests.faults.peers import wait_until
+from tests.mssql_orders import stand_in
+
+PASSWORD = "JETBRIDGE_TEST_PASSWORD"  # noqa: S105 - the name of a variable
+TABLES = "SELECT name FROM sys.tables ORDER BY name"
+# Without Spark, which would take seconds to start: all loads go over one connection.
+WITHOUT_SPARK = """
+import sys
+from jetbridge.spark import java
+java._homes = lambda: iter(())
+from jetbridge.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class Place:
+    """A database `m`, its configuration, and the temporary directory of the commands."""
+
+    def __init__(self, folder: Path) -> None:
+        address = mssql_server.address()
+        self.server = Server(address)
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        self.config = folder / "jetbridge.toml"
+        self.config.write_text(_config(address))
+        self._environment = {
+            **os.environ,
+            PASSWORD: address.password,
+            "TMPDIR": str(self.temporary),
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WITHOUT_SPARK, *arguments, "--config", str(self.config)]
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+        )
+
+    def sql(self, text: str) -> str:
+        with self.start("sql", text) as process:
+            out, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        return out
+
+    @contextmanager
+    def serving(self) -> Iterator[tuple[subprocess.Popen[str], str]]:
+        """The process and its location; it is killed at the end."""
+        with self.start("serve") as process:
+            try:
+                assert process.stdout is not None
+                yield process, process.stdout.readline().split()[-1]
+            finally:
+                process.kill()
+
+    def tables(self) -> list[str]:
+        return [name for (name,) in self.server.ask(TABLES)]
+
+
+def _config(address: Address) -> str:
+    values = {
+        "type": "mssql",
+        "server": address.server,
+        "database": address.database,
+        "user": address.user,
+        "password_env": PASSWORD,
+        "encrypt": address.encrypt,
+        "trust_server_certificate": address.trust,
+        "mssql_direct_load_rows": 10**12,
+        "mssql_direct_load_bytes": 2**60,
+    }
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+    return "[server]\nport = 0\n[catalogs.m]\n" + "".join(lines)
+
+
+@contextmanager
+def loads(rows: int) -> Iterator[None]:
+    """Returns when the block has begun, and so many rows have come by bulk copy since then."""
+    before = _loaded()
+    yield
+    wait_until(lambda: _loaded() > before + rows, 60)
+
+
+def _loaded() -> int:
+    rows: int = stand_in().order(bulk_rows=True)["bulk_rows"]
+    return rows
