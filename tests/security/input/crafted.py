@@ -28,6 +28,17 @@ def with_offsets(start: int, end: int, copies: int = 1) -> list[tuple[memoryview
     return [(header, memoryview(body.replace(found, wanted))) for header, body in parts]
 
 
+def with_run(start: int, end: int, copies: int) -> list[tuple[memoryview, memoryview]]:
+    """One row, a run with a string whose offsets lead anywhere."""
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["a"]))
+    data = stream(pa.record_batch({"sql": runs}), None, copies)
+    schema, *rows = split_stream(memoryview(data))
+    assert {bytes(body)[8:16] for _, body in rows} == {struct.pack("<ii", 0, 1)}
+    changed = struct.pack("<ii", start, end)
+    bodies = [bytes(body)[:8] + changed + bytes(body)[16:] for _, body in rows]
+    return [schema, *((rows[i][0], memoryview(body)) for i, body in enumerate(bodies))]
+
+
 def as_stream(parts: Iterable[tuple[memoryview, memoryview]]) -> bytes:
     return b"".join(b"".join((*encapsulate(header), body)) for header, body in parts)
 
