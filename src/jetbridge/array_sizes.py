@@ -32,9 +32,14 @@ def expands(kind: pa.DataType) -> bool:
         pa.types.is_list_view,
         pa.types.is_large_list_view,
     )
-    if any(test(kind) for test in tests):
+    if any(test(kind) for test in tests) or _is_dense(kind):
         return True
     return any(expands(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _is_dense(kind: pa.DataType) -> bool:
+    """A dense union may name one value of a member many times."""
+    return bool(pa.types.is_union(kind)) and kind.mode == "dense"
 
 
 @lru_cache(maxsize=1024)
@@ -74,7 +79,9 @@ def _sizes(array: Any, wanted: pa.DataType) -> Sizes:
         return _of_runs(array, wanted)
     if pa.types.is_struct(kind):
         return _of_struct(array, wanted)
-    if pa.types.is_nested(kind) and not pa.types.is_union(kind):
+    if pa.types.is_union(kind):
+        return _of_union(array, wanted)
+    if pa.types.is_nested(kind):
         return _of_lists(array, wanted)
     return _of_flat(array, wanted)
 
@@ -124,6 +131,26 @@ def _of_struct(array: Any, wanted: pa.DataType) -> Sizes:
     for index in range(array.type.num_fields):
         child = array.field(index)
         total = total + _sizes(child, wanted.field(index).type if same else child.type)
+    return total
+
+
+def _of_union(array: Any, wanted: pa.DataType) -> Sizes:
+    """The value of each row, in the member that the row names."""
+    if len(array) == 0:
+        return null_bytes(wanted)
+    total = np.full(len(array), null_bytes(wanted), dtype=np.int64)
+    # `type_codes` and `offsets` of pyarrow 26 are those of the array that was sliced.
+    part = slice(array.offset, array.offset + len(array))
+    buffers = array.buffers()
+    members = np.frombuffer(buffers[1], dtype=np.int8)[part]
+    places = np.frombuffer(buffers[2], dtype=np.int32)[part] if _is_dense(array.type) else None
+    for index, code in enumerate(array.type.type_codes):
+        child = array.field(index)
+        sizes = _sizes(child, child.type)
+        rows = np.flatnonzero(members == code)
+        if not isinstance(sizes, int):
+            sizes = sizes[rows if places is None else places[rows]]
+        total[rows] += sizes
     return total
 
 

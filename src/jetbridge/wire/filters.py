@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jetbridge.errors import BadRequest
+from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import (
     And,
     Between,
@@ -35,6 +35,7 @@ from jetbridge.expr import (
 )
 from jetbridge.wire.constants import constant
 from jetbridge.wire.filter_functions import FLOAT_DIVISIONS, FUNCTIONS, OPERATORS, RENAMED
+from jetbridge.wire.limits import FILTER_ITEMS
 from jetbridge.wire.logical_types import (
     MAX_DEPTH,
     Node,
@@ -74,10 +75,12 @@ class _Typed(NamedTuple):
 def parse_filters(json_text: str) -> Expr | None:
     """The conjunction of the pushed filters; None when nothing can be left out.
 
-    Raises BadRequest for what is not the client's JSON at all.
+    Raises BadRequest for what is not the client's JSON at all, and LimitExceeded.
     """
     if not json_text:  # the client had no filter to push
         return None
+    if json_text.count("{") + json_text.count("[") > FILTER_ITEMS:
+        raise LimitExceeded(f"json_filters has more than {FILTER_ITEMS} lists and objects")
     try:
         pushed = msgspec.convert(json.loads(json_text), _Pushed)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:

@@ -314,7 +314,7 @@ def _is_weightless(kind: pa.DataType) -> bool:
 
 def split_stream(data: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
     """Header and body of each message of an IPC stream. Raises Malformed."""
-    at = 0
+    data, at = data.cast("B"), 0  # bytes are not equal to those of another format
     while len(data) - at >= _size.size:
         if data[at : at + 4] == _CONTINUATION:  # older writers leave it out
             at += 4

@@ -116,8 +116,8 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = Fa
     Arrow keeps names as they came, and makes even a NULL of a fixed-size type in full.
     """
     for field in fields:
-        # The names of an inner type and of a time zone are read by `str`.
-        kind, _, _ = field.type, field.name, str(field.type)
+        kind = field.type
+        _ = field.name, getattr(kind, "tz", None)  # UnicodeDecodeError is a ValueError
         if kind.id in _WITHOUT_ARRAYS:
             raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
         wide = width

@@ -15,6 +15,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from jetbridge.client import connect
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import split
@@ -62,6 +63,38 @@ def test_insert_whose_offsets_lead_outside_is_refused(raw):
     headers = (("airport-operation", "insert"), ("return-chunks", "0"))
     text = refused(raw, lambda: list(raw.both_ways("DoExchange", sent, *headers)))
     assert "an Arrow record batch cannot be read" in text
+
+
+ENUMS = pa.array(["b", None, "a"]).dictionary_encode()
+ENUM_ARRAYS = pa.FixedSizeListArray.from_arrays(ENUMS, 3)
+
+
+@pytest.mark.parametrize(
+    ("array", "target", "stored"),
+    [
+        (ENUM_ARRAYS, pa.list_(pa.string(), 3), [["b", None, "a"]]),
+        (ENUM_ARRAYS, pa.string(), None),
+        (pa.StructArray.from_arrays([ENUM_ARRAYS], ["x"]), pa.string(), None),
+        (ENUMS, pa.string(), ["b", None, "a"]),
+        (pa.ListArray.from_arrays([0, 3], ENUMS), pa.string(), ["[b, NULL, a]"]),
+    ],
+)
+def test_arrays_of_enums_are_stored_as_they_are_or_refused(server, raw, array, target, stored):
+    """DuckDB reads the indexes of a dictionary in an ARRAY as values, and outside of them."""
+    sent = [opening(("s", "enums"), pa.schema([("e", array.type)]))]
+    sent += messages(pa.record_batch({"e": array}), NO_OPTIONS)[1:]
+    headers = (("airport-operation", "insert"), ("return-chunks", "0"))
+    with connect(server.location, "memory") as client:
+        client.create_table("s", "enums", pa.schema([("e", target)]))
+        try:
+            if stored is None:
+                text = refused(raw, lambda: list(raw.both_ways("DoExchange", sent, *headers)))
+                assert "cast ENUM to VARCHAR" in text
+            else:
+                list(raw.both_ways("DoExchange", sent, *headers))
+            assert client.read("s", "enums").column("e").to_pylist() == (stored or [])
+        finally:
+            client.drop_table("s", "enums")
 
 
 # --- the decoder itself

@@ -13,10 +13,11 @@ from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.codec import decode, decode_text, unpack
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages.ddl import CreateSchema, CreateTable
-from tests.integration.raw import said
+from tests.integration.raw import descriptor, said
 from tests.security.input.conftest import MIB, grows_by_less_than
 
 MOST = 8 * MIB  # limits.request_bytes
+RUN = descriptor("memory", "jetbridge", "table_function", "run")
 MARGIN = 64 * MIB
 EVERY_FORM = [
     None, True, False, 0, 127, 128, 2**16, 2**32, -1, -32, -33, -(2**15) - 1, -(2**31) - 1, 1.5,
@@ -63,6 +64,15 @@ def test_a_body_over_the_limit_is_refused_by_name(server, raw, start):
         raw.action("set_layout", start + b"x" * 9 * MIB)
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert f"limits.request_bytes ({MOST})" in said(error)
+
+
+def test_filters_of_millions_of_objects_are_refused_unread(server, raw):
+    for item in ("{},", "[],"):
+        filters = "[" + item * (7 * MIB // 3) + "0]"
+        with grows_by_less_than(server, 2 * MARGIN), pytest.raises(grpc.RpcError) as error:
+            raw.endpoints(RUN, json_filters=filters, table_function_parameters="x")
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "json_filters has more than 300000 lists" in said(error)
 
 
 # --- the check itself

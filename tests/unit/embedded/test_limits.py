@@ -77,6 +77,14 @@ def test_long_defaults_stop_at_the_limit():
 VIEW = pa.string_view()
 
 
+def _union(mode):
+    members = [pa.array([1, 2, 3]), pa.array(["x" * 1000, "y", None])]
+    if mode == "sparse":
+        return pa.UnionArray.from_sparse(pa.array([0, 1, 1], pa.int8()), members)
+    tags, places = pa.array([0, 1, 1, 1], pa.int8()), pa.array([2, 0, 0, 0], pa.int32())
+    return pa.UnionArray.from_dense(tags, places, members)
+
+
 def _strings(kind):
     return pa.array(["x" * 1000, None, ""], kind)
 
@@ -111,6 +119,15 @@ def test_sizes_are_never_underestimated(array, kind):
 
 def _plain(kind):
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+@pytest.mark.parametrize(("mode", "texts"), [("dense", 3), ("sparse", 0)])
+def test_the_member_of_a_union_counts_for_each_row_that_names_it(mode, texts):
+    union = _union(mode)
+    assert expands(union.type) is (mode == "dense")
+    for part, skipped in ((union, 0), (union.slice(2), 1), (union.slice(0, 0), 3)):
+        times = max(0, texts - skipped)
+        assert 1000 * times <= plain_bytes(part, union.type) < 1000 * times + 200
 
 
 def test_a_view_counts_every_time_it_is_meant():

@@ -78,6 +78,13 @@ def test_a_broken_message_is_refused(message: bytes) -> None:
         split(message)
 
 
+def test_fields_that_flight_does_not_have_are_dropped_and_counted() -> None:
+    assert split(b"\x2a\x01x" + encode_metadata(b"x")) == split(encode_metadata(b"x"))
+    assert split(b"\x28\x07" * 64) == FlightParts(None, None, None, None)
+    with pytest.raises(BadRequest, match="malformed"):
+        split(b"\x28\x07" * 65)
+
+
 def test_dictionaries_last_from_one_flush_to_the_next() -> None:
     values = pa.array(["x", "y", "x"]).dictionary_encode()
     batch = pa.record_batch({"d": values})

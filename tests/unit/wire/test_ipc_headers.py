@@ -23,6 +23,7 @@ from jetbridge.wire.ipc_headers import (
     split_stream,
 )
 from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
+from jetbridge.wire.schemas import read_schema
 from tests.security.input.corpus import batches, fits, options, stream
 
 ZEROS = pa.record_batch({"n": pa.array([0] * 100_000), "s": pa.array(["x" * 10] * 100_000)})
@@ -240,3 +241,66 @@ def test_a_body_that_is_cut_is_refused() -> None:
     decoder = BatchDecoder(schema)
     with pytest.raises(BadRequest, match="its body is cut short"):
         decoder.feed(FlightData(None, header, None, body[:-16]))
+
+
+def test_a_dictionary_waits_for_its_batch() -> None:
+    words = pa.record_batch({"a": ["x", "y"], "b": ["z", "x"]})
+    words = pa.record_batch({n: words[n].dictionary_encode() for n in words.schema.names})
+    (schema, _), *messages = parts(words, None)
+    decoder = BatchDecoder(schema)
+    found: list[pa.RecordBatch] = []
+    for header, body in messages:
+        decoder.feed(FlightData(None, header, None, body))
+        found += decoder.flush()
+    assert found == [words]
+
+
+def test_additions_to_a_dictionary_are_kept_with_it() -> None:
+    first = pa.array(["a", "b"]).dictionary_encode()
+    more = pa.DictionaryArray.from_arrays(pa.array([2, 0], pa.int32()), pa.array(["a", "b", "c"]))
+    sink = pa.BufferOutputStream()
+    how = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    with pa.ipc.new_stream(sink, pa.schema([("d", first.type)]), options=how) as writer:
+        for array in (first, more, more):
+            writer.write_batch(pa.record_batch({"d": array}))
+    (schema, _), *messages = split_stream(memoryview(sink.getvalue().to_pybytes()))
+    decoder = BatchDecoder(schema)
+    found = []
+    for header, body in messages:
+        decoder.feed(FlightData(None, header, None, body))
+        found += [batch.column(0).to_pylist() for batch in decoder.flush()]
+    assert found == [["a", "b"], ["c", "a"], ["c", "a"]]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_values_that_are_meant_often_count_each_time(copies: int) -> None:
+    often = pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array(["x" * 1000]))
+    data = stream(pa.record_batch({"d": often}), None, copies)
+    assert len(read_stream(data, InputLimits(unpacked_bytes=1_200_000))) == copies
+    with pytest.raises(LimitExceeded, match="unpacks to more than 900000"):
+        read_stream(data, InputLimits(unpacked_bytes=900_000))
+
+
+def test_a_node_longer_than_all_its_bits_is_refused() -> None:
+    header, body = parts(SMALL, None)[1]
+    limits = InputLimits(unpacked_bytes=1000)
+    long = bytes(header).replace(struct.pack("<qq", 2, 1), struct.pack("<qq", 8001, 1))
+    assert long != bytes(header)
+    with pytest.raises(LimitExceeded, match="unpacks to more than 1000"):
+        check_batch(read_message(memoryview(long)), body, layout_of(SMALL.schema), limits)
+
+
+def test_metadata_of_a_message_is_read() -> None:
+    made = SMALL.replace_schema_metadata({"ARROW:experimental_compression": "zstd"})
+    with pytest.raises(BadRequest, match="Arrow 0.17"):
+        read_schema(made.schema.serialize().to_pybytes(), "x")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SMALL.schema) as writer:
+        writer.write_batch(SMALL, custom_metadata={"some": "value"})
+    assert read_stream(sink.getvalue().to_pybytes(), REQUEST_LIMITS) == [SMALL]
+
+
+def test_names_of_types_must_be_utf8() -> None:
+    zone = pa.schema([("t", pa.timestamp("s", "ABCDEF"))]).serialize().to_pybytes()
+    with pytest.raises(BadRequest, match="not an Arrow IPC schema"):
+        read_schema(zone.replace(b"ABCDEF", b"AB\xff\xfeEF"), "x")
