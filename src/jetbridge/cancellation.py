@@ -133,11 +133,16 @@ class Cancellation:
         try:
             yield
         except BaseException as error:
-            self._failed = error
+            self._note_failed(error)
             raise
         finally:
             with self._lock:
                 self._publishing -= 1
+
+    def _note_failed(self, error: BaseException) -> None:
+        self._failed = error
+        if self._outer is not None:
+            self._outer._note_failed(error)
 
     def _has_failed_with(self, raised: BaseException | None) -> bool:
         """Whether the error, or what it was made of, comes from a publication."""

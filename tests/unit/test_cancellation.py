@@ -163,6 +163,17 @@ def test_what_a_publication_fails_with_is_said():
             statement.check()
 
 
+def test_so_it_is_by_those_around():
+    with (
+        pytest.raises(BadRequest, match="unknown"),
+        cancellation.scope() as outer,
+        cancellation.scope() as inner,
+        inner.publishing(),
+    ):
+        outer.cancel()
+        raise BadRequest("unknown")
+
+
 def test_what_was_added_to_the_error_is_kept():
     with (
         cancellation.scope() as statement,

@@ -1,10 +1,13 @@
 """Statements that run on a server, and callers that cancel them, have a deadline or are killed."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -131,6 +134,12 @@ def _arguments(text: str) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def temporary_folders() -> set[str]:
+    """Of this process."""
+    found = Path(tempfile.gettempdir()).glob(f"jetbridge-*-{os.getpid()}-*")
+    return {folder.name for folder in found}
 
 
 def status(call: Any) -> grpc.StatusCode:
