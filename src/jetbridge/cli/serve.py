@@ -2,10 +2,12 @@
 
 import logging
 import os
+import resource
 import signal
 import threading
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 FLAGS = ("host", "port")
 # The system may give a signal to another thread; Python sees it when this one wakes.
 WAKE_SECONDS = 0.2
+OPEN_FILES = 65_536
 
 
 def run(options: Namespace) -> int:
@@ -39,6 +42,7 @@ def run(options: Namespace) -> int:
 
 def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
     stop = _stop_on_signals()
+    _allow_many_connections()
     try:
         app = build_app(config, verbose=verbose, statements=statements_for_clients)
     except ServerError as error:
@@ -72,6 +76,15 @@ def statements_for_clients(
         yield from client_reports(config, shared, catalogs, text, catalog, may_use)
 
     return execute
+
+
+def _allow_many_connections() -> None:
+    """Each one is an open file, and idle ones of strangers must not take those of others."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listens(app: App, config: Config) -> bool:

@@ -182,7 +182,8 @@ def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
         ("grpc.max_send_message_length", -1),
         # A message of 62 KiB that unpacks to 62 MiB is never unpacked.
         ("grpc.per_message_decompression", 0),
-        ("grpc.server_handshake_timeout_ms", 20_000),
+        # A connection that says nothing holds a file of the process until then.
+        ("grpc.server_handshake_timeout_ms", 10_000),
         ("grpc.so_reuseport", 0),
         # A peer that is gone without a word gives its calls back within two minutes.
         ("grpc.keepalive_time_ms", 60_000),

@@ -209,6 +209,16 @@ def test_a_compressed_message_is_refused() -> None:
         assert "compressed gRPC message" in said(refused)
 
 
+def test_the_command_allows_many_connections() -> None:
+    """Idle ones of strangers are open files, of which a process often has 1024."""
+    limits = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (500, 4000)); "
+    run = "from jetbridge.cli import serve; serve._allow_many_connections(); "
+    shown = "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    command = [sys.executable, "-c", limits + run + shown]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "(4000, 4000)\n"
+
+
 # --- health and reflection
 
 
