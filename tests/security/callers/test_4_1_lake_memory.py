@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import text
 
 from jetbridge.backends.lake.hot import Chunk, HotColumns
 from jetbridge.backends.lake.metadata import TableState
 from jetbridge.backends.lake.metadata_file import parsed
-from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.backends.lake.pointers import Pointer, SqlPointers
 from jetbridge.backends.lake.state_cache import StateCache
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
 from jetbridge.client import Client, connect
@@ -94,7 +96,7 @@ def as_text(number: int) -> str:
 def metadata(first: int, last: int, table: str = "t") -> tuple[Pointer, bytes]:
     """A version of a table with these snapshots."""
     fields = [{"id": n, "name": f"c{n}", "type": "int", "required": False} for n in range(1, 30)]
-    text = {
+    described = {
         "format-version": 3,
         "table-uuid": table,
         "location": f"/lake/s/{table}",
@@ -110,7 +112,7 @@ def metadata(first: int, last: int, table: str = "t") -> tuple[Pointer, bytes]:
     }
     location = f"/lake/s/{table}/metadata/{first}-{last}.json"
     snapshots = ", ".join(as_text(number) for number in range(first, last + 1))
-    written = json.dumps(text).replace('"all of them"', f"[{snapshots}]")
+    written = json.dumps(described).replace('"all of them"', f"[{snapshots}]")
     return Pointer("s", table, location), written.encode()
 
 
@@ -189,6 +191,29 @@ def test_old_versions_read_as_they_were_with_little_room() -> None:
         past = table.at(AsOf(AtUnit.VERSION, str(count)))
         for handle in (version.load_schema("s").load_table("t"), past):
             assert rows(handle) == [(number,) for number in range(count)]
+
+
+def test_listings_that_transactions_hold_share_what_did_not_change(tmp_path: Path) -> None:
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}")
+    add = "INSERT INTO iceberg_tables VALUES ('c', 's', :name, :place, NULL, 'TABLE')"
+    move = text("UPDATE iceberg_tables SET metadata_location = :place WHERE table_name = 't0'")
+    with catalog.engine.begin() as connection:
+        for number in range(500):
+            values = {"name": f"t{number}", "place": f"/lake/s/t{number:080}"}
+            connection.execute(text(add), values)
+    pointers = SqlPointers(catalog)
+    held = [pointers.listing()]
+    with measured() as grown:
+        for number in range(50):
+            with catalog.engine.begin() as connection:
+                connection.execute(move, {"place": f"/lake/s/new{number:080}"})
+            held.append(pointers.listing())
+    catalog.close()
+    assert grown[0] < 50 * 500 * 120
+    places = [listing.tables["s", "t0"].location for listing in held[1:]]
+    assert places == [f"/lake/s/new{number:080}" for number in range(50)]
+    assert all(len(listing.tables) == 500 for listing in held)
+    assert {listing.tables["s", "t7"].location for listing in held} == {f"/lake/s/t{7:080}"}
 
 
 def test_columns_of_tiny_files_count_for_what_they_take() -> None:

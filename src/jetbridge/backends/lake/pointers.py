@@ -7,7 +7,7 @@ lake. Any other catalog is asked table by table.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,6 +94,7 @@ class SqlPointers:
         )
 
         self._changes = _Changes(catalog)
+        self._last = Listing({}, {})
         # What was listed last, and the state of the database that it is true for.
         self._known: tuple[tuple[int, int], Listing] | None = None
 
@@ -116,13 +117,12 @@ class SqlPointers:
             spaces = {str(row[0]) for row in connection.execute(self._namespaces)}
         found = [Pointer(space, name, location) for space, name, location in rows if location]
         spaces |= {pointer.namespace for pointer in found}
-        seen = [pointer for pointer in found if not pointer.name.startswith(SPOOL)]
-        spools = tuple((each.namespace, each.name) for each in found if each not in seen)
-        return Listing(
+        self._last = Listing(
             {fold(name): name for name in spaces},
-            {pointer.key(): pointer for pointer in seen},
-            spools,
+            _sharing([each for each in found if not each.name.startswith(SPOOL)], self._last),
+            tuple((each.namespace, each.name) for each in found if each.name.startswith(SPOOL)),
         )
+        return self._last
 
     def find(self, namespace: str, name: str) -> Pointer | None:
         """Most often by the spelling that the table has, which needs no look at all the others."""
@@ -147,6 +147,17 @@ class SqlPointers:
     def _connection(self) -> Iterator[Connection]:
         with answering(), self._catalog.engine.connect() as connection:
             yield connection
+
+
+def _sharing(pointers: Sequence[Pointer], before: Listing) -> dict[Key, Pointer]:
+    """By key; with the objects of the listing before, for each open transaction holds a listing."""
+    known = {key: (key, pointer) for key, pointer in before.tables.items()}
+    tables = {}
+    for pointer in pointers:
+        new = pointer.key()
+        key, old = known.get(new, (new, pointer))
+        tables[key] = old if old == pointer else pointer
+    return tables
 
 
 class _Changes:
