@@ -305,6 +305,8 @@ def _tables(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _parts(table: dict[str, Any]) -> tuple[str, ...]:
     parts = (table["catalog_name"], table["schema_name"], table["table_name"])
+    if not parts[-1]:
+        raise BadRequest("the name of a table is empty")
     return tuple(part for part in parts if part)
 
 

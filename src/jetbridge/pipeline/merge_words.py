@@ -114,7 +114,7 @@ def _clause(words: Words) -> Clause:
 
 
 def _message(words: Words) -> str:
-    return "" if words.peek() in ("", *_ENDS) else words.expression(*_ENDS)
+    return words.expression(*_ENDS) if words and words.peek() not in _ENDS else ""
 
 
 def _update(words: Words, case: Case, condition: str) -> Clause:

@@ -11,12 +11,17 @@ from collections import Counter
 import duckdb
 import pytest
 
+from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.embedded.statements import check_expression_text, in_brackets, kind_of_statement
-from jetbridge.errors import BadRequest
+from jetbridge.errors import BadRequest, ServerError
+from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Means, Session
 from jetbridge.pipeline.tokens import Words, split_text
 from tests.security.sandbox.mutations import EXPRESSIONS, STATEMENTS, mutated
 
 COUNTS = [2_000, pytest.param(60_000, marks=pytest.mark.soak)]
+ROWS = "SELECT 1 AS a, 'x' AS b"
 # What stands around an expression of a user, and the kind of the whole.
 PLACES = {
     "SELECT ({0}) FROM t": "SELECT",
@@ -128,3 +133,34 @@ def test_1_2_fuzz_lists_in_brackets_are_columns(parser, count: int) -> None:
         assert kinds(parser, f"CREATE TABLE t {text} AS SELECT 1") in (["CREATE"], None), text
         assert kinds(parser, f"SELECT * FROM f{text} AS x") in (["SELECT"], None), text
     assert accepted > count / 20
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_1_2_fuzz_statements_of_clients_end_in_errors_of_ours(count: int) -> None:
+    """Whatever is wrong with a statement, its caller is told, and nothing breaks."""
+    ran = 0
+    for number, text in enumerate(mutated(STATEMENTS, count, seed=count + 1)):
+        if number % 100 == 0:
+            session = new_session()
+        try:
+            for outcome in run(session, text):
+                outcome.table()
+            ran += 1
+        except ServerError:
+            continue
+    assert ran
+
+
+def new_session() -> Session:
+    session = Session({"mema": MemoryCatalog()}, Means(Rules(Files.NONE)))
+    for table in ("t", "u"):
+        for each in run(
+            session, f"CREATE SCHEMA IF NOT EXISTS s; CREATE TABLE s.{table} AS {ROWS}"
+        ):
+            each.table()
+    return session
+
+
+def test_1_2_a_table_without_a_name_is_refused() -> None:
+    with pytest.raises(BadRequest, match="name of a table is empty"):
+        list(run(new_session(), "DELETE FROM mema.s.t USING ''u WHERE t.a = u.a"))

@@ -1,0 +1,20 @@
+import pytest
+
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.merge_words import read_merge
+
+MERGE = "MERGE INTO t USING s USING (id) WHEN NOT MATCHED THEN ERROR"
+
+
+@pytest.mark.parametrize("message", ["", "'no ' || s.id", "concat('WHEN ', s.id)"])
+@pytest.mark.parametrize("after", ["", " WHEN MATCHED THEN DELETE", " RETURNING id"])
+def test_message_of_error_is_one_expression(message, after):
+    found = read_merge(f"{MERGE} {message}{after}")
+    assert found.clauses[0].message == message
+    assert len(found.clauses) == (2 if "WHEN MATCHED" in after else 1)
+    assert found.returning == ("id" if "RETURNING" in after else "")
+
+
+def test_message_of_error_that_is_two_expressions_is_refused():
+    with pytest.raises(BadRequest, match="not one expression"):
+        read_merge(f"{MERGE} 'a', 'b'")
