@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from jetbridge.pipeline.session import Means, Outcome, Session
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
 from jetbridge.spark import SparkEngine
-from jetbridge.temporary import start_sweep
+from jetbridge.temporary import TemporaryFolder, start_sweep
 
 log = logging.getLogger(__name__)
 
@@ -126,8 +126,21 @@ def _runner(
         if folder is not None:
             return SparkRunner(engine, str(folder), lake.lake.prefix)
     given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
-    spool = next(filter(None, given), tempfile.gettempdir())
-    return SparkRunner(engine, spool, lambda: "jetbridge-spool")
+    spool = next(filter(None, given), "")
+    return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool))
+
+
+def _owned(spool: str) -> Callable[[], str]:
+    """Spools are in a folder with an owner, made for the first: a killed process leaves none."""
+    mode = 0o777 if spool else 0o700  # workers may be of another user where the folder is set
+    made: list[TemporaryFolder] = []
+
+    def prefix() -> str:
+        if not made:
+            made.append(TemporaryFolder("spool", spool or None, mode=mode))
+        return f"{made[0].path.name}/rows"
+
+    return prefix
 
 
 def _as_lake(catalog: Catalog) -> "LakeCatalog | None":

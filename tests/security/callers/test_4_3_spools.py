@@ -3,6 +3,7 @@
 Seen: the sweep of temporary folders took the spool of a load that was still running.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,4 +49,32 @@ def test_a_living_spool_outlives_a_sweep_of_its_own_process(tmp_path):
         spool.add(ROWS)
         sweep(tmp_path)
         assert list(spool.batches()) == [ROWS]
+    assert list(tmp_path.iterdir()) == []
+
+
+SESSION = """
+import sys, time
+from pathlib import Path
+from typing import Any
+from jetbridge.config import Config
+from jetbridge.sessions import _runner
+made: Any = _runner(Config(), "an engine", [])
+spool = Path(made.folder, made.prefix())
+spool.mkdir()
+print(spool, flush=True)
+time.sleep(60)
+"""
+
+
+def test_spools_of_queries_that_spark_runs_have_an_owner_too(tmp_path):
+    command = [sys.executable, "-c", SESSION]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as session:
+        assert session.stdout is not None
+        spool = Path(session.stdout.readline().strip())
+        sweep(tmp_path)
+        assert spool.is_dir()
+        session.kill()
+        session.wait()
+    sweep(tmp_path)
     assert list(tmp_path.iterdir()) == []
