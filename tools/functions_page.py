@@ -30,7 +30,7 @@ What an expression needs for one row is bounded before it is evaluated:
 - It has at most 10,000 characters, 200 levels and 5,000 parts.
 - Where a function could make much of little, its other arguments are constants: see the groups.
 - Rows are evaluated in slices, so that an expression needs about 32 MB at a time. A row that is too
-  long for that alone (above 96 MB of intermediate values) is refused with `RESOURCE_EXHAUSTED`.
+  long for that alone (above 64 MB of intermediate values) is refused with `RESOURCE_EXHAUSTED`.
 - It ends after 30 seconds, and when the caller is gone.
 - A cast to a type with more than 10,000 values (`INTEGER[1000][1000]`), and to VARIANT, is refused.
 
@@ -40,9 +40,14 @@ get.
 """
 GROUPS = {
     Size.FIXED: "Numbers, dates and truths, as short as that for all arguments",
-    Size.SAME: "Hardly longer than the arguments",
+    Size.PART: "Numbers and dates: the first of several arguments is a constant",
+    Size.DATED: "Dates that are read from a string",
+    Size.SAME: "As long as the arguments together",
+    Size.DOUBLE: "Up to twice as long",
     Size.LONGER: "Up to eight times as long",
-    Size.PIECES: "Parts of the arguments, in memory up to 64 times as long",
+    Size.SORT: "Sorts, sets and the like: as long as the arguments, with more memory besides",
+    Size.JSON: "JSON: up to eight times as long, with more memory besides",
+    Size.PIECES: "Lists of parts",
     Size.SEARCH: "Searches: if both arguments are columns, for rows of up to some 50 KB",
     Size.LIKE: "LIKE: the pattern is a constant, two wildcards before its end if it has `_`",
     Size.PATTERN: "Other patterns: constants, at most two wildcards before their ends",

@@ -11,6 +11,11 @@ from jetbridge.errors import BadRequest
 Tree = dict[str, Any]
 
 _MOST_COUNT = 100_000
+# Each byte may become a string of a list, or a value of a JSON document, or of a hash table.
+_PIECES = 20
+IN_MEMORY = 40
+# An unknown time zone is compared with all that there are.
+NAMES_OF_ZONES = 1000
 _MOST_PATTERN = 1000
 _MOST_WIDTH = 1000
 # A step of LIKE costs about as much as sixteen bytes that are searched.
@@ -55,18 +60,19 @@ class Call:
     def whole(self) -> Growth:
         return sum(self.sizes, Growth())
 
-    def constants(self, start: int = 0) -> list[Any]:
+    def constants(self, start: int = 0, end: int | None = None) -> list[Any]:
         """From that argument on; raises BadRequest where one is no constant."""
-        found = [_constant(each) for each in self.given[start:]]
+        found = [_constant(each) for each in self.given[start:end]]
         if any(each is _NONE for each in found):
             raise BadRequest(f"a constant as argument {1 + start}")
         return found
 
-    def text(self, index: int, default: str = "") -> str:
-        return str(self.constants(index)[0]) if index < len(self.given) else default
+    def text(self, index: int) -> str:
+        found = self.constants(index, index + 1)
+        return str(found[0]) if found else ""
 
     def number(self, index: int, most: int = _MOST_COUNT) -> int:
-        value = self.constants(index)[0]
+        value = next(iter(self.constants(index, index + 1)), 0)
         if not isinstance(value, int) or abs(value) > most:
             raise BadRequest(f"a constant whole number of at most {most} as argument {1 + index}")
         return abs(value)
@@ -98,8 +104,21 @@ Rule = Callable[[Call], tuple[Growth, Growth]]
 _FREE = Growth()
 
 
-def _longer(factor: int, extra: int = 16) -> Rule:
-    return lambda call: (call.whole.times(factor, extra), _FREE)
+def _longer(factor: int, *, work: int = 0) -> Rule:
+    return lambda call: (call.whole.times(factor, 64), call.whole.times(work, 64 * work))
+
+
+def _part(call: Call) -> tuple[Growth, Growth]:
+    """DuckDB compares a name that it does not know with all that there are."""
+    if len(call.given) > 1 and len(str(call.constants(0, 1))) > _MOST_PATTERN:
+        raise BadRequest(f"a name of at most {_MOST_PATTERN} characters")
+    return VALUE, _FREE
+
+
+def _dated(call: Call) -> tuple[Growth, Growth]:
+    form = str(_constant(call.given[1])) if len(call.given) > 1 else "%Z"
+    zoned = "%Z" in form or _constant(call.given[1]) is _NONE
+    return VALUE, call.sizes[0].times(NAMES_OF_ZONES if zoned else 1)
 
 
 def _search(call: Call) -> tuple[Growth, Growth]:
@@ -134,13 +153,13 @@ def _like(call: Call) -> tuple[Growth, Growth]:
 def _regex(factor: int) -> Rule:
     def rule(call: Call) -> tuple[Growth, Growth]:
         first = call.sizes[0]
-        return first.times(factor), _matching(call)
+        return first.times(factor), _matching(call) + first.times(2 * (factor - 1))
 
     return rule
 
 
 def _matching(call: Call) -> Growth:
-    text = call.text(1)
+    text = str(call.constants(1)[0])
     if len(text) > _MOST_PATTERN:
         raise BadRequest(f"a pattern of at most {_MOST_PATTERN} characters")
     return call.sizes[0].times(1 + _program(text) // 16)
@@ -177,7 +196,8 @@ def _replaced(call: Call) -> tuple[Growth, Growth]:
 
 
 def _split(call: Call) -> tuple[Growth, Growth]:
-    return call.sizes[0].times(64), call.sizes[0].times(1 + len(call.text(1)) // 16)
+    first = call.sizes[0]
+    return first.times(_PIECES), first.times(IN_MEMORY + len(call.text(1)) // 16)
 
 
 def _separated(call: Call) -> tuple[Growth, Growth]:
@@ -191,14 +211,13 @@ def _separated(call: Call) -> tuple[Growth, Growth]:
 
 
 def _path(call: Call) -> tuple[Growth, Growth]:
-    """JSON is parsed into about thirty times its length."""
     found = call.constants(1)
     paths = found[0] if found and isinstance(found[0], list) else found
     text = " ".join(map(str, paths))
     if ".." in text or "**" in text or len(text) > _MOST_PATTERN:
         raise BadRequest("a JSON path that names each step")
-    factor = 64 if "*" in text or not found else 2 * len(paths)
-    return call.sizes[0].times(factor), call.sizes[0].times(32)
+    factor = _PIECES if "*" in text or not found else 2 * len(paths)
+    return call.sizes[0].times(factor), call.sizes[0].times(IN_MEMORY)
 
 
 def _repeated(call: Call) -> tuple[Growth, Growth]:
@@ -230,14 +249,19 @@ def _formatted(call: Call) -> tuple[Growth, Growth]:
 
 RULES: dict[Size, Rule] = {
     Size.FIXED: lambda _: (VALUE, _FREE),
-    Size.SAME: _longer(2),
-    Size.LONGER: _longer(8, 64),
-    Size.PIECES: _longer(64, 4096),
+    Size.PART: _part,
+    Size.DATED: _dated,
+    Size.SAME: lambda call: (call.whole.times(1), _FREE),
+    Size.DOUBLE: _longer(2),
+    Size.LONGER: _longer(8),
+    Size.SORT: _longer(2, work=IN_MEMORY),
+    Size.JSON: _longer(8, work=IN_MEMORY),
+    Size.PIECES: _longer(_PIECES, work=IN_MEMORY),
     Size.SEARCH: _search,
     Size.LIKE: _like,
     Size.PATTERN: _pattern,
     Size.REGEX: _regex(1),
-    Size.REGEX_PIECES: _regex(64),
+    Size.REGEX_PIECES: _regex(_PIECES),
     Size.REGEX_REPLACE: _replaced_matches,
     Size.REPLACE: _replaced,
     Size.SPLIT: _split,

@@ -19,6 +19,7 @@ from jetbridge.names import fold
 
 _HUGE = pa.decimal128(38, 0)
 _LONGEST_VALUE = 60
+_LONGEST_TIMESTAMP = 1000
 
 
 def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
@@ -71,8 +72,37 @@ def _by_duckdb(data: pa.Table, target: pa.Field) -> pa.Array:
     kind = data.schema.field(0).type
     if is_misread(kind):
         raise pa.ArrowNotImplementedError(f"no cast from {kind}; cast ENUM to VARCHAR first")
+    if _has_zone(target.type) and _longest_text(data.column(0)) > _LONGEST_TIMESTAMP:
+        # DuckDB compares it with all zones that there are: eight seconds for a megabyte.
+        raise pa.ArrowInvalid(f"a timestamp has at most {_LONGEST_TIMESTAMP} characters")
     answer = query(f"SELECT CAST(c AS {duckdb_type(target)}) AS c FROM {DATA}", data)
     return conform(answer.column(0).combine_chunks(), target.type)
+
+
+def _has_zone(kind: pa.DataType) -> bool:
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
+    return (pa.types.is_timestamp(kind) and kind.tz is not None) or any(map(_has_zone, inner))
+
+
+def _longest_text(array: Any) -> int:
+    """In bytes, at any depth."""
+    parts = array.chunks if isinstance(array, pa.ChunkedArray) else _inner(array)
+    longest = 0
+    if is_text(array.type) and not isinstance(array.type, pa.BaseExtensionType):
+        longest = pc.max(pc.binary_length(array)).as_py() or 0
+    return max([longest, *map(_longest_text, parts)])
+
+
+def _inner(array: Any) -> list[Any]:
+    if isinstance(array, pa.ExtensionArray):
+        return [array.storage]
+    if isinstance(array, pa.DictionaryArray):
+        return [array.dictionary]
+    if pa.types.is_struct(array.type):
+        return [array.field(index) for index in range(array.type.num_fields)]
+    if isinstance(array, pa.MapArray):
+        return [array.keys, array.items]
+    return [array.values] if hasattr(array, "values") else []
 
 
 def _widens(source: pa.DataType, target: pa.DataType) -> bool:

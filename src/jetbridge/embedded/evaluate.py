@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from jetbridge.embedded.call_growth import Growth
 from jetbridge.embedded.casts import conform
-from jetbridge.embedded.expressions import parse
+from jetbridge.embedded.expressions import Expression, parse
+from jetbridge.embedded.growth import written_as
 from jetbridge.embedded.sandbox import (
     DATA,
     EXPRESSION_SECONDS,
@@ -25,6 +26,7 @@ from jetbridge.embedded.sandbox import (
 from jetbridge.embedded.statements import short
 from jetbridge.embedded.types import duckdb_type
 from jetbridge.errors import LimitExceeded
+from jetbridge.names import fold
 
 # Defaults are made in parts of at most this size.
 _PART_BYTES = 16 * 1024 * 1024
@@ -33,8 +35,8 @@ _MOST_BYTES = 2**31 - 1
 # What a slice may need, and one row at most, which cannot be cut. A value of a column has no more
 # than the batches that it is made for, a few times.
 _SLICE_BYTES = 32 * 1024 * 1024
-_LARGE_ROW = 3
-_MOST_VALUES = 128 * 1024 * 1024
+_LARGE_ROW = 2
+_MOST_VALUES = 64 * 1024 * 1024
 # Of a loop over the square of the bytes: some tenths of a second.
 _SLICE_STEPS = 300_000_000
 # Two threads, each with a vector.
@@ -50,7 +52,9 @@ def evaluate(
     expression = parse(text)
     what = f"the expression for column {wanted.name!r}"
     sql = _cast(expression.sql, wanted)
-    found = list(_sliced(sql, _readable(data), expression.work, seconds, what, _MOST_VALUES))
+    read = _read(data, expression)
+    work = expression.work + written_as(expression.value, duckdb_type(wanted))
+    found = list(_sliced(sql, read, work, seconds, what, _MOST_VALUES))
     return conform(pa.chunked_array(found).combine_chunks(), wanted.type)
 
 
@@ -108,7 +112,8 @@ def _slices(data: pa.Table, work: Growth, what: str) -> Iterator[pa.Table]:
 
 
 def _is_little(data: pa.Table, work: Growth, factor: int) -> bool:
-    size = int(data.nbytes)
+    # Arrow keeps eight truths in a byte.
+    size = int(data.nbytes) * (8 if any(map(_has_bits, data.schema.types)) else 1)
     memory = work.per_byte * size + work.extra * min(data.num_rows, _ROWS_AT_ONCE)
     steps = work.squared * size * size
     return memory <= factor * _SLICE_BYTES and steps <= factor * _SLICE_STEPS
@@ -137,12 +142,18 @@ def default_values(
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
+def _has_bits(kind: pa.DataType) -> bool:
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
+    return pa.types.is_boolean(kind) or any(map(_has_bits, inner))
+
+
 def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECONDS) -> int | None:
     """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
     start = 0
-    for part in _sliced(sql, _readable(data), expression.work, seconds, f"CHECK {short(text)}"):
+    what = f"CHECK {short(text)}"
+    for part in _sliced(sql, _read(data, expression), expression.work, seconds, what):
         wrong = np.flatnonzero(~_booleans(part, missing=True))
         if len(wrong):
             return start + int(wrong[0])
@@ -176,6 +187,11 @@ def microseconds(timestamp: str) -> int | None:
         return None
     value = answer.column(0).cast(pa.int64())[0].as_py()
     return None if value is None else int(value)
+
+
+def _read(data: pa.Table, expression: Expression) -> pa.Table:
+    """The columns that the expression reads: its growth counts no others."""
+    return _readable(data.select([n for n in data.column_names if fold(n) in expression.columns]))
 
 
 def _readable(data: pa.Table) -> pa.Table:

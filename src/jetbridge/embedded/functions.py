@@ -16,9 +16,14 @@ class Size(Enum):
     """How many bytes a result has, by the bytes of the arguments. Time grows likewise."""
 
     FIXED = "a number, a date, or something as short"
-    SAME = "hardly more than the arguments"
+    PART = "a number or a date; which one is said by the first argument, a constant"
+    DATED = "a date that is read from a string"
+    SAME = "no more than the arguments together"
+    DOUBLE = "up to twice the arguments"
     LONGER = "up to eight times the arguments"
-    PIECES = "parts of the arguments, in memory 64 times as long at most"
+    SORT = "the arguments in another order, with some memory besides"
+    JSON = "up to eight times the arguments; JSON in memory takes much more than its text"
+    PIECES = "a list of parts, each of which may be one character"
     SEARCH = "a number or a part; the time grows with the product of two arguments"
     LIKE = "a match of LIKE, whose pattern must be a constant"
     PATTERN = "the same; each wildcard multiplies the time by the length"
@@ -59,15 +64,15 @@ SIZES: Mapping[str, Size] = {
         md5_number md5_number_lower md5_number_upper octet_length ord prefix sha1 sha256
         starts_with strlen suffix unicode format_bytes pg_size_pretty formatreadabledecimalsize
         formatreadablesize parse_formatted_bytes array_length
-        age century date_add date_diff date_part date_sub date_trunc datediff datepart datesub
-        datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade epoch epoch_ms
+        age century date_add
+         day dayname dayofmonth dayofweek dayofyear days_in_month decade epoch epoch_ms
         epoch_ns epoch_us era hour isodow isoyear julian last_day make_date make_time
         make_timestamp make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium
         millisecond minute month monthname nanosecond normalized_interval quarter second
-        time_bucket timezone timezone_hour timezone_minute to_centuries to_days to_decades to_hours
+        time_bucket timezone_hour timezone_minute to_centuries to_days to_decades to_hours
         to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds
         to_timestamp to_weeks to_years week weekday weekofyear year yearweek
-        uuid_extract_timestamp uuid_extract_version try_strptime strptime
+        uuid_extract_timestamp uuid_extract_version
         hamming mismatches jaccard array_cosine_distance array_cosine_similarity array_distance
         array_dot_product array_inner_product array_negative_dot_product
         array_negative_inner_product list_cosine_distance list_cosine_similarity list_distance
@@ -78,20 +83,32 @@ SIZES: Mapping[str, Size] = {
         """,
     ),
     **_names(
+        Size.PART,
+        """
+        date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc timezone
+        """,
+    ),
+    **_names(Size.DATED, "strptime try_strptime"),
+    **_names(
         Size.SAME,
         """
-        || concat left left_grapheme lower lcase ltrim rtrim trim nfc_normalize reverse right
-        right_grapheme strip_accents substr substring substring_grapheme translate ucase upper
-        from_base64 from_binary from_hex unbin unhex url_decode decode encode set_bit
-        constant_or_null nullif greatest least
+        || concat left left_grapheme ltrim rtrim trim reverse right right_grapheme substr substring
+        substring_grapheme constant_or_null nullif greatest least
         array_append array_cat array_concat array_pop_back array_pop_front array_prepend
         array_push_back array_push_front array_reverse list_append list_cat list_concat
         list_prepend list_reverse
         array_extract element_at list_element list_extract array_slice list_slice list_where
         array_where list_any_value list_first list_last list_max list_min
         struct_extract struct_extract_at struct_concat struct_insert struct_update
-        map_concat map_extract map_extract_value union_extract union_value
-        parse_dirname parse_dirpath parse_filename
+        map_concat map_extract map_extract_value union_extract
+        parse_dirname parse_dirpath parse_filename from_hex unhex from_base64 unbin from_binary
+        """,
+    ),
+    **_names(
+        Size.DOUBLE,
+        """
+        lower lcase upper ucase nfc_normalize strip_accents translate url_decode decode encode
+        set_bit union_value
         """,
     ),
     **_names(
@@ -103,15 +120,21 @@ SIZES: Mapping[str, Size] = {
         """,
     ),
     **_names(
-        Size.PIECES,
+        Size.SORT,
         """
         array_distinct list_distinct array_sort list_sort array_reverse_sort list_reverse_sort
-        array_grade_up grade_up list_grade_up list_zip array_zip flatten parse_path
-        array_cross_product list_histogram array_unique list_unique list_approx_count_distinct
-        list_entropy list_mad list_median list_mode json_array_length json_valid json json_quote
-        array_to_json row_to_json to_json json_array json_object
+        list_zip array_zip flatten array_cross_product array_unique list_unique list_entropy
+        list_approx_count_distinct list_mad list_median list_mode
         """,
     ),
+    **_names(
+        Size.JSON,
+        """
+        json json_valid json_array_length json_quote to_json array_to_json row_to_json json_array
+        json_object
+        """,
+    ),
+    **_names(Size.PIECES, "array_grade_up grade_up list_grade_up parse_path list_histogram"),
     **_names(
         Size.SEARCH,
         """

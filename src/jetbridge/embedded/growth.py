@@ -8,7 +8,7 @@ tells for each part how large it can be.
 from collections.abc import Iterator
 from typing import Any
 
-from jetbridge.embedded.call_growth import RULES, VALUE, Call, Growth
+from jetbridge.embedded.call_growth import IN_MEMORY, NAMES_OF_ZONES, RULES, VALUE, Call, Growth
 from jetbridge.embedded.functions import SIZES, Size, words
 from jetbridge.errors import BadRequest
 
@@ -28,6 +28,12 @@ _CLASSES = {
     "DEFAULT": "DEFAULT",
     "POSITIONAL_REFERENCE": "the number of a column",
 }
+
+
+def written_as(value: Growth, kind: str) -> Growth:
+    """What it takes to cast a value to DuckDB's type of a column."""
+    about = {"id": kind}
+    return value.times(8 + _cast_work(about), 64)
 
 
 def growth(tree: Tree) -> tuple[Growth, Growth]:
@@ -71,7 +77,9 @@ class _Meter:
         if kind == "COLUMN_REF":
             return Growth(1, 16)
         if kind == "CAST":
-            return _cast(self.measure(node["child"]), node["cast_type"])
+            child = self.measure(node["child"])
+            self._count(child.times(_cast_work(node["cast_type"])))
+            return _cast(child, node["cast_type"])
         given = list(_operands(node))
         sizes = [self.measure(each) for each in given]
         if kind not in ("FUNCTION", "LAMBDA"):
@@ -127,7 +135,7 @@ def _operator(kind: str, whole: Growth) -> Growth:
         return VALUE
     if kind not in _CHOICES:
         raise BadRequest(f"must not contain {kind.lower()}")
-    return whole.times(2)
+    return whole.times(1)
 
 
 _FIXED = words(
@@ -147,6 +155,14 @@ def _cast(child: Growth, kind: Tree) -> Growth:
     if kind["id"] in ("LIST", "ARRAY", "STRUCT", "MAP", "UNION"):
         return Growth(child.per_byte, child.extra + 1).times(16 * slots, 16 * slots + names)
     return child.times(8, 64)
+
+
+def _cast_work(kind: Tree) -> int:
+    """For each byte that is cast."""
+    about = str(kind)
+    if "WITH TIME ZONE" in about or "TIMESTAMPTZ" in about.upper():
+        return NAMES_OF_ZONES
+    return IN_MEMORY if "UNBOUND" in about else 0  # JSON, or a type that there is not
 
 
 def _slots(kind: Tree) -> tuple[int, int]:

@@ -56,7 +56,12 @@ def execute(cursor: Cursor, text: str, *kinds: str, parameters: Any = None) -> C
 
     Raises BadRequest for any other text, and `duckdb.Error`.
     """
-    return cursor.execute(parsed(cursor, text, *kinds), parameters)
+    statement = parsed(cursor, text, *kinds)
+    try:
+        return cursor.execute(statement, parameters)
+    except UnicodeDecodeError:
+        # DuckDB's message quotes bytes of a value, which are not UTF-8.
+        raise duckdb.InvalidInputException("a value has bytes that cannot be shown") from None
 
 
 def parsed(cursor: Cursor, text: str, *kinds: str) -> duckdb.Statement:
