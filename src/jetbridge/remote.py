@@ -26,9 +26,12 @@ from jetbridge.catalog import (
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
 from jetbridge.pipeline.report import REPORT
+from jetbridge.service.paths import without_paths
 from jetbridge.service.transactions import Lapsing
 
 SCHEMA = "jetbridge"
+# Of a report: what may quote an error, as that of an engine that could not run a query.
+_SAID = ("reason", "note")
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
 # To read a text takes seconds for a million characters, which nothing interrupts.
 MOST_CHARACTERS = 1_000_000
@@ -49,7 +52,8 @@ class RunFunction:
 
     def rows(self, arguments: pa.RecordBatch, request: Scan) -> Iterable[pa.RecordBatch]:
         for row in self._execute(self._text(arguments), self._catalog, request.may_use):
-            yield pa.RecordBatch.from_pylist([row], schema=REPORT)
+            told = {name: without_paths(row[name]) for name in _SAID}
+            yield pa.RecordBatch.from_pylist([{**row, **told}], schema=REPORT)
 
     def _text(self, arguments: pa.RecordBatch) -> str:
         is_text = arguments.num_columns == 1 and pa.types.is_string(arguments.column(0).type)

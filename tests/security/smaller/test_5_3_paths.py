@@ -10,8 +10,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.catalog import Scan
 from jetbridge.client import connect
 from jetbridge.errors import LimitExceeded, ServerError
+from jetbridge.pipeline.report import Report
+from jetbridge.remote import RunFunction
 from jetbridge.service import Server
 from jetbridge.service.paths import without_paths
 from jetbridge.spark import SparkEngine
@@ -79,6 +82,17 @@ def test_a_staging_folder_that_is_gone_is_not_named(
     trace = said.rpartition("trace id ")[2].rstrip(")")
     [line] = [r.getMessage() for r in caplog.records if trace in r.getMessage()]
     assert str(gone) in line
+
+
+def test_a_report_names_no_folder_either() -> None:
+    """It quotes the error of an engine that could not run the query."""
+    reason = "it failed on Spark: no space left in /var/spool/jetbridge-1"
+    row = Report("SELECT", reason=reason, note="see /var/log/x").as_row()
+    function = RunFunction("m", lambda *_: [row])
+    [batch] = function.rows(pa.record_batch({"sql": ["SELECT 1"]}), Scan())
+    [told] = batch.to_pylist()
+    assert told["reason"] == "it failed on Spark: no space left in …/jetbridge-1"
+    assert told["note"] == "see …/x"
 
 
 @pytest.mark.lake
