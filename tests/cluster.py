@@ -40,11 +40,19 @@ def settings(master: str) -> dict[str, str]:
     }
 
 
-class Cluster:
-    """`folder` takes the logs, and what the workers keep while they run."""
+# A worker with an empty folder of its own in the place of one that others see.
+PRIVATE = ("unshare", "--mount", "--propagation", "private", "sh", "-ec")
+PRIVATE_SCRIPT = 'mount -t tmpfs none "$1"; shift; exec "$@"'
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+class Cluster:
+    """`folder` takes the logs, and what the workers keep while they run.
+
+    At `private` each worker has a folder of its own, as if it were on another machine.
+    """
+
+    def __init__(self, folder: Path, private: Path | None = None) -> None:
+        self._folder, self._private = folder, private
         self._log = folder / "master.log"
         self._started = 0
         self.workers: list[psutil.Popen] = []
@@ -62,6 +70,10 @@ class Cluster:
             "SPARK_DAEMON_MEMORY": "256m",
         }
         command = [str(home / "bin" / "spark-class"), role, *options, "--webui-port", "0"]
+        if self._private is not None and role == WORKER:
+            rights = () if os.geteuid() == 0 else ("--map-root-user",)
+            alone = (*PRIVATE[:1], *rights, *PRIVATE[1:], PRIVATE_SCRIPT, "sh", str(self._private))
+            command = [*alone, *command]
         with (self._folder / f"{name}.log").open("ab") as log:
             return psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
@@ -131,8 +143,8 @@ def kill(process: psutil.Popen) -> None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
-    cluster = Cluster(folder)
+def running(folder: Path, private: Path | None = None) -> Iterator[Cluster]:
+    cluster = Cluster(folder, private)
     try:
         cluster.add_workers(WORKERS)
         yield cluster

@@ -35,6 +35,7 @@ from jetbridge.pipeline.session import Means, Outcome, Session
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
 from jetbridge.spark import SparkEngine
+from jetbridge.spark.settings import is_local
 from jetbridge.temporary import TemporaryFolder, start_sweep
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,10 @@ def _catalog_settings(config: Config) -> dict[str, Setting]:
 def _runner(
     config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
 ) -> SparkRunner | None:
-    """Its spools lie in the first warehouse that is a folder, or `spool`: all workers see it."""
+    """Its spools lie in the first warehouse that is a folder; on a cluster else in any other one.
+
+    Without a lake they lie in `spool`.
+    """
     if engine is None:
         return None
     lakes = [lake for lake in map(_as_lake, catalogs) if lake is not None]
@@ -125,6 +129,10 @@ def _runner(
     for lake, folder in folders:
         if folder is not None:
             return SparkRunner(engine, str(folder), lake.lake.prefix)
+    if lakes and not is_local(config.spark):
+        first = lakes[0]
+        place, prefix = first.lake.staging_folder(), first.lake.prefix
+        return SparkRunner(engine, place, prefix, first.spooled)
     given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
     spool = next(filter(None, given), "")
     return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool))

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -65,15 +65,19 @@ class Target:
 
 @contextmanager
 def running(
-    folder: Path, lakes: Mapping[str, Path], settings: Mapping[str, str] | None = None
+    folder: Path,
+    lakes: Mapping[str, Path],
+    settings: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[PipelineProcess]:
-    """With lakes in these folders, and settings for its Spark."""
+    """With lakes in these folders, settings for its Spark, and more lines of its configuration."""
     lines = ["[spark]"]
     lines += [
         f"{json.dumps(name)} = {json.dumps(value)}" for name, value in (settings or {}).items()
     ]
     for name, warehouse in lakes.items():
         lines += [f"[catalogs.{name}]", 'type = "lake"', f'warehouse = "{warehouse}"']
+    lines += more
     file = folder / "jetbridge.toml"
     file.write_text("\n".join(lines))
     process = psutil.Popen(
@@ -89,4 +93,6 @@ def running(
         with suppress(psutil.NoSuchProcess):
             process.kill()
         process.wait(30)
+        with suppress(OSError):
+            process.stdin.close()
         process.stdout.close()

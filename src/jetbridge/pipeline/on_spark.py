@@ -1,5 +1,6 @@
 """Queries run by Spark: their rows are spooled as Parquet files, never collected in one place."""
 
+import posixpath
 import re
 import shutil
 import threading
@@ -12,11 +13,13 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from jetbridge.embedded.extended import EXTENSIONS
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.plan import Plan
 from jetbridge.spark.engine import Session, SparkEngine
 from jetbridge.spark.rows import Written, all_rows, file_columns, write_parquet
+from jetbridge.spark.shared import refuse_unshared
 from jetbridge.sqltext import pipeline as queries
 from jetbridge.sqltext.quoting import identifier
 from jetbridge.sqltext.spark import rows_of
@@ -38,22 +41,30 @@ def _nobody(_: int, __: int) -> None:
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """`folder` is where spools lie; Spark's workers must see it, too."""
+    """`folder` is where spools lie; Spark's workers must see it, too. Or `spool` makes them."""
 
     engine: SparkEngine
     folder: str
     prefix: Callable[[], str]
+    spool: Callable[[Session, str], AbstractContextManager[Written]] | None = None
 
     @contextmanager
     def spooled(
         self, query: str, watch: TaskWatch = _nobody, views: Sequence[View] = ()
     ) -> Iterator[Written]:
         """The rows of a query in Spark SQL, all of them; the files are gone afterwards."""
+        with ExitStack() as stack:
+            with self.session(watch, views) as session:
+                spool = self.spool or self._in_folder
+                written = stack.enter_context(spool(session, query))
+            yield written
+
+    @contextmanager
+    def _in_folder(self, session: Session, query: str) -> Iterator[Written]:
+        refuse_unshared(session, self.folder)
         place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
-            with self.session(watch, views) as session:
-                written = write_parquet(session, query, place)
-            yield written
+            yield write_parquet(session, query, place)
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
@@ -140,8 +151,9 @@ def spool_rows(plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
     """
     names = plan.schema.names
     columns = list(zip(file_columns(len(names)), plan.types, names, strict=True))
-    folders = sorted({str(Path(name).parent) for name in spool.names})
-    with closing(LakeReader(folders, extensions=())) as reader:
+    folders = sorted({posixpath.dirname(name) for name in spool.names})
+    extensions = EXTENSIONS if any("://" in folder for folder in folders) else ()
+    with closing(LakeReader(folders, secrets=spool.secrets, extensions=extensions)) as reader:
         batches = reader.stream(queries.spooled(spool.names, columns))
         for batch in all_rows(batches, spool.rows, "its spool"):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)

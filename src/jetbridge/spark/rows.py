@@ -7,7 +7,7 @@ many rows they wrote, each once, however often a task was tried.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 # Hadoop puts its settings, in which are all of Spark's, in the place of what begins so: in the
 # schema of a Parquet file that Spark writes or reads, too.
 _REFERENCE = "${"
+# Of a column that is NULL in all rows.
+_VOID = "void"
 
 
 @dataclass(frozen=True)
 class Written:
-    """Parquet files, in the order of their rows, and how many rows and bytes each has."""
+    """Parquet files, in the order of their rows, and how many rows and bytes each has.
+
+    `secrets` are what DuckDB needs to reach them, as statements.
+    """
 
     files: tuple[tuple[str, int, int], ...]
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,16 +62,26 @@ def write_parquet(session: Session, query: str, folder: Path) -> Written:
 
     Raises FailedPrecondition if not all rows are there.
     """
-    session.check_query(query)
-    rows = session.sql(query)
-    plain = rows.toDF(*file_columns(len(rows.columns)))
-    refuse_references(plain.schema)
+    rows = plain(session, query)
     _make(folder)
-    with _view(plain) as source, _folder_view(session, plain, folder) as target:
-        count = rows_in_files(session.sql(sql.copy_view(target, source)))
+    with view(rows) as source, _folder_view(session, rows, folder) as target:
+        count = rows_in_files(session.sql(sql.insert_all(sql.identifier(target), source)))
     found = readable(sorted(folder.glob("*.parquet")))
     refuse_lost(count, found.rows, str(folder))
     return found
+
+
+def plain(session: Session, query: str) -> "DataFrame":
+    """A query whose columns are `file_columns`, each of a type that files have."""
+    session.check_query(query)
+    rows = session.sql(query)
+    names = file_columns(len(rows.columns))
+    found = rows.toDF(*names)
+    refuse_references(found.schema)
+    untyped = [
+        n for n, f in zip(names, found.schema, strict=True) if f.dataType.typeName() == _VOID
+    ]
+    return found.withColumns({name: found[name].cast("string") for name in untyped})
 
 
 def rows_in_files(insert: "DataFrame") -> int:
@@ -150,7 +166,8 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _view(rows: "DataFrame") -> Iterator[str]:
+def view(rows: "DataFrame") -> Iterator[str]:
+    """The rows under a name, for as long as the block lasts."""
     name = f"jetbridge_{uuid4().hex}"
     rows.createTempView(name)
     try:
@@ -164,7 +181,7 @@ def _view(rows: "DataFrame") -> Iterator[str]:
 def _folder_view(session: Session, rows: "DataFrame", folder: Path) -> Iterator[str]:
     """What is inserted there becomes files of the folder, whatever characters its name has."""
     there = session.spark.read.schema(rows.schema).option("__globPaths__", "false")
-    with _view(there.parquet(str(folder))) as name:
+    with view(there.parquet(str(folder))) as name:
         yield name
 
 

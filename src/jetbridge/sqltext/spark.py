@@ -125,9 +125,9 @@ def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
     return f"INSERT INTO {target} ({listed}) SELECT {made} FROM (\n{query}\n) AS q"
 
 
-def copy_view(target: str, source: str) -> str:
-    """All rows of a view into another one."""
-    return f"INSERT INTO {identifier(target)} SELECT * FROM {identifier(source)}"
+def insert_all(target: str, source: str) -> str:
+    """All rows of a view."""
+    return f"INSERT INTO {target} SELECT * FROM {identifier(source)}"
 
 
 def renamed(query: str, names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.lake import spooling
+from jetbridge.backends.lake import spool_tables, spooling
 from jetbridge.backends.mssql import relations
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark import rows
@@ -32,7 +32,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
     """From now on so many files of each spool are removed as soon as Spark has written them."""
 
     def begin(count: int) -> None:
-        readable, files_of = rows.readable, spooling._files
+        readable, files_of = rows.readable, spool_tables.files_of
 
         def of_folder(files):
             found = sorted(map(Path, files))
@@ -48,7 +48,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
 
         monkeypatch.setattr(rows, "readable", of_folder)
         monkeypatch.setattr(relations, "readable", of_folder)
-        monkeypatch.setattr(spooling, "_files", of_table)
+        monkeypatch.setattr(spooling, "files_of", of_table)
 
     return begin
 

@@ -1,18 +1,22 @@
 """The catalog of a lake, and what it looked like at one moment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from jetbridge.backends.lake.connect import Connection, connected
 from jetbridge.backends.lake.pointers import Listing
 from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
+from jetbridge.backends.lake.spool_tables import spooled
 from jetbridge.backends.lake.store import Lake, Options
 from jetbridge.backends.lake.sweeper import Grace, Sweeper, Swept, sweep
 from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.names import fold
-from jetbridge.spark.engine import SparkEngine
+from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.rows import Written
 
 
 class LakeCatalog:
@@ -90,6 +94,12 @@ class LakeCatalog:
         if tables:
             raise FailedPrecondition(f"schema {schema!r} has {len(tables)} tables; drop them first")
         self._lake.namespaces.drop(schema)
+
+    @contextmanager
+    def spooled(self, session: Session, query: str) -> Iterator[Written]:
+        """The rows of a query in Spark SQL, in files of the warehouse, for as long as one reads."""
+        with spooled(self._lake, session, query) as written:
+            yield replace(written, secrets=tuple(self._connection.reach.secrets))
 
     def start_sweeper(self, grace: Grace | None = None) -> None:
         """Clears up after crashes, in the background, for as long as the catalog is open."""

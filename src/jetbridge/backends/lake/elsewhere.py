@@ -6,12 +6,10 @@ rows as Parquet into the staging folder of the lake, and they are removed when t
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -21,11 +19,12 @@ from pyiceberg.table import DataScan, StaticTable
 from jetbridge.backends.lake.damage import damaged
 from jetbridge.backends.lake.metadata import Json, TableState
 from jetbridge.backends.lake.nested import has_lists, reshaped
+from jetbridge.backends.lake.spool_tables import spooled
 from jetbridge.backends.lake.store import Lake
 from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.lake import QueryError
 from jetbridge.spark.errors import java_message
-from jetbridge.spark.rows import Written, file_columns, write_parquet
+from jetbridge.spark.rows import Written, file_columns
 from jetbridge.sqltext import lake as queries
 from jetbridge.sqltext import spark as sql
 from jetbridge.sqltext.quoting import identifier
@@ -150,11 +149,10 @@ def _streamed(scan: DataScan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _by_spark(
     lake: Lake, state: TableState, fields: Sequence[Json], reason: str
 ) -> Iterator[Relation]:
-    folder = f"{lake.staging_folder()}/{lake.prefix()}-{uuid4().hex[:12]}"
     wanted = {field["id"] for field in fields}
     there = [field for field in _stored_fields(state) if field["id"] in wanted]
-    try:
-        written = _copy(lake, state, there, folder, reason)
+    with ExitStack() as stack:
+        written = _copy(stack, lake, state, there, reason)
         ours = [name for _, name in _metadata_columns(state)]
         copied = file_columns(len(there) + len(ours))
         names = {field["id"]: name for field, name in zip(there, copied, strict=False)}
@@ -162,8 +160,6 @@ def _by_spark(
         columns += list(zip(copied[len(there) :], ours, strict=True))
         rows = queries.copied(queries.parquet(written.names), columns)
         yield Relation(rows, row_ids=state.has_row_ids())
-    finally:
-        lake.files.delete_folder(folder)
 
 
 def _stored_fields(state: TableState) -> list[Json]:
@@ -173,7 +169,10 @@ def _stored_fields(state: TableState) -> list[Json]:
     return list(known["fields"]) if known else state.fields
 
 
-def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason: str) -> Written:
+def _copy(
+    stack: ExitStack, lake: Lake, state: TableState, fields: list[Json], reason: str
+) -> Written:
+    """In files that go with the stack."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 
     picked = [*(field["name"] for field in fields), *(n for n, _ in _metadata_columns(state))]
@@ -182,7 +181,7 @@ def _copy(lake: Lake, state: TableState, fields: list[Json], folder: str, reason
     try:
         with lake.session(state.title()) as session:
             query = sql.copy(table, state.snapshot_id or 0, columns)
-            return write_parquet(session, query, Path(folder))
+            return stack.enter_context(spooled(lake, session, query, state.pointer.namespace))
     except (Py4JJavaError, PySparkException) as error:
         # Its first line is cut before the file comes, which stands in the whole text.
         raise damaged(state, f"{java_message(error)} (Spark, as {reason})\n{error}") from error

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jetbridge.backends.lake import branches, keys, storage
+from jetbridge.backends.lake import branches, keys, spool_tables, storage
 from jetbridge.backends.lake.commit import DataFile, Stale, identifier
 from jetbridge.backends.lake.inventory import Inventory, inventory
 from jetbridge.backends.lake.metadata import TableState
@@ -33,6 +32,7 @@ from jetbridge.spark.rows import (
     refuse_lost,
     refuse_references,
     rows_in_table,
+    view,
 )
 from jetbridge.sqltext import lake as queries
 from jetbridge.sqltext import spark as sql
@@ -60,7 +60,7 @@ def insert(
     def job(session: Session, now: TableState, target: str) -> None:
         rows = fitting(now, files)
         keys.refuse_duplicates(lake, now, rows)
-        with _for_spark(lake, now, rows) as staged, _view(session, *staged) as source:
+        with _for_spark(lake, now, rows) as staged, _view(lake, session, now, *staged) as source:
             insert = session.sql(sql.insert(target, source, now.codec.storage_schema.names))
             refuse_lost(sum(file.rows for file in rows), rows_in_table(insert), now.title())
 
@@ -78,7 +78,10 @@ def update(
         schema = now.codec.storage_schema.append(storage.ROW_ID)
         with _staged(lake, schema, new_rows(now, listed)) as files:
             keys.refuse_duplicates(lake, now, files, changed=changed)
-            with _for_spark(lake, now, files) as staged, _view(session, *staged) as source:
+            with (
+                _for_spark(lake, now, files) as staged,
+                _view(lake, session, now, *staged) as source,
+            ):
                 session.spark.sql(sql.merge_update(target, source, queries.ROW_ID, changed))
 
     _publish(lake, state, job, merges=True)
@@ -92,8 +95,11 @@ def delete(
 ) -> None:
     def job(session: Session, now: TableState, target: str) -> None:
         refuse_conflicts(now, inventory(lake.reader, now))
-        batch = pa.record_batch({queries.ROW_ID: pa.array(row_ids)})
-        with _staged(lake, batch.schema, [batch]) as files, _view(session, files) as source:
+        batch = pa.record_batch([pa.array(row_ids)], names=file_columns(1))
+        with (
+            _staged(lake, batch.schema, [batch]) as files,
+            _view(lake, session, now, files, [queries.ROW_ID]) as source,
+        ):
             session.spark.sql(sql.merge_delete(target, source, queries.ROW_ID))
 
     _publish(lake, state, job, merges=True)
@@ -115,7 +121,7 @@ def merge(
         with ExitStack() as stack:
             views = [
                 stack.enter_context(
-                    _view(session, *stack.enter_context(_for_spark(lake, now, files)))
+                    _view(lake, session, now, *stack.enter_context(_for_spark(lake, now, files)))
                 )
                 if files
                 else ""
@@ -149,7 +155,8 @@ def _for_spark(
     """
     fields = zip(state.codec.storage_schema, state.codec.staged_schema, strict=True)
     texts = {stored.name: staged for stored, staged in fields if stored.type != staged.type}
-    if not texts and not any(map(has_reference, state.codec.storage_schema.names)):
+    strange = any(map(has_reference, state.codec.storage_schema.names))
+    if not (texts or strange or lake.is_elsewhere()):
         yield files, ()
         return
     source = queries.parquet([file.location for file in files])
@@ -163,17 +170,22 @@ def _for_spark(
 
 
 @contextmanager
-def _view(session: Session, files: Sequence[DataFile], names: Sequence[str] = ()) -> Iterator[str]:
+def _view(
+    lake: Lake,
+    session: Session,
+    state: TableState,
+    files: Sequence[DataFile],
+    names: Sequence[str] = (),
+) -> Iterator[str]:
     """The rows of files under a name, for as long as the job runs; `names` are other columns'."""
-    name = f"jetbridge_{uuid4().hex}"
-    rows = session.spark.read.parquet(*(file.location for file in files))
-    refuse_references(rows.schema)
-    (rows.toDF(*names) if names else rows).createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        with suppress(Exception):
-            session.spark.catalog.dropTempView(name)
+    with ExitStack() as stack:
+        if lake.is_elsewhere():
+            space = state.pointer.namespace
+            rows = stack.enter_context(spool_tables.read(lake, session, space, files))
+        else:
+            rows = session.spark.read.parquet(*(file.location for file in files))
+        refuse_references(rows.schema)
+        yield stack.enter_context(view(rows.toDF(*names) if names else rows))
 
 
 Job = Callable[[Session, TableState, str], None]

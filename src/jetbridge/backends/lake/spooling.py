@@ -6,34 +6,31 @@ nothing, and a task that is done again leaves no row twice: Iceberg takes only t
 successful tasks have reported.
 """
 
-import json
 import logging
-import posixpath
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from jetbridge.backends.lake.commit import identifier, static
 from jetbridge.backends.lake.filling import published
 from jetbridge.backends.lake.making import Making, making
-from jetbridge.backends.lake.pointers import SPOOL
+from jetbridge.backends.lake.spool_tables import (
+    as_optional,
+    files_of,
+    refuse_lost_files,
+    remove,
+    schema_of,
+    spool_table,
+)
 from jetbridge.backends.lake.store import Lake, mishaps
-from jetbridge.cancellation import shielded
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import ConstraintViolation
-from jetbridge.spark.rows import refuse_lost, rows_in_table
+from jetbridge.spark.rows import rows_in_table
 from jetbridge.sqltext import spark as sql
 
 log = logging.getLogger(__name__)
 
-_PROPERTIES = {
-    "format-version": "2",  # row ids come with the table itself
-    "write.parquet.compression-codec": "zstd",
-    "write.distribution-mode": "none",
-    "write.metadata.metrics.default": "truncate(16)",  # also that of the hundredth column
-}
 # What Spark has to be told the type of, since it computes in another one.
 _KEPT_AS = {"int": "INT", "string": "STRING"}
 
@@ -46,9 +43,9 @@ def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str
             try:
                 files = _spooled(made, name, table, query)
             except BaseException:
-                _remove(lake, folder)
+                remove(lake, folder)
                 raise
-            published(made, files, lambda: _remove(lake, folder))
+            published(made, files, lambda: remove(lake, folder))
     return Filled(
         sum(int(file.recordCount()) for file in files),
         sum(int(file.fileSizeInBytes()) for file in files),
@@ -58,31 +55,13 @@ def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str
 def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
     """The files that hold the rows of the query."""
     columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
-    parts = [made.lake.name, *made.namespace.split("."), name]
     made.session.check_query(query)
-    insert = made.session.sql(sql.fill(sql.qualified(parts), columns, query))
+    insert = made.session.sql(sql.fill(name, columns, query))
     table.refresh()
-    files = _files(table)
-    _refuse_lost(made, files, rows_in_table(insert))
+    files = files_of(table)
+    refuse_lost_files(made.lake, files, rows_in_table(insert), made.data_folder)
     _refuse_null(made, files)
     return files
-
-
-def _refuse_lost(made: Making, files: list[Any], written: int) -> None:
-    """The metadata may name files that are on another machine."""
-    folders = {posixpath.dirname(str(file.location())) for file in files}
-    there = {
-        posixpath.basename(each)
-        for folder in folders
-        for each in made.lake.files.list_folder(folder, ".parquet")
-    }
-    seen = [file for file in files if posixpath.basename(str(file.location())) in there]
-    refuse_lost(written, sum(int(file.recordCount()) for file in seen), made.data_folder)
-
-
-def _remove(lake: Lake, folder: str) -> None:
-    with suppress(OSError):  # else the sweeper removes it
-        lake.files.delete_folder(folder)
 
 
 @contextmanager
@@ -102,35 +81,11 @@ def _working(lake: Lake, made: Making) -> Iterator[None]:
 
 @contextmanager
 def _spool(lake: Lake, made: Making, data: str) -> Iterator[tuple[str, Any]]:
-    session, catalog = made.session, made.session.catalog(lake.name)
-    name = f"{SPOOL}{lake.options.server}_{uuid4().hex[:12]}"
-    lake.spools.add(name)
-    place = identifier(session, made.namespace, name)
-    folder = f"{lake.staging_folder()}/{lake.prefix()}-{uuid4().hex[:12]}"
-    # Spark refuses a column that may be NULL for one that may not, whatever is in it.
-    fields = [{**field, "required": False} for field in made.fields]
-    schema = static(session, "SchemaParser.fromJson")(
-        json.dumps({**made.schema, "fields": fields, "identifier-field-ids": []})
-    )
-    properties = {**_PROPERTIES, "write.data.path": data}
-    builder = catalog.buildTable(place, schema).withProperties(properties)
-    table = builder.withLocation(folder).create()
-    try:
+    schema = schema_of(made.session, as_optional(made.fields, made.schema))
+    properties = {"write.data.path": data}
+    with spool_table(lake, made.session, made.namespace, schema, properties) as (name, table):
         _keep_ids(table, schema)
         yield name, table
-    finally:
-        _drop(lake, made.namespace, name)
-        _remove(lake, folder)
-
-
-def _drop(lake: Lake, namespace: str, name: str) -> None:
-    lake.spools.discard(name)
-    try:
-        with shielded():
-            lake.commits.drop(namespace, name)
-    except Exception as error:
-        log.warning("%s.%s is left for the sweeper: %s", namespace, name, str(error)[:200])
-        lake.on_trouble()
 
 
 def _keep_ids(table: Any, schema: Any) -> None:
@@ -141,20 +96,6 @@ def _keep_ids(table: Any, schema: Any) -> None:
     base = operations.current()
     operations.commit(base, base.updateSchema(schema))
     table.refresh()
-
-
-def _files(table: Any) -> list[Any]:
-    if table.currentSnapshot() is None:
-        return []
-    tasks = table.newScan().includeColumnStats().planFiles()
-    try:
-        found = []
-        each = tasks.iterator()
-        while each.hasNext():
-            found.append(each.next().file().copy())
-        return found
-    finally:
-        tasks.close()
 
 
 def _refuse_null(made: Making, files: list[Any]) -> None:

@@ -17,7 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from jetbridge.backends.lake.commit import Change, Commits, NotMade, Stale, translating
 from jetbridge.backends.lake.dropped import Note, Notes, new_folder
-from jetbridge.backends.lake.files import Files
+from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.hot import HotColumns
 from jetbridge.backends.lake.manifests import Manifests
 from jetbridge.backends.lake.metadata import TableState
@@ -30,6 +30,7 @@ from jetbridge.cancellation import current
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.shared import refuse_unshared
 
 log = logging.getLogger(__name__)
 
@@ -244,6 +245,8 @@ class Lake:
     def session(self, what: str) -> Iterator[Session]:
         """Spark, whose errors about `what` become ours."""
         with self.engine.session() as session, translating(what):
+            if not self.is_elsewhere():
+                refuse_unshared(session, local_path(self.staging_folder()) or "")
             self.presence.hold_in(session)
             yield session
 
@@ -294,6 +297,10 @@ class Lake:
             names = [basename(each) for each in locations]
             began = time.time() - _DOUBT_SECONDS
             self.presence.doubt(state.identity, state.title(), began, names)
+
+    def is_elsewhere(self) -> bool:
+        """Whether the warehouse is no folder, so that Spark reaches it by Iceberg only."""
+        return local_path(self.options.warehouse) is None
 
     def staging_folder(self) -> str:
         """For files that Spark's workers read and that no table keeps."""

@@ -11,6 +11,7 @@ from jetbridge.backends.mssql.wire import all_converted
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark.rows import Written, all_rows, write_parquet
+from jetbridge.spark.shared import refuse_unshared
 
 
 class SparkSpool:
@@ -39,6 +40,7 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
     folder = place.path / "rows"
     try:
         with database.engine.session() as session:
+            refuse_unshared(session, database.options.spool_folder())
             source = SparkSpool(made, write_parquet(session, query, folder))
         if made.is_auto():
             for batch in source.batches():

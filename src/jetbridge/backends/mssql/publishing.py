@@ -29,6 +29,7 @@ from jetbridge.backends.mssql.wire import Loaded
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
+from jetbridge.spark.shared import refuse_unshared
 from jetbridge.sqltext import tsql_load
 
 # What the ledger notes when the rows are where they belong.
@@ -131,6 +132,7 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to load with")
     with database.engine.session() as session:
+        refuse_unshared(session, database.options.spool_folder())
         cores = int(session.spark.sparkContext.defaultParallelism)
     writers = database.settings.copy_parallel_writers or cores
     rows = sum(part.rows for part in parts)

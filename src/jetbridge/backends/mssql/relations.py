@@ -20,6 +20,7 @@ from jetbridge.catalog import Scan, SparkRelation, TableInfo
 from jetbridge.embedded import duckdb_type
 from jetbridge.expr.types import kind_of
 from jetbridge.spark.rows import file_columns, readable, refuse_lost
+from jetbridge.spark.shared import refuse_unshared
 from jetbridge.spark.workers import forget_archives
 from jetbridge.sqltext.spark import everything
 
@@ -66,6 +67,7 @@ def _view(
         for part in parts(database.server, table)
     ]
     schema = pa.schema([pa.field(f.name, f.type) for f in same])
+    refuse_unshared(session, database.options.spool_folder())
     with on_disk(database.options):
         place = new_folder(database.options)
         folder = place.path / "rows"
