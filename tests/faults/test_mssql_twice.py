@@ -35,14 +35,16 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def parts(tmp_path) -> list[Part]:
+def parts(tmp_path) -> Iterator[list[Part]]:
+    """The files are there for as long as the spool is."""
     spool = Spool(Options(spool=str(tmp_path)), PART_ROWS)
     for number in range(PARTS):
         ids = pa.array(range(number * PART_ROWS, (number + 1) * PART_ROWS), pa.int64())
         spool.add(pa.RecordBatch.from_arrays([ids], names=["id"]))
     spool.to_files()
     assert len(spool.parts) == PARTS
-    return spool.parts
+    yield spool.parts
+    spool.delete()
 
 
 @contextmanager
