@@ -118,8 +118,7 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = Fa
     for field in fields:
         kind = field.type
         _ = field.name, getattr(kind, "tz", None)  # UnicodeDecodeError is a ValueError
-        if kind.id in _WITHOUT_ARRAYS:
-            raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
+        _refuse_unsupported(kind)
         wide = width
         if pa.types.is_fixed_size_list(kind):
             wide *= kind.list_size
@@ -132,6 +131,14 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = Fa
             continue
         inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
         check_fields((inner.field(i) for i in range(inner.num_fields)), wide, is_inner=True)
+
+
+def _refuse_unsupported(kind: pa.DataType) -> None:
+    if kind.id in _WITHOUT_ARRAYS:
+        raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
+    # DuckDB ends in an internal error for one.
+    if pa.types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
+        raise ValueError(f"type {kind} is not supported; its scale must be 0 to {kind.precision}")
 
 
 def _check_values(kind: pa.DataType, is_inner: bool) -> None:

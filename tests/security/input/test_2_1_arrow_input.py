@@ -212,6 +212,12 @@ def test_buffers_that_share_bytes_are_refused():
         decode([schema, flight_data(memoryview(header), parts.body or memoryview(b""))])
 
 
+@pytest.mark.parametrize("kind", [pa.decimal32(9, -1), pa.decimal128(9, -1), pa.decimal64(9, 10)])
+def test_decimals_that_duckdb_cannot_read_are_refused(kind):
+    with pytest.raises(BadRequest, match="its scale must be 0 to 9"):
+        read_schema(pa.schema([("c", pa.list_(kind))]).serialize().to_pybytes(), "x")
+
+
 # --- mutated inputs
 
 
