@@ -180,13 +180,15 @@ def build_app(
 ) -> App:
     """Everything of a checked configuration; `verbose` also makes Spark's own log so.
 
-    `statements` gives what runs SQL for clients; without it they are not offered `run`.
+    `statements` gives what runs SQL for clients; without it, or with `clients = false`
+    in `[sql]`, they are not offered `run`.
     Raises BadRequest, FailedPrecondition or Unavailable if a catalog cannot be opened.
     """
     engine = new_engine(config, verbose)
     shared = Shared(config.limits, engine)
     catalogs = open_catalogs(config, shared)
-    execute = statements(config, shared, catalogs) if statements else None
+    offered = statements if config.sql.clients else None
+    execute = offered(config, shared, catalogs) if offered else None
     server = Server(
         {name: offering(each, name, execute) for name, each in catalogs.items()}
         if execute

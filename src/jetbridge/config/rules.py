@@ -133,6 +133,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "history_bytes": whole(0),
     },
     "sql": {
+        "clients": truth,
         "files": truth,
         "folders": _folders,
         "memory_limit": _size,

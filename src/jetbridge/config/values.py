@@ -64,8 +64,12 @@ class MssqlConfig(CatalogConfig):
 
 @dataclass(frozen=True)
 class SqlConfig:
-    """`files`: the local command may read any; callers of the server only those in `folders`."""
+    """`files`: the local command may read any; callers of the server only those in `folders`.
 
+    `clients`: callers of the server may run SQL.
+    """
+
+    clients: bool = True
     files: bool = True
     folders: tuple[Path, ...] = ()
     memory_limit: str = "2GB"
