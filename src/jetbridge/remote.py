@@ -35,8 +35,9 @@ _SAID = ("reason", "note")
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
 # To read a text takes seconds for a million characters, which nothing interrupts.
 MOST_CHARACTERS = 1_000_000
-# Runs SQL in a catalog, for someone who may use these catalogs only, None for all; gives reports.
-Execute = Callable[[str, str, frozenset[str] | None], Iterable[dict[str, Any]]]
+# Runs SQL in a catalog, for someone who may use these catalogs only, None for all, and whose token
+# has this name; gives reports.
+Execute = Callable[[str, str, frozenset[str] | None, str], Iterable[dict[str, Any]]]
 
 
 class RunFunction:
@@ -51,7 +52,8 @@ class RunFunction:
         return REPORT
 
     def rows(self, arguments: pa.RecordBatch, request: Scan) -> Iterable[pa.RecordBatch]:
-        for row in self._execute(self._text(arguments), self._catalog, request.may_use):
+        text = self._text(arguments)
+        for row in self._execute(text, self._catalog, request.may_use, request.owner):
             told = {name: without_paths(row[name]) for name in _SAID}
             yield pa.RecordBatch.from_pylist([{**row, **told}], schema=REPORT)
 

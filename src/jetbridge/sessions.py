@@ -34,6 +34,7 @@ from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Outcome, Session
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.statements import Attach
+from jetbridge.service.statement_memory import StatementShare
 from jetbridge.spark import SparkEngine
 from jetbridge.spark.settings import is_local
 from jetbridge.temporary import TemporaryFolder, start_sweep
@@ -162,6 +163,7 @@ def client_reports(
     text: str,
     catalog: str,
     may_use: frozenset[str] | None,
+    share: StatementShare,
 ) -> Iterator[dict[str, Any]]:
     """Runs the statements of a client of the server; a report for each.
 
@@ -174,7 +176,9 @@ def client_reports(
         Rules(Files.FOLDERS if folders else Files.NONE),
         folders=folders,
         spark=_runner(config, shared.engine, seen.values()),
-        memory_limit=config.sql.memory_limit,
+        memory_limit=f"{share.memory_bytes}B",
+        threads=share.threads,
+        spill_bytes=share.spill_bytes,
         settings=_catalog_settings(config),
     )
     opened = Session(seen, means, settings=_settings(config), place=Place(catalog))

@@ -12,6 +12,7 @@ from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.config import CatalogConfig, Config, MssqlConfig
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
+from jetbridge.service.statement_memory import StatementShare
 from tests.unit.pipeline.configurable import ConfigurableCatalog
 
 MSSQL = MssqlConfig(address=Address("db", "s"))
@@ -108,7 +109,8 @@ def test_spark_spools_where_the_configuration_says(opened, spool, folder):
 
 def reports(text: str, catalog: ConfigurableCatalog, config: Config = CONFIG):
     shared = Shared(config.limits, None)
-    return list(sessions.client_reports(config, shared, {"m": catalog}, text, "m", None))
+    share = StatementShare(memory_bytes=10**9, spill_bytes=10**9)
+    return list(sessions.client_reports(config, shared, {"m": catalog}, text, "m", None, share))
 
 
 def test_client_sets_them_for_its_own_statements():

@@ -65,12 +65,14 @@ class Scan:
     `filter`: rows for which it is not TRUE may be left out; a table may ignore it.
     `part`: one of the parts `CanSplit.split` gave for the same table version; None: all rows.
     `may_use`: for functions, the catalogs the caller may use; None: all of them.
+    `owner`: for functions, the name of the caller's token; "" where callers need none.
     """
 
     columns: tuple[str, ...] | None = None
     filter: Expr | None = None
     part: str | None = None
     may_use: frozenset[str] | None = None
+    owner: str = ""
 
 
 class AtUnit(StrEnum):

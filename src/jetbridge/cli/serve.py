@@ -17,7 +17,9 @@ from jetbridge.cli.exits import USAGE_ERROR
 from jetbridge.cli.output import complain, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
+from jetbridge.pipeline.settings import byte_count
 from jetbridge.remote import Execute
+from jetbridge.service.statement_memory import StatementMemory
 from jetbridge.temporary import remove_all
 
 log = logging.getLogger(__name__)
@@ -67,13 +69,16 @@ def statements_for_clients(
     config: Config, shared: Shared, catalogs: Mapping[str, Catalog]
 ) -> Execute:
     """What it needs takes half a second to load, so it is loaded when a client wants it."""
+    limit = byte_count("sql.memory_limit", config.sql.memory_limit)
+    memory = StatementMemory(limit, config.limits, len(config.credentials.tokens))
 
     def execute(
-        text: str, catalog: str, may_use: frozenset[str] | None
+        text: str, catalog: str, may_use: frozenset[str] | None, owner: str
     ) -> Iterable[dict[str, Any]]:
         from jetbridge.sessions import client_reports  # noqa: PLC0415
 
-        yield from client_reports(config, shared, catalogs, text, catalog, may_use)
+        with memory.taken(owner) as share:
+            yield from client_reports(config, shared, catalogs, text, catalog, may_use, share)
 
     return execute
 

@@ -109,7 +109,9 @@ def arrow_batches(
             batch = next(batches, None)
         except (OSError, pa.ArrowException) as error:
             # What Arrow makes of an error in the midst of a result.
-            raise duckdb.IOException(str(error)) from error
+            full = str(error).startswith("Out of Memory Error")
+            kind = duckdb.OutOfMemoryException if full else duckdb.IOException
+            raise kind(str(error)) from error
         if batch is None:
             return
         yield batch

@@ -6,6 +6,7 @@ folders that its statements may read.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.cancellation import current
-from jetbridge.embedded.extended import EXTENSIONS, Extended, arrow_batches
+from jetbridge.embedded.extended import EXTENSIONS, Extended, Setting, arrow_batches
 from jetbridge.embedded.statements import (
     CREATE,
     DROP,
@@ -47,7 +48,8 @@ class Access:
     """`folders` None: all files may be read, as by the person who runs the command.
 
     Unless it `reads_tables`, those of the catalogs are not among them. Only if it is `extended`
-    does DuckDB know Iceberg, Avro and stores in the network.
+    does DuckDB know Iceberg, Avro and stores in the network. `threads` at most, and `spill_bytes`
+    on disk; None: as many as DuckDB takes by itself.
     """
 
     folders: Sequence[str] | None = ()
@@ -55,6 +57,8 @@ class Access:
     memory_limit: str = "2GB"
     reads_tables: bool = True
     extended: bool = True
+    threads: int | None = None
+    spill_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,47 @@ _UNWRITTEN = "late_materialization,limit_pushdown,sampling_pushdown"
 _PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},{_UNWRITTEN}"}
 
 
+# A planner of a client's statements holds no rows.
+_PLANNER_MEMORY = "16MB"
+_SPILL_SETTING = "max_temp_directory_size"
+_SPILLED = (
+    "the statement needs more room in the temporary folder than its share of limits.staged_bytes; "
+    "let it sort, join or group fewer rows, or raise limits.staged_bytes"
+)
+_OUT_OF_MEMORY = (
+    "the statement needs more memory than its share of sql.memory_limit; try again when fewer "
+    "statements run, or raise sql.memory_limit"
+)
+
+
+def _limits(access: Access) -> dict[str, Setting]:
+    limits: dict[str, Setting] = {"memory_limit": access.memory_limit}
+    if access.threads is not None:
+        limits["threads"] = min(access.threads, os.cpu_count() or 1)
+    return limits
+
+
+def _spilling(access: Access) -> list[str]:
+    """A statement, since DuckDB 1.5.5 does not keep to this setting where it is opened with it."""
+    if access.spill_bytes is None:
+        return []
+    return [f"SET GLOBAL {_SPILL_SETTING} = '{access.spill_bytes}B'"]
+
+
 class Workbench:
     def __init__(self, databases: Sequence[str], access: Access) -> None:
-        config = {"memory_limit": access.memory_limit}
+        config = _limits(access)
+        self._is_shared = access.spill_bytes is not None
         # DuckDB calls its first database `memory`, as a catalog may be called.
         work = (f"ATTACH ':memory:' AS {_WORK}", f"USE {_WORK}", "DETACH memory")
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
         self._reads_tables = access.reads_tables
-        statements = [*access.secrets, *work, *attached]
+        statements = [*_spilling(access), *access.secrets, *work, *attached]
         extensions = EXTENSIONS if access.extended else ()
         self._duckdb = Extended(config, access.folders, statements, extensions)
         planned = [*work, *attached]
+        if self._is_shared:
+            config |= {"memory_limit": _PLANNER_MEMORY, "threads": 1}
         self._planner = Extended({**config, **_PLANNING}, access.folders, planned, (), spills=False)
 
     @contextmanager
@@ -107,10 +141,16 @@ class Workbench:
             with current().on_cancel(cursor.interrupt):
                 yield desk
         except duckdb.Error as error:
-            raise translated(error) from error
+            raise self._translated(error) from error
         finally:
             desk.clear()
             cursor.close()
+
+    def _translated(self, error: duckdb.Error) -> ServerError:
+        """A client is told the limits of the server, not DuckDB's settings, which it cannot set."""
+        if not (self._is_shared and isinstance(error, duckdb.OutOfMemoryException)):
+            return translated(error)
+        return LimitExceeded(_SPILLED if _SPILL_SETTING in str(error) else _OUT_OF_MEMORY)
 
     def close(self) -> None:
         self._duckdb.close()

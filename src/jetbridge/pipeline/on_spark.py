@@ -144,7 +144,7 @@ def _tell(engine: SparkEngine, watch: TaskWatch, ended: threading.Event) -> None
                 watch(*tasks)
 
 
-def spool_rows(plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
+def spool_rows(plan: Plan, spool: Written, memory_limit: str) -> Iterator[pa.RecordBatch]:
     """As DuckDB has them; raises at their end if not all of them were there.
 
     The DuckDB that reads them sees no other files, and has no text of users.
@@ -153,7 +153,10 @@ def spool_rows(plan: Plan, spool: Written) -> Iterator[pa.RecordBatch]:
     columns = list(zip(file_columns(len(names)), plan.types, names, strict=True))
     folders = sorted({posixpath.dirname(name) for name in spool.names})
     extensions = EXTENSIONS if any("://" in folder for folder in folders) else ()
-    with closing(LakeReader(folders, secrets=spool.secrets, extensions=extensions)) as reader:
+    reader = LakeReader(
+        folders, memory_limit=memory_limit, secrets=spool.secrets, extensions=extensions
+    )
+    with closing(reader):
         batches = reader.stream(queries.spooled(spool.names, columns))
         for batch in all_rows(batches, spool.rows, "its spool"):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)

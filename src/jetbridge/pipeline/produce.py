@@ -85,7 +85,7 @@ def produced(
             except BadRequest as error:
                 made.choice = second_choice(session, choice, error)
         if spool is not None:
-            batches, total = spool_rows(plan, spool), spool.rows
+            batches, total = spool_rows(plan, spool, session.means.memory_limit), spool.rows
         else:
             batches, total = on_duckdb.rows(desk, plan, streams=streams), None
         made.batches = _counted(batches, made, clock, total)

@@ -55,12 +55,15 @@ class Means:
 
     `make_secret` checks what CREATE SECRET says. `settings` are those of kinds of catalogs, also
     of kinds that are not attached yet; their values go to all catalogs that have CanConfigure.
+    `threads` and `spill_bytes` are limits of DuckDB besides its memory; None: its own.
     """
 
     rules: Rules = Rules(Files.ALL, trusted=True)
     folders: tuple[str, ...] = ()
     spark: SparkRunner | None = None
     memory_limit: str = "2GB"
+    threads: int | None = None
+    spill_bytes: int | None = None
     open_catalog: Callable[[Attach], Catalog] | None = None
     close_catalog: Callable[[Catalog], None] = lambda _: None
     make_secret: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
@@ -218,6 +221,8 @@ class Session:
             means.memory_limit,
             reads_tables=needed is not None,
             extended=extended,
+            threads=means.threads,
+            spill_bytes=means.spill_bytes,
         )
 
     def _other_folders(self, needed: frozenset[str] | None) -> tuple[str, ...]:

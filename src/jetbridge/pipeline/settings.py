@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jetbridge.errors import BadRequest
@@ -69,15 +70,16 @@ def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _bytes(name: str) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        text = value.replace("_", "").replace(" ", "")
-        number = text.rstrip("BIKMGTbikmgt")
-        unit = text[len(number) :].upper()
-        if not number.isdecimal() or unit not in _UNITS:
-            raise BadRequest(f"{name} = {value!r}: must be a number of bytes, as 500MB or 2GiB")
-        return int(number) * _UNITS[unit]
+    return partial(byte_count, name)
 
-    return read
+
+def byte_count(name: str, value: str) -> int:
+    text = value.replace("_", "").replace(" ", "")
+    number = text.rstrip("BIKMGTbikmgt")
+    unit = text[len(number) :].upper()
+    if not number.isdecimal() or unit not in _UNITS:
+        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, as 500MB or 2GiB")
+    return int(number) * _UNITS[unit]
 
 
 RULES: Mapping[str, Rule] = {

@@ -61,7 +61,7 @@ class DoGet:
         schema = function.bind(arguments)
         yield encode_schema(schema)
         may_use = call.token.catalogs if call.token else None
-        request = Scan(filter=parse_filters(ticket.filters), may_use=may_use)
+        request = Scan(filter=parse_filters(ticket.filters), may_use=may_use, owner=call.owner)
         rows = function.rows(arguments, request)
         for batch in in_layout(rows, schema, self.limits.batch_rows_out):
             yield encode_batch(batch)

@@ -1,0 +1,173 @@
+"""Quotas of `run`: the statements of all clients share `sql.memory_limit`, and spill so much.
+
+Attacked: each call had all of the memory for itself, and 90 % of the disk; 128 of them killed it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from jetbridge.errors import LimitExceeded
+from jetbridge.service.settings import Limits
+from jetbridge.service.statement_memory import MINIMUM, StatementMemory
+from tests.faults.peers import wait_until
+from tests.integration.test_limits import eventually
+from tests.security.callers.running import Caller, status
+
+ADA, BOB = "ada-ada-ada-ada-ada-ada-ada-ada-ada", "bob-bob-bob-bob-bob-bob-bob-bob-bob"
+MEMORY, SPILL = 400_000_000, 20_000_000
+CALLS = 30
+# It needs more memory than there is, in seconds.
+SORT = "SELECT count(*) FROM (SELECT i, random() r FROM range({}) t(i) ORDER BY r LIMIT {})"
+MUCH, SMALL = SORT.format(100_000_000, 90_000_000), SORT.format(1000, 900)
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Served:
+    process: "subprocess.Popen[str]"
+    location: str
+    temporary: Path
+
+    def memory(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
+        return int(line.split()[1]) * 1024
+
+    def spilled(self) -> list[Path]:
+        return [path for path in self.temporary.rglob("*") if "duckdb" in path.name]
+
+
+@contextmanager
+def serving(folder: Path, staged_bytes: int) -> Iterator[Served]:
+    """`jetbridge serve` in a process of its own, with two tokens."""
+    (folder / "tokens.txt").write_text(f"ada: {ADA}\nbob: {BOB}\n")
+    (folder / "tokens.txt").chmod(0o600)
+    (folder / "jetbridge.toml").write_text(
+        f'[server]\nport = 0\ntokens_file = "tokens.txt"\n'
+        f"[limits]\nspill_bytes = 1000\nstaged_bytes = {staged_bytes}\n"
+        f'[sql]\nmemory_limit = "{MEMORY}B"\n[catalogs.m]\ntype = "memory"\n'
+    )
+    (folder / "tmp").mkdir()
+    command = [sys.executable, "-m", "jetbridge", "serve"]
+    process = subprocess.Popen(
+        [*command, "--config", str(folder / "jetbridge.toml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("listening on ")
+        yield Served(process, line.split()[-1], folder / "tmp")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+def test_calls_of_one_token_share_its_memory_and_leave_the_rest_to_another(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, 10**10) as served,
+        Caller(served.location, "m", ADA) as ada,
+        Caller(served.location, "m", BOB) as bob,
+    ):
+        for caller in (ada, bob):
+            caller.run(SMALL)
+        before, most = served.memory(), 0
+        with ThreadPoolExecutor(CALLS) as readers:
+            calls = [ada.start(MUCH, 60) for _ in range(CALLS)]
+            ends = [readers.submit(status, call) for call in calls]
+            begun = time.monotonic()
+            while time.monotonic() - begun < 3:
+                bob.run(SMALL)
+                most = max(most, served.memory() - before)
+            refused = [call for call, end in zip(calls, ends, strict=True) if end.done()]
+            assert served.spilled()
+            for call in calls:
+                call.cancel()
+        assert 2 <= CALLS - len(refused) <= MEMORY / 2 / MINIMUM
+        assert {call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert "calls of run of token 'ada'" in refused[0].details()
+        assert "raise sql.memory_limit" in refused[0].details()
+        assert most < MEMORY + 150 * MIB, f"{most:,} bytes more"
+        eventually(lambda: ada.run(SMALL))
+        wait_until(lambda: not served.spilled())
+
+
+def test_what_a_statement_spills_counts_as_staged(tmp_path: Path) -> None:
+    with serving(tmp_path, SPILL) as served, Caller(served.location, "m", ADA) as ada:
+        ada.run("CREATE SCHEMA m.s")
+        for text in (MUCH, f"CREATE TABLE m.s.t AS {MUCH}"):
+            call = ada.start(text, 60)
+            assert status(call) is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "limits.staged_bytes" in call.details()
+            assert "max_temp" not in call.details()
+            wait_until(lambda: not served.spilled())
+        ada.run(SMALL)
+
+
+# --- the shares
+
+
+def taken(memory: StatementMemory, owner: str, count: int) -> list[int]:
+    """What each of these calls gets that run at once, at most `count`; they do not end."""
+    found = []
+    for _ in range(count):
+        share = memory.taken(owner)
+        try:
+            found.append(share.__enter__().memory_bytes)
+        except LimitExceeded:
+            break
+        _held.append(share)
+    return found
+
+
+_held: list[object] = []
+
+
+def test_one_token_has_at_most_half_of_the_memory() -> None:
+    memory = StatementMemory(2 * 10**9, Limits(), 2)
+    ada = taken(memory, "ada", 100)
+    assert sum(ada) <= 10**9
+    assert min(ada) >= MINIMUM
+    assert len(ada) >= 6
+    assert taken(memory, "bob", 100) == ada
+
+
+def test_without_several_tokens_all_of_it_is_shared() -> None:
+    memory = StatementMemory(2 * 10**9, Limits(), 0)
+    assert 10**9 < sum(taken(memory, "", 100)) <= 2 * 10**9
+    with pytest.raises(LimitExceeded, match="on this server"), memory.taken(""):
+        pass
+
+
+def test_a_share_comes_back_when_the_call_ends_or_fails() -> None:
+    memory = StatementMemory(100, Limits(), 0)
+    for _ in range(3):
+        with pytest.raises(KeyError), memory.taken("ada") as share:
+            assert share.memory_bytes == 100
+            raise KeyError
+
+
+def test_what_calls_of_one_token_spill_is_no_more_than_it_may_stage() -> None:
+    limits = Limits(staged_bytes=1000, staged_bytes_per_token=1500)
+    memory = StatementMemory(2 * 10**9, limits, 2)
+    spilled = []
+    for _ in range(6):
+        share = memory.taken("ada")
+        spilled.append(share.__enter__().spill_bytes)
+        _held.append(share)
+    assert max(spilled) <= 1000
+    assert 1000 < sum(spilled) <= 1500
