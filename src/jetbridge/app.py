@@ -81,9 +81,13 @@ def _mssql(name: str, config: CatalogConfig, shared: Shared) -> "MssqlCatalog":
     with _needing(name, "mssql"):
         # Here, because the extra `mssql` brings the driver.
         from jetbridge.backends.mssql.catalog import MssqlCatalog, Options  # noqa: PLC0415
-    options = Options(spool=given.spool, staged_bytes=shared.limits.staged_bytes)
     # Without the extra `lake` there is no Spark, and one connection loads everything.
     engine = shared.engine if find_spec("pyspark") else None
+    options = Options(
+        spool=given.spool,
+        shared=engine is not None and not engine.is_local,
+        staged_bytes=shared.limits.staged_bytes,
+    )
     return MssqlCatalog(
         name, given.address, settings=given.settings, engine=engine, options=options
     )

@@ -136,12 +136,13 @@ def _runner(
         return SparkRunner(engine, place, prefix, first.spooled)
     given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
     spool = next(filter(None, given), "")
-    return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool))
+    shared = not is_local(config.spark)
+    return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool, shared=shared))
 
 
-def _owned(spool: str) -> Callable[[], str]:
+def _owned(spool: str, *, shared: bool) -> Callable[[], str]:
     """Spools are in a folder with an owner, made for the first: a killed process leaves none."""
-    mode = 0o777 if spool else 0o700  # workers may be of another user where the folder is set
+    mode = 0o777 if shared else 0o700  # workers of a cluster may be of another user
     made: list[TemporaryFolder] = []
 
     def prefix() -> str:

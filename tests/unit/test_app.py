@@ -22,6 +22,7 @@ MSSQL = MssqlConfig(address=Address("db", "s"))
 @dataclass(frozen=True)
 class Options:
     spool: str
+    shared: bool
     staged_bytes: int
 
 
@@ -56,7 +57,7 @@ def test_catalog_gets_what_the_configuration_says(backend):
     app = build_app(config)
     (catalog,) = app.catalogs
     assert isinstance(catalog, FakeMssql)
-    assert catalog.asked == ("m", Address("db", "s"), settings, Options("/x", 6))
+    assert catalog.asked == ("m", Address("db", "s"), settings, Options("/x", False, 6))
     assert catalog.engine is app.engine
     app.stop(0)
 

@@ -23,7 +23,7 @@ from jetbridge.spark.application import Application, Session
 from jetbridge.spark.attempt import STOPPING, Attempt, Order
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.spark.jars import needed_jars
-from jetbridge.spark.settings import catalog_settings
+from jetbridge.spark.settings import catalog_settings, is_local
 
 __all__ = ["Session", "SparkEngine"]
 
@@ -57,6 +57,11 @@ class SparkEngine:
         self._attempt: Attempt | None = None
         self._reported = 0.0
         self._closing = threading.Event()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs on this machine only."""
+        return is_local(self._settings)
 
     def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
         """An Iceberg catalog; also while Spark runs, if its jars are there already."""

@@ -44,6 +44,19 @@ def test_a_living_spool_outlives_the_sweep_of_another_process(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o777)])
+def test_only_workers_of_a_cluster_may_see_the_rows_in_a_spool(tmp_path, shared, mode):
+    options = Options(str(tmp_path), shared=shared)
+    umask = os.umask(0)
+    try:
+        with spooling(options, MssqlSettings(copy_flush_rows=1000)) as spool:
+            spool.add(ROWS)
+            (folder,) = tmp_path.iterdir()
+            assert folder.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(umask)
+
+
 def test_a_living_spool_outlives_a_sweep_of_its_own_process(tmp_path):
     with spooling(Options(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
         spool.add(ROWS)

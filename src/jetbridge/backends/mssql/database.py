@@ -23,9 +23,10 @@ _STILL_SO = 0.0005
 
 @dataclass(frozen=True)
 class Options:
-    """`spool` is a folder for rows on their way that Spark's workers see, too."""
+    """`spool` is a folder for rows on their way; `shared`: with workers of other machines."""
 
     spool: str = ""
+    shared: bool = False
     staged_bytes: int = 64 * 1024**3
 
     def spool_folder(self) -> str:

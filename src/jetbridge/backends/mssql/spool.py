@@ -148,9 +148,9 @@ def spooling(options: Options, settings: MssqlSettings) -> Iterator[Spool]:
 
 def new_folder(options: Options) -> TemporaryFolder:
     """For rows that others read; raises OSError."""
-    if options.spool:
-        return TemporaryFolder("mssql", options.spool, mode=_SHARED)
-    return TemporaryFolder("mssql")
+    if options.shared:  # workers may be of another user
+        return TemporaryFolder("mssql", options.spool or None, mode=_SHARED)
+    return TemporaryFolder("mssql", options.spool or None)
 
 
 def remove_orphans(options: Options) -> None:
