@@ -119,10 +119,17 @@ class _Held:
             if self._current is not None:
                 self._current.read_rest()
             if self._connection is None:
-                self._connection = self._stack.enter_context(self._server.asking())
-                self._connection.rows(tsql.BEGIN_SNAPSHOT)
+                self._connection = self._begun()
             self._current = _Rows(self._connection.stream(sql, parameters), self._lock)
             return self._current
+
+    def _begun(self) -> Asking:
+        """A connection whose transaction has begun; one that failed to begin it is closed."""
+        with ExitStack() as stack:
+            connection = stack.enter_context(self._server.asking())
+            connection.rows(tsql.BEGIN_SNAPSHOT)
+            self._stack = stack.pop_all()
+        return connection
 
     def is_read(self) -> bool:
         """Whether somebody is still reading rows."""

@@ -10,7 +10,8 @@ import pytest
 
 from jetbridge.backends.mssql import snapshots
 from jetbridge.backends.mssql.snapshots import Moments
-from jetbridge.errors import Conflict, Unavailable
+from jetbridge.errors import Cancelled, Conflict, Unavailable
+from jetbridge.sqltext import tsql
 from tests.faults.peers import wait_until
 
 
@@ -20,9 +21,12 @@ class Connection:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.fails: int | None = None
+        self.refuses = False
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         self.asked.append(sql)
+        if self.refuses:
+            raise Cancelled("the call was cancelled")
         return []
 
     def stream(self, sql: str, parameters: Any):
@@ -35,13 +39,18 @@ class Connection:
 
 class Server:
     def __init__(self) -> None:
-        self.connection, self.lent = Connection(), 0
+        self.connection, self.lent, self.closed = Connection(), 0, 0
 
     @contextmanager
     def asking(self):
         self.lent += 1
-        yield self.connection
-        self.lent -= 1
+        try:
+            yield self.connection
+        except BaseException:
+            self.closed += 1
+            raise
+        finally:
+            self.lent -= 1
 
 
 @pytest.fixture
@@ -130,3 +139,15 @@ def test_others_last_until_their_end(server, moments, monkeypatch):
     assert numbers(rows) == list(range(1, 10))
     assert numbers(lasting.stream("two", ())) == list(range(10))
     assert numbers(unused.stream("one", ())) == list(range(10))
+
+
+def test_a_moment_that_could_not_begin_begins_at_the_next_question(server, moments):
+    """Else those rows were read outside of its transaction."""
+    moment = moments.new()
+    server.connection.refuses = True
+    with pytest.raises(Cancelled):
+        next(moment.stream("one", ()))
+    assert (server.lent, server.closed) == (0, 1)
+    server.connection.refuses = False
+    assert numbers(moment.stream("two", ())) == list(range(10))
+    assert server.connection.asked == [tsql.BEGIN_SNAPSHOT, tsql.BEGIN_SNAPSHOT, "two"]
