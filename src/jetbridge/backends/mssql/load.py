@@ -224,6 +224,41 @@ def commit_unknown(title: str) -> CommitUnknown:
     )
 
 
+class Commit:
+    """Of work that may be tried again: whether the answer to a COMMIT was lost."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._begun = self.is_lost = False
+
+    def begin(self) -> None:
+        self._begun = True
+
+    def found(self) -> None:
+        """The server has told what came of the one whose answer was lost."""
+        self.is_lost = False
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Around each try."""
+        self._begun = False
+        try:
+            yield
+        except Unavailable:
+            self.is_lost = self.is_lost or self._begun
+            raise
+
+    @contextmanager
+    def unknown_if_lost(self) -> Iterator[None]:
+        """Around all tries: whatever the last one fails with, the lost COMMIT may have happened."""
+        try:
+            yield
+        except ServerError as error:
+            if self.is_lost:
+                raise commit_unknown(self._title) from error
+            raise
+
+
 def in_one_transaction(
     server: Server,
     title: str,
@@ -235,38 +270,21 @@ def in_one_transaction(
     When the answer to COMMIT was lost, `happened` tells whether it has; None: nobody knows.
     Raises TooSlow for a statement that the core does not wait for.
     """
-    committing = False
-
-    def begin_commit() -> None:
-        nonlocal committing
-        committing = True
+    commit = Commit(title)
 
     def once(connection: Loading) -> None:
-        nonlocal committing
-        with connection.transaction(begin_commit):
-            if committing:
-                found = happened(connection) if happened else None
-                if found:
-                    return
-                if found is None:
+        with commit.trying(), connection.transaction(commit.begin):
+            if commit.is_lost:
+                done = happened(connection) if happened else None
+                if done is None:
                     raise commit_unknown(title)
-                committing = False
+                commit.found()
+                if done:
+                    return
             try:
                 work(connection)
             except GivenUp as error:
                 raise _too_slow(title) from error
 
-    with unknown_if(lambda: committing, title):
+    with commit.unknown_if_lost():
         retried(server, once)
-
-
-@contextmanager
-def unknown_if(committing: Callable[[], bool], title: str) -> Iterator[None]:
-    """An error while the answer to COMMIT was out: lost, or nobody waited for a second try."""
-    try:
-        yield
-    except ServerError as error:
-        lost = isinstance(error, Unavailable) or current().error() is not None
-        if committing() and lost:
-            raise commit_unknown(title) from error
-        raise

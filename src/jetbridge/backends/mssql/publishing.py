@@ -15,12 +15,12 @@ from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.direct import load_directly
 from jetbridge.backends.mssql.leftovers import Run, running
 from jetbridge.backends.mssql.load import (
+    Commit,
     Goal,
     TooSlow,
     in_one_transaction,
     retried,
     retried_patiently,
-    unknown_if,
 )
 from jetbridge.backends.mssql.spool import Part, grouped
 from jetbridge.backends.mssql.task import Order, load_parts
@@ -148,27 +148,21 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
 
 def publish_once(database: Database, run: Run, work: Callable[[Running], None]) -> None:
     """In a transaction with a note in the ledger, by which a second try sees that it is done."""
-
-    committing = False
-
-    def begin_commit() -> None:
-        nonlocal committing
-        committing = True
+    commit = Commit(run.schema)
 
     def once(connection: Running) -> None:
-        nonlocal committing
         if not connection.run(tsql_load.find_table(run.schema, run.ledger_name)):
             raise _gone(run)
         try:
-            with connection.transaction(begin_commit):
+            with commit.trying(), connection.transaction(commit.begin):
                 connection.run(tsql_load.note_part(run.ledger, _PUBLISHED, 0))
-                committing = False  # what was noted before would be there
+                commit.found()  # what was noted before would be there
                 work(connection)
         except DuplicateKey:
             if not connection.run(tsql_load.find_part(run.ledger, _PUBLISHED)):
                 raise
 
-    with unknown_if(lambda: committing, run.schema):
+    with commit.unknown_if_lost():
         retried_patiently(database.server, once)
 
 

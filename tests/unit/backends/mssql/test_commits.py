@@ -7,7 +7,7 @@ import pytest
 
 from jetbridge.backends.mssql import load
 from jetbridge.backends.mssql.load import CommitUnknown, in_one_transaction
-from jetbridge.errors import Unavailable
+from jetbridge.errors import ConstraintViolation, FailedPrecondition, ServerError, Unavailable
 
 
 class Server:
@@ -15,9 +15,14 @@ class Server:
 
     def __init__(self, lost: int) -> None:
         self.lost, self.kept, self.pending = lost, 0, 0
+        # What each try to borrow a connection fails with, if anything.
+        self.refusals: list[ServerError | None] = []
 
     @contextmanager
     def loading(self):
+        refusal = self.refusals.pop(0) if self.refusals else None
+        if refusal is not None:
+            raise refusal
         yield self
 
     @contextmanager
@@ -66,3 +71,32 @@ def test_who_cannot_know_says_so(happened):
 def test_a_server_that_stays_away_leaves_it_unknown():
     with pytest.raises(CommitUnknown):
         loaded(Server(lost=100), lambda connection: False)
+
+
+@pytest.mark.parametrize("happened", [None, lambda connection: False])
+def test_a_server_that_refuses_the_second_login_leaves_it_unknown(happened):
+    """Such as 4060 while it starts: the rows may be there, so nothing is cleaned up."""
+    server = Server(lost=1)
+    server.refusals = [None, FailedPrecondition("SQL Server says 4060")]
+    with pytest.raises(CommitUnknown):
+        loaded(server, happened)
+
+
+def test_a_question_that_fails_leaves_it_unknown():
+    def happened(connection: Any) -> bool:
+        raise FailedPrecondition("the database is starting")
+
+    with pytest.raises(CommitUnknown):
+        loaded(Server(lost=1), happened)
+
+
+def test_once_it_is_known_that_nothing_happened_errors_are_told_as_they_are():
+    server = Server(lost=1)
+
+    def work(connection: Any) -> None:
+        connection.pending += 1
+        if connection.kept:
+            raise ConstraintViolation("the second try fails")
+
+    with pytest.raises(ConstraintViolation):
+        in_one_transaction(cast(Any, server), "dbo.t", work, lambda connection: False)
