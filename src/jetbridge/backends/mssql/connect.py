@@ -93,10 +93,12 @@ class Server:
             found.close()
             raise
         found.used = time.monotonic()
-        with self._lock:
-            if len(kept) < _MOST_KEPT:
-                kept.append(found)
-                return
+        # Its last answer may have come just before a cancellation ended it.
+        if not found.was_cut() and current().error() is None:
+            with self._lock:
+                if len(kept) < _MOST_KEPT:
+                    kept.append(found)
+                    return
         found.close()
 
     def _made(self, make: type[_Kept]) -> _Kept:
@@ -145,6 +147,11 @@ class Server:
 class Running(ABC):
     """A connection that runs texts: what both halves can do."""
 
+    _socket: DriverSocket
+
+    def was_cut(self) -> bool:
+        return self._socket.was_cut
+
     @abstractmethod
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of the first result that has columns; all constants stand in the text quoted."""
@@ -177,7 +184,7 @@ class Asking(Running):
     used = 0.0
 
     def __init__(self, address: Address, used: DriverSocket | None = None) -> None:
-        self._socket = used or DriverSocket()
+        self._socket = used or DriverSocket(address.place())
         marked = address.for_odbc() + self._socket.for_odbc()
         try:
             self._connection = mssql_python.connect(marked, autocommit=True)
@@ -252,6 +259,9 @@ class _Attention:
     def __exit__(self, *_: object) -> None:
         if self._patience is not None:
             self._patience.cancel()
+            # It may be cutting right now, which whoever borrowed the connection has to know.
+            if self._patience is not threading.current_thread():
+                self._patience.join()
 
     def send(self) -> None:
         """The driver may wait for the answer in here, too."""
@@ -271,7 +281,7 @@ class Loading(Running):
 
     def __init__(self, address: Address, used: DriverSocket | None = None) -> None:
         _forgotten.clear()
-        self._socket = used or DriverSocket()
+        self._socket = used or DriverSocket(address.place())
         options = {**address.for_core(), **self._socket.for_core()}
         try:
             self._connection: Any = mssql_py_core.PyCoreConnection(options)

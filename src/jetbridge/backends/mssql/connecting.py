@@ -43,7 +43,7 @@ _Make = Callable[[Address, DriverSocket], _T]
 def connected(address: Address, make: _Make[_T]) -> _T:
     """What `make` connects; the log tells who waits for long, and after a while it is given up."""
     made: Future[_T] = Future()
-    used = DriverSocket()
+    used = DriverSocket(address.place())
     work = (made, address, used, make)
     threading.Thread(target=_make, args=work, name="mssql-connect", daemon=True).start()
     try:
@@ -52,7 +52,7 @@ def connected(address: Address, make: _Make[_T]) -> _T:
     except BaseException:
         made.add_done_callback(_close)
         # Else the driver might wait on, and a process cannot end before it.
-        used.find()
+        used.find(connected=False)
         used.cut()
         raise
 
