@@ -33,7 +33,7 @@ IDLE = 0.25
 # Seconds of computing after which a statement runs in earnest.
 BUSY = 0.3
 # How long a statement may go on after its caller has gone; the machine may be busy.
-AT_ONCE = 3.0
+AT_ONCE = 10.0
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from jetbridge.service import Limits, Server, Token
 from jetbridge.service.settings import Openness
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
 from tests.integration.raw import SERVICE, Raw, said
+from tests.integration.test_limits import eventually
 
 MIB = 1024 * 1024
 ADA, EVE = "ada's token", "eve's guess"
@@ -149,11 +150,11 @@ def test_calls_that_never_send_lock_nobody_out(method: str) -> None:
 
 
 def test_a_call_without_a_token_that_never_sends_ends_by_itself() -> None:
-    with serving(limits=Limits(first_message_seconds=0.3, open_calls=2)) as server:
+    with serving(limits=Limits(first_message_seconds=1, open_calls=2)) as server:
         callers, calls, ended = idle(server.location, REFLECT, 2)
         codes = {call.code() for call in calls}
         assert codes == {grpc.StatusCode.DEADLINE_EXCEEDED}
-        [again] = reflect(server.location)
+        [again] = eventually(lambda: reflect(server.location))
         assert again.list_services_response.service
         ended.set()
         for caller in callers:

@@ -25,8 +25,8 @@ from tests.mssql_orders import stand_in
 
 pytestmark = pytest.mark.mssql
 # How long a statement may go on after it was cancelled; the machine may be busy.
-AT_ONCE = 2.0
-SLOW = "WAITFOR DELAY '00:00:20'"
+AT_ONCE = 10.0
+SLOW = "WAITFOR DELAY '00:00:30'"
 SCHEMA = pa.schema({"id": pa.int64(), "s": pa.string()})
 ROWS = 5_000_000
 BATCH = pa.record_batch({"id": list(range(50_000)), "s": ["x" * 20] * 50_000}, schema=SCHEMA)
@@ -148,10 +148,10 @@ def test_a_query_gets_an_attention(catalog):
 
 
 def test_a_server_that_does_not_answer_the_attention_is_left(catalog):
-    order(when="statement", pattern="SELECT 42", delay=8.0)
+    order(when="statement", pattern="SELECT 42", delay=30.0)
     running = Running(lambda: catalog.database.server.ask("SELECT 42"))
     wait_until(fired)
-    assert running.cancel() < AT_ONCE + 2.5
+    assert running.cancel() < AT_ONCE + 5
     assert isinstance(running.error, Cancelled)
 
 
@@ -279,4 +279,4 @@ def test_connections_that_were_cut_leave_no_descriptors(catalog):
         running = Running(wait)
         time.sleep(0.2)
         running.cancel()
-    assert len(os.listdir("/dev/fd")) <= before + 1
+    wait_until(lambda: len(os.listdir("/dev/fd")) <= before + 1)

@@ -34,6 +34,7 @@ RIVAL = """
 import sys, time
 from jetbridge.backends.lake.turns import Turns
 turns = Turns(sys.argv[1])
+print("begun", flush=True)
 while True:
     with turns.turn("table"):
         print("mine", flush=True)
@@ -48,6 +49,7 @@ def rival(warehouse: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
             assert process.stdout.readline() == "mine\n"
             yield process
         finally:
@@ -73,18 +75,18 @@ def test_two_servers_alternate(tmp_path: Path) -> None:
         assert process.stdout is not None
         theirs = len(process.stdout.readlines())
     assert 10 < theirs < 160
-    assert max(times) < 2.0
+    assert max(times) < 10
 
 
 def test_turns_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
     with rival(tmp_path, 60):
-        assert waited(Turns(str(tmp_path)), "another table") < 1.0
+        assert waited(Turns(str(tmp_path)), "another table") < 20
 
 
 def test_a_turn_within_a_turn_is_the_same(tmp_path: Path) -> None:
     ours = Turns(str(tmp_path))
     with ours.turn("table"), rival_that_waits(tmp_path):
-        assert waited(ours) < 1.0
+        assert waited(ours) < 20
 
 
 @contextmanager
@@ -92,7 +94,9 @@ def rival_that_waits(warehouse: Path) -> Iterator[None]:
     command = [sys.executable, "-c", RIVAL, str(warehouse), "60"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
-            time.sleep(1)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begun\n"
+            time.sleep(0.5)
             yield
         finally:
             process.kill()

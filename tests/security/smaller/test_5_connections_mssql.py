@@ -78,7 +78,7 @@ def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatc
     began = time.monotonic()
     with closing(Server(silent)) as server, pytest.raises(Unavailable) as failed:
         server.ask("SELECT 1")
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 15
     assert "encrypt" in str(failed.value)
     assert "SQL Server 2022" in str(failed.value)
     assert f"{silent.title()}: waiting for an answer to the login" in caplog.text
@@ -98,7 +98,8 @@ def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
     running.start()
     wait_until(lambda: "mssql-connect" in {each.name for each in threading.enumerate()})
     statement.cancel()
-    running.join(2.0)
+    running.join(10)
+    assert not running.is_alive()
     assert len(errors) == 1
 
 
