@@ -30,13 +30,14 @@ What an expression needs for one row is bounded before it is evaluated:
 - It has at most 10,000 characters, 200 levels and 5,000 parts.
 - Where a function could make much of little, its other arguments are constants: see the groups.
 - Rows are evaluated in slices, so that an expression needs about 32 MB at a time. A row that is too
-  long for that alone (above 64 MB of intermediate values) is refused with `RESOURCE_EXHAUSTED`.
+  long for that alone (above 96 MB of intermediate values) is refused with `RESOURCE_EXHAUSTED`.
+- The same holds for time that grows with the square of a row's length: about a second for one row.
 - It ends after 30 seconds, and when the caller is gone.
 - A cast to a type with more than 10,000 values (`INTEGER[1000][1000]`), and to VARIANT, is refused.
 
 A table may have an expression that an earlier version accepted and these rules refuse. Statements
-that evaluate it then fail, with its name; a DEFAULT of a lake table is left out of what clients
-get.
+that evaluate it then fail, with its name, until you drop or replace it; a DEFAULT of a lake table
+is left out of what clients get.
 """
 GROUPS = {
     Size.FIXED: "Numbers, dates and truths, as short as that for all arguments",
@@ -47,10 +48,11 @@ GROUPS = {
     Size.LONGER: "Up to eight times as long",
     Size.SORT: "Sorts, sets and the like: as long as the arguments, with more memory besides",
     Size.JSON: "JSON: up to eight times as long, with more memory besides",
+    Size.JSON_FACT: "Facts about JSON, with more memory besides",
     Size.PIECES: "Lists of parts",
-    Size.SEARCH: "Searches: if both arguments are columns, for rows of up to some 50 KB",
-    Size.LIKE: "LIKE: the pattern is a constant, two wildcards before its end if it has `_`",
-    Size.PATTERN: "Other patterns: constants, at most two wildcards before their ends",
+    Size.SEARCH: "Searches: if both arguments are columns, for rows of up to some 500 KB",
+    Size.LIKE: "LIKE: the pattern is a constant, if it has `_`: two wildcards, 25 KB",
+    Size.PATTERN: "Other patterns: constants, at most two wildcards, and then 25 KB",
     Size.REGEX: "Regular expressions: a constant of up to 1,000 characters",
     Size.REGEX_PIECES: "The same, with lists as results",
     Size.REGEX_REPLACE: "The same; what replaces a match is a constant",

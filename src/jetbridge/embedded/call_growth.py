@@ -14,12 +14,13 @@ _MOST_COUNT = 100_000
 # Each byte may become a string of a list, or a value of a JSON document, or of a hash table.
 _PIECES = 20
 IN_MEMORY = 40
-# An unknown time zone is compared with all that there are.
-NAMES_OF_ZONES = 1000
 _MOST_PATTERN = 1000
 _MOST_WIDTH = 1000
-# A step of LIKE costs about as much as sixteen bytes that are searched.
-_LIKE_STEP = 16
+# DuckDB searches a string 32 bytes at a time and fails early, so a step of LIKE costs much more.
+_LIKE_STEP = 512
+# A constant of so many bytes in a timestamp is none to look for in the names of zones.
+_MOST_OF_ZONE = 256
+_FOR_ZONE = 1000
 _WIDTHS = re.compile(r"\d+")
 _REFERENCES = re.compile(r"\\\d")
 
@@ -28,18 +29,21 @@ _REFERENCES = re.compile(r"\\\d")
 class Growth:
     """At most `per_byte` times the bytes of the row, and `extra`.
 
-    `squared`: what grows with the square of the bytes, in time only.
+    In time only: `squared` grows with the square of the bytes, and `zoned` times the bytes are
+    looked for in the names of time zones.
     """
 
     per_byte: int = 0
     extra: int = 0
     squared: int = 0
+    zoned: int = 0
 
     def __add__(self, other: "Growth") -> "Growth":
         return Growth(
             self.per_byte + other.per_byte,
             self.extra + other.extra,
             self.squared + other.squared,
+            self.zoned + other.zoned,
         )
 
     def times(self, factor: int, extra: int = 16) -> "Growth":
@@ -47,6 +51,12 @@ class Growth:
 
 
 VALUE = Growth(0, 16)
+
+
+def zones(value: Growth) -> Growth:
+    """To read a time zone in the value, which DuckDB compares with all that there are."""
+    long = value.extra > _MOST_OF_ZONE
+    return Growth(0, value.extra * _FOR_ZONE if long else 0, zoned=value.per_byte)
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,7 @@ def _part(call: Call) -> tuple[Growth, Growth]:
 def _dated(call: Call) -> tuple[Growth, Growth]:
     form = str(_constant(call.given[1])) if len(call.given) > 1 else "%Z"
     zoned = "%Z" in form or _constant(call.given[1]) is _NONE
-    return VALUE, call.sizes[0].times(NAMES_OF_ZONES if zoned else 1)
+    return VALUE, zones(call.sizes[0]) if zoned else call.sizes[0].times(1)
 
 
 def _search(call: Call) -> tuple[Growth, Growth]:
@@ -126,7 +136,7 @@ def _search(call: Call) -> tuple[Growth, Growth]:
     longest = [len(str(c)) for c in map(_constant, call.given) if c is not _NONE]
     if len(call.given) - len(longest) <= 1:
         return call.whole, call.whole.times(1 + sum(longest) // 16)
-    return call.whole, Growth(squared=call.whole.per_byte**2)
+    return call.whole, Growth(squared=call.sizes[0].per_byte * call.sizes[1].per_byte)
 
 
 def _pattern(call: Call) -> tuple[Growth, Growth]:
@@ -256,6 +266,7 @@ RULES: dict[Size, Rule] = {
     Size.LONGER: _longer(8),
     Size.SORT: _longer(2, work=IN_MEMORY),
     Size.JSON: _longer(8, work=IN_MEMORY),
+    Size.JSON_FACT: lambda call: (VALUE, call.whole.times(IN_MEMORY, 64 * IN_MEMORY)),
     Size.PIECES: _longer(_PIECES, work=IN_MEMORY),
     Size.SEARCH: _search,
     Size.LIKE: _like,

@@ -16,6 +16,7 @@ from jetbridge.embedded.call_growth import Growth
 from jetbridge.embedded.casts import conform
 from jetbridge.embedded.expressions import Expression, parse
 from jetbridge.embedded.growth import written_as
+from jetbridge.embedded.row_sizes import Sizes, value_sizes
 from jetbridge.embedded.sandbox import (
     DATA,
     EXPRESSION_SECONDS,
@@ -35,10 +36,15 @@ _MOST_BYTES = 2**31 - 1
 # What a slice may need, and one row at most, which cannot be cut. A value of a column has no more
 # than the batches that it is made for, a few times.
 _SLICE_BYTES = 32 * 1024 * 1024
-_LARGE_ROW = 2
+_LARGE_ROW = 3
 _MOST_VALUES = 64 * 1024 * 1024
-# Of a loop over the square of the bytes: some tenths of a second.
-_SLICE_STEPS = 300_000_000
+# What a row may take alone, which cannot be interrupted: about a second, and a slice a quarter.
+_SLICE_STEPS = 64_000_000_000
+_LARGE_ROW_STEPS = 320_000_000_000
+# To look for a byte in the names of all time zones. No name of one is so long that this matters.
+_ZONE_STEPS = 2_000_000
+_ZONE_BYTES = 64
+_MOST_ZONES = 8
 # Two threads, each with a vector.
 _ROWS_AT_ONCE = 4096
 
@@ -54,7 +60,10 @@ def evaluate(
     sql = _cast(expression.sql, wanted)
     read = _read(data, expression)
     work = expression.work + written_as(expression.value, duckdb_type(wanted))
-    found = list(_sliced(sql, read, work, seconds, what, _MOST_VALUES))
+    # The value is read as a time zone, too, where the column has one.
+    zoned = expression.columns if work.zoned > expression.work.zoned else expression.zoned
+    steps = _steps(read, work, zoned)
+    found = list(_sliced(sql, read, work, steps, seconds, what, _MOST_VALUES))
     return conform(pa.chunked_array(found).combine_chunks(), wanted.type)
 
 
@@ -75,6 +84,7 @@ def _sliced(
     sql: str,
     data: pa.Table,
     work: Growth,
+    steps: Sizes,
     seconds: float,
     what: str,
     most_bytes: int = _MOST_BYTES,
@@ -82,7 +92,7 @@ def _sliced(
     """The first column of the answer, slice by slice."""
     end = time.monotonic() + seconds
     size = 0
-    for part in _slices(data, work, what):
+    for part in _slices(data, work, steps, what):
         left = max(0.001, end - time.monotonic())
         try:
             answer = query(sql, part, seconds=left)
@@ -94,16 +104,30 @@ def _sliced(
         yield answer.column(0).combine_chunks()
 
 
-def _slices(data: pa.Table, work: Growth, what: str) -> Iterator[pa.Table]:
+def _steps(data: pa.Table, work: Growth, zoned: frozenset[str]) -> Sizes:
+    """About the time that each row takes, where it grows faster than with its bytes."""
+    steps = np.zeros(data.num_rows)
+    if work.squared:
+        steps += work.squared * sum(map(value_sizes, data.columns), steps) ** 2
+    free = _ZONE_BYTES if work.zoned <= _MOST_ZONES else 0
+    for name in data.column_names:
+        if work.zoned and fold(name) in zoned:
+            long = np.maximum(value_sizes(data[name]) - free, 0)
+            steps += work.zoned * _ZONE_STEPS * long
+    return steps
+
+
+def _slices(data: pa.Table, work: Growth, steps: Sizes, what: str) -> Iterator[pa.Table]:
     """At least one, which may be empty."""
-    if _is_little(data, work, 1):
+    needed = _memory(data, work)
+    if needed <= _SLICE_BYTES and steps.sum() <= _SLICE_STEPS:
         yield data
         return
     half = data.num_rows // 2
     if half:
-        yield from _slices(data.slice(0, half), work, what)
-        yield from _slices(data.slice(half), work, what)
-    elif _is_little(data, work, _LARGE_ROW):
+        yield from _slices(data.slice(0, half), work, steps[:half], what)
+        yield from _slices(data.slice(half), work, steps[half:], what)
+    elif needed <= _LARGE_ROW * _SLICE_BYTES and steps.sum() <= _LARGE_ROW_STEPS:
         yield data
     else:
         raise LimitExceeded(
@@ -111,12 +135,11 @@ def _slices(data: pa.Table, work: Growth, what: str) -> Iterator[pa.Table]:
         )
 
 
-def _is_little(data: pa.Table, work: Growth, factor: int) -> bool:
+def _memory(data: pa.Table, work: Growth) -> int:
     # Arrow keeps eight truths in a byte.
     size = int(data.nbytes) * (8 if any(map(_has_bits, data.schema.types)) else 1)
-    memory = work.per_byte * size + work.extra * min(data.num_rows, _ROWS_AT_ONCE)
-    steps = work.squared * size * size
-    return memory <= factor * _SLICE_BYTES and steps <= factor * _SLICE_STEPS
+    rows = min(int(data.num_rows), _ROWS_AT_ONCE)
+    return work.per_byte * size + work.extra * rows
 
 
 def default_values(
@@ -153,7 +176,9 @@ def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECON
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
     start = 0
     what = f"CHECK {short(text)}"
-    for part in _sliced(sql, _read(data, expression), expression.work, seconds, what):
+    read = _read(data, expression)
+    steps = _steps(read, expression.work, expression.zoned)
+    for part in _sliced(sql, read, expression.work, steps, seconds, what):
         wrong = np.flatnonzero(~_booleans(part, missing=True))
         if len(wrong):
             return start + int(wrong[0])

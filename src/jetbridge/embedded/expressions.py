@@ -56,8 +56,9 @@ _MOST_OF_FILTER = 256
 class Expression:
     """`sql` is DuckDB's own spelling; names are in lower case.
 
-    `columns` are the first parts of the column references. A row can become a value as large as
-    `value` says, and `work` is what is computed for it.
+    `columns` are the first parts of the column references; in those of `zoned` a time zone is
+    looked for. A row can become a value as large as `value` says, and `work` is what is computed
+    for it.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Expression:
     classes: frozenset[str]
     value: Growth
     work: Growth
+    zoned: frozenset[str]
 
 
 @lru_cache(maxsize=128)
@@ -80,7 +82,7 @@ def parse(text: str) -> Expression:
     try:
         tree = expression_tree(text)
         nodes = list(_nodes(tree))
-        value, work = _measured(tree, text)
+        value, work, zoned = _measured(tree, text)
         return Expression(
             text,
             sql=_printed(tree, text),
@@ -89,6 +91,7 @@ def parse(text: str) -> Expression:
             classes=frozenset(n.get("class", "") for n in nodes),
             value=value,
             work=work,
+            zoned=zoned,
         )
     except RecursionError:
         raise BadRequest(f"expression {short(text)} is nested too deeply") from None
@@ -103,7 +106,7 @@ def may_be_stored(text: str) -> bool:
     return True
 
 
-def _measured(tree: Tree, text: str) -> tuple[Growth, Growth]:
+def _measured(tree: Tree, text: str) -> tuple[Growth, Growth, frozenset[str]]:
     what = f"expression {short(text)}"
     for node in _nodes(tree):
         if node.get("class") in ("FUNCTION", "WINDOW"):
@@ -215,7 +218,7 @@ def default_expression(text: str, field: pa.Field) -> Expression:
 def check_filter(sql: str) -> None:
     """Whether DuckDB may ask it of all rows; raises BadRequest for what the client does itself."""
     work = parse(sql).work
-    if work.squared or work.per_byte > _MOST_OF_FILTER:
+    if work.squared or work.zoned or work.per_byte > _MOST_OF_FILTER:
         raise BadRequest(f"filter {short(sql)} takes too long for long values")
 
 

@@ -23,6 +23,7 @@ class Size(Enum):
     LONGER = "up to eight times the arguments"
     SORT = "the arguments in another order, with some memory besides"
     JSON = "up to eight times the arguments; JSON in memory takes much more than its text"
+    JSON_FACT = "a number or a truth of JSON, which takes much more in memory than its text"
     PIECES = "a list of parts, each of which may be one character"
     SEARCH = "a number or a part; the time grows with the product of two arguments"
     LIKE = "a match of LIKE, whose pattern must be a constant"
@@ -92,6 +93,9 @@ SIZES: Mapping[str, Size] = {
     **_names(
         Size.SAME,
         """
+        array_contains array_has array_indexof array_position list_contains list_has list_indexof
+        list_position map_contains map_contains_entry map_contains_value struct_contains struct_has
+        struct_indexof struct_position
         || concat left left_grapheme ltrim rtrim trim reverse right right_grapheme substr substring
         substring_grapheme constant_or_null nullif greatest least
         array_append array_cat array_concat array_pop_back array_pop_front array_prepend
@@ -125,24 +129,21 @@ SIZES: Mapping[str, Size] = {
         array_distinct list_distinct array_sort list_sort array_reverse_sort list_reverse_sort
         list_zip array_zip flatten array_cross_product array_unique list_unique list_entropy
         list_approx_count_distinct list_mad list_median list_mode
+        array_has_all array_has_any array_intersect list_has_all list_has_any list_intersect
         """,
     ),
     **_names(
         Size.JSON,
         """
-        json json_valid json_array_length json_quote to_json array_to_json row_to_json json_array
-        json_object
+        json json_quote to_json array_to_json row_to_json json_array json_object
         """,
     ),
+    **_names(Size.JSON_FACT, "json_valid json_array_length"),
     **_names(Size.PIECES, "array_grade_up grade_up list_grade_up parse_path list_histogram"),
     **_names(
         Size.SEARCH,
         """
         contains instr position strpos
-        array_contains array_has array_has_all array_has_any array_indexof array_intersect
-        array_position list_contains list_has list_has_all list_has_any list_indexof list_intersect
-        list_position map_contains map_contains_entry map_contains_value struct_contains struct_has
-        struct_indexof struct_position
         """,
     ),
     **_names(Size.LIKE, "~~ !~~"),

@@ -8,9 +8,10 @@ tells for each part how large it can be.
 from collections.abc import Iterator
 from typing import Any
 
-from jetbridge.embedded.call_growth import IN_MEMORY, NAMES_OF_ZONES, RULES, VALUE, Call, Growth
+from jetbridge.embedded.call_growth import IN_MEMORY, RULES, VALUE, Call, Growth, zones
 from jetbridge.embedded.functions import SIZES, Size, words
 from jetbridge.errors import BadRequest
+from jetbridge.names import fold
 
 Tree = dict[str, Any]
 
@@ -33,22 +34,24 @@ _CLASSES = {
 def written_as(value: Growth, kind: str) -> Growth:
     """What it takes to cast a value to DuckDB's type of a column."""
     about = {"id": kind}
-    return value.times(8 + _cast_work(about), 64)
+    return value.times(8, 64) + _cast_work(value, about)
 
 
-def growth(tree: Tree) -> tuple[Growth, Growth]:
+def growth(tree: Tree) -> tuple[Growth, Growth, frozenset[str]]:
     """Of the value, and of all that is computed for it; raises BadRequest for what has no bound.
 
-    The message goes on after the name of the expression.
+    The message goes on after the name of the expression. Last the columns in which DuckDB may look
+    for a time zone.
     """
     meter = _Meter()
     value = meter.measure(tree)
-    return value, meter.total
+    return value, meter.total, frozenset(meter.zoned)
 
 
 class _Meter:
     def __init__(self) -> None:
         self.total = Growth()
+        self.zoned: set[str] = set()
         self._parts = self._level = 0
 
     def measure(self, node: Tree) -> Growth:
@@ -78,7 +81,7 @@ class _Meter:
             return Growth(1, 16)
         if kind == "CAST":
             child = self.measure(node["child"])
-            self._count(child.times(_cast_work(node["cast_type"])))
+            self._work(_cast_work(child, node["cast_type"]), [node["child"]])
             return _cast(child, node["cast_type"])
         given = list(_operands(node))
         sizes = [self.measure(each) for each in given]
@@ -94,8 +97,13 @@ class _Meter:
             result, work = RULES[size](call)
         except BadRequest as error:
             raise BadRequest(f"must call {name}() with {error}") from None
-        self._count(work)
+        self._work(work, call.given)
         return result
+
+    def _work(self, work: Growth, given: list[Tree]) -> None:
+        self._count(work)
+        if work.zoned:
+            self.zoned.update(name for each in given for name in _columns(each))
 
 
 def _composed(node: Tree, whole: Growth) -> Growth:
@@ -122,6 +130,13 @@ def _operands(node: Tree) -> Iterator[Tree]:
                     yield each
                 elif "when_expr" in each:
                     yield from (each["when_expr"], each["then_expr"])
+
+
+def _columns(node: Tree) -> Iterator[str]:
+    if node.get("class") == "COLUMN_REF":
+        yield fold(node["column_names"][0])
+    for each in _operands(node):
+        yield from _columns(each)
 
 
 _ANSWERS = words("OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_NOT COMPARE_IN COMPARE_NOT_IN")
@@ -157,12 +172,12 @@ def _cast(child: Growth, kind: Tree) -> Growth:
     return child.times(8, 64)
 
 
-def _cast_work(kind: Tree) -> int:
-    """For each byte that is cast."""
+def _cast_work(value: Growth, kind: Tree) -> Growth:
     about = str(kind)
     if "WITH TIME ZONE" in about or "TIMESTAMPTZ" in about.upper():
-        return NAMES_OF_ZONES
-    return IN_MEMORY if "UNBOUND" in about else 0  # JSON, or a type that there is not
+        return zones(value)
+    # JSON, or a type that there is not
+    return value.times(IN_MEMORY) if "UNBOUND" in about else VALUE
 
 
 def _slots(kind: Tree) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from jetbridge import embedded
 from jetbridge.catalog import UniqueKey
-from jetbridge.errors import ConstraintViolation, DuplicateKey
+from jetbridge.errors import BadRequest, ConstraintViolation, DuplicateKey
 from jetbridge.names import fold
 from jetbridge.tables.definition import Definition
 
@@ -46,7 +46,11 @@ def as_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     """Raises ConstraintViolation if a row makes the CHECK false."""
-    expression = embedded.parse(text)
+    try:
+        expression = embedded.parse(text)
+    except BadRequest as error:  # it is older than the rules
+        remedy = "drop or replace the constraint"
+        raise BadRequest(f"CHECK of {table}: {str(error)[:400]}; {remedy}") from None
     read = [name for name in data.column_names if fold(name) in expression.columns]
     row = embedded.first_violation(text, data.select(read))
     if row is None:

@@ -20,6 +20,7 @@ from jetbridge.catalog.fields import DEFAULT
 from jetbridge.client import Client
 from jetbridge.embedded import (
     check_expression,
+    default_values,
     evaluate,
     explicit_cast,
     first_violation,
@@ -27,6 +28,7 @@ from jetbridge.embedded import (
     row_expression,
 )
 from jetbridge.errors import BadRequest, Cancelled, LimitExceeded
+from jetbridge.tables.constraints import refuse_violation
 
 MOST_MEBIBYTES = 200
 MOST_SECONDS = 30
@@ -114,6 +116,86 @@ def test_2_5_ordinary_expressions_are_quick_over_many_rows(text: str) -> None:
     start = time.process_time()
     assert len(evaluate(text, rows, pa.field("v", pa.bool_()))) == 100_000
     assert time.process_time() - start < 10
+
+
+ORDINARY = [
+    "contains(s, p)",
+    "s LIKE '%_@_%._%'",
+    "position(p in s) > 0",
+    "s ILIKE '%a%o%'",
+    "ts::TIMESTAMPTZ > TIMESTAMPTZ '2024-01-01'",
+    "list_contains(l, n)",
+    "json_valid(s)",
+]
+
+
+def realistic(count: int, length: int, items: int) -> pa.Table:
+    return pa.table(
+        {
+            "n": pa.array(range(count), pa.int64()),
+            "s": [f"name{index}@example.org ".ljust(length, "x") for index in range(count)],
+            "p": ["example"] * count,
+            "ts": ["2024-05-06 07:08:09+00"] * count,
+            "l": pa.array([list(range(items))] * count, pa.list_(pa.int64())),
+        }
+    )
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_2_5_many_ordinary_rows_take_no_time(text: str) -> None:
+    rows = realistic(100_000, 200, 10)
+    start = time.process_time()
+    first_violation(f"({text}) IS NOT NULL", rows)
+    assert len(evaluate(text, rows, pa.field("v", pa.bool_()))) == 100_000
+    assert time.process_time() - start < 4
+
+
+def test_2_5_a_time_with_its_zone_takes_no_time() -> None:
+    rows = realistic(100_000, 200, 10)
+    zoned = pa.field("v", pa.timestamp("us", "UTC"))
+    start = time.process_time()
+    assert len(evaluate("ts::TIMESTAMPTZ", rows, zoned)) == 100_000
+    assert len(evaluate("ts", rows, zoned)) == 100_000
+    assert len(default_values("now()", zoned, 300_000)) == 300_000
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_2_5_rows_of_20_kilobytes_are_accepted(text: str) -> None:
+    assert first_violation(f"({text}) IS NOT NULL", realistic(20, 20_000, 10_000)) is None
+
+
+@pytest.mark.parametrize("text", [each for each in ORDINARY if "LIKE" not in each])
+def test_2_5_rows_of_100_kilobytes_are_accepted_where_time_is_not_their_square(text: str) -> None:
+    rows = realistic(20, 100_000, 10_000)
+    assert first_violation(f"({text}) IS NOT NULL AND s <> ''", rows) is None
+
+
+def test_2_5_a_document_of_two_megabytes_is_json() -> None:
+    rows = pa.table({"s": ["[" + "1," * 999_998 + "1]"]})
+    assert first_violation("json_valid(s)", rows) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "long"),
+    [
+        ("s LIKE '%_@_%._%'", "@" * 24_000),
+        ("contains(s, p)", "a" * 500_000),
+        ("TRY_CAST(s AS TIMESTAMPTZ) IS NULL", "2024-01-01 00:00:00 " + "a" * 100_000),
+    ],
+)
+def test_2_5_the_longest_row_that_is_accepted_ends_soon(text: str, long: str) -> None:
+    rows = pa.table({"s": [long], "p": [long[: len(long) // 10] + "b"]})
+    start = time.process_time()
+    evaluate(text, rows, pa.field("v", pa.bool_()))
+    assert time.process_time() - start < 5
+    with pytest.raises(LimitExceeded):
+        first_violation(text, pa.table({"s": [long * 3], "p": [long]}))
+
+
+def test_2_5_an_old_check_that_the_rules_refuse_tells_the_remedy() -> None:
+    with pytest.raises(BadRequest, match="CHECK of s.t: .*drop or replace the constraint$"):
+        refuse_violation("s.t", BOMBS["repeat"], pa.table({"n": [1]}))
 
 
 def test_2_5_a_row_that_is_too_long_is_a_limit_and_others_are_not() -> None:
