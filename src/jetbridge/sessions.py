@@ -25,6 +25,7 @@ from jetbridge.catalog import Catalog
 from jetbridge.catalog.settings import Setting
 from jetbridge.config import Config, MssqlConfig, load_config
 from jetbridge.config.attached import attached, made_secret
+from jetbridge.errors import FailedPrecondition
 from jetbridge.names import fold
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Place
@@ -147,7 +148,13 @@ def _owned(spool: str, *, shared: bool) -> Callable[[], str]:
 
     def prefix() -> str:
         if not made:
-            made.append(TemporaryFolder("spool", spool or None, mode=mode))
+            try:
+                made.append(TemporaryFolder("spool", spool or None, mode=mode))
+            except OSError as error:
+                raise FailedPrecondition(
+                    f"rows cannot be spooled in {spool or tempfile.gettempdir()}: "
+                    f"{error.strerror or error}; choose another folder with `spool`"
+                ) from error
         return f"{made[0].path.name}/rows"
 
     return prefix

@@ -13,6 +13,7 @@ from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.config import CatalogConfig, Config, MssqlConfig
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.service.statement_memory import StatementShare
+from jetbridge.spark import SparkEngine
 from tests.unit.pipeline.configurable import ConfigurableCatalog
 
 MSSQL = MssqlConfig(address=Address("db", "s"))
@@ -137,3 +138,14 @@ def test_client_makes_no_secrets_and_attaches_nothing(text):
     with pytest.raises(FailedPrecondition, match="not allowed here") as refused:
         reports(text, ConfigurableCatalog())
     assert WORD not in str(refused.value)
+
+
+def test_a_spool_that_cannot_be_used_is_named(tmp_path):
+    spool = tmp_path / "gone"
+    config = Config(catalogs={"m": replace(MSSQL, spool=str(spool))})
+    runner = sessions._runner(config, SparkEngine(log_file=tmp_path / "spark.log"), ())
+    assert runner is not None
+    with pytest.raises(FailedPrecondition, match=rf"{spool}: No such file.*another folder"):
+        runner.prefix()
+    spool.mkdir()
+    assert runner.prefix().endswith("/rows")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from jetbridge.cancellation import current
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark.application import LISTENER_MILLISECONDS, Session
 from jetbridge.temporary import TemporaryFolder
@@ -27,6 +28,10 @@ _POLL_SECONDS = 0.1
 _ROUNDS = 3
 # What Java says of a file that is not there or that it may not read or write.
 _PROBLEMS = ("FileNotFound", "NoSuchFile", "does not exist", "ermission", "AccessDenied", "Mkdirs")
+_SILENT = (
+    "executors %s of Spark were too busy to say whether they share %s: "
+    "asked again by the next statement"
+)
 _DRIVER = "driver"
 # Executors may be another user's.
 _SHARED = 0o777
@@ -68,29 +73,32 @@ def refuse_unshared(session: Session, folder: str | Path) -> None:
     context = session.spark.sparkContext
     if str(context.master).startswith("local"):
         return
-    with _lock:
+    with current().holding(_lock):
         known = _seen.setdefault((str(context.applicationId), str(folder)), set())
         for _ in range(_ROUNDS):
             new = [each for each in _executors(session) if each.number not in known]
             if not new:
                 return
             known |= _asked(session, Path(folder), new)
+        silent = [each for each in new if each.number not in known]
+        if silent:
+            log.warning(_SILENT, ", ".join(each.number for each in silent), folder)
 
 
 def _executors(session: Session) -> list[Executor]:
     """Those that are there; at the first statement of an application also the first to come."""
     application = str(session.spark.sparkContext.applicationId)
     seconds = 0.0 if application in _awaited else _FIRST_SECONDS
-    _awaited.add(application)
     deadline = time.monotonic() + seconds
     while True:
         listed = _core(session).statusStore().executorList(True)
         found = [listed.apply(index) for index in range(listed.size())]
         workers = [each for each in found if each.id() != _DRIVER]
         if workers or _comes_on_demand(session) or time.monotonic() > deadline:
+            _awaited.add(application)
             hosts = [(str(each.id()), str(each.hostPort())) for each in workers]
             return [Executor(number, host.rpartition(":")[0]) for number, host in hosts]
-        time.sleep(_POLL_SECONDS)
+        current().wait(_POLL_SECONDS)
 
 
 def _comes_on_demand(session: Session) -> bool:

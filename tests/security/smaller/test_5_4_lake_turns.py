@@ -4,6 +4,8 @@ Attacked: writers on two servers, one table. The one server committed 341 times 
 other one 3 times, with waits of 88 s.
 """
 
+import errno
+import fcntl
 import multiprocessing
 import signal
 import subprocess
@@ -127,6 +129,25 @@ def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
             pass
         assert time.monotonic() - began < 5
     assert waited(ours) < 5
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "No locks available"), TypeError()])
+def test_a_turn_ends_without_an_error_where_its_lock_cannot_be_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The commit it was for is made: an error would say that it is not."""
+    lockf, refused = fcntl.lockf, []
+
+    def without_unlock(descriptor: int, command: int, *rest: int) -> None:
+        if command == fcntl.LOCK_UN:
+            refused.append(descriptor)
+            raise error
+        lockf(descriptor, command, *rest)
+
+    monkeypatch.setattr(fcntl, "lockf", without_unlock)
+    with Turns(str(tmp_path)).turn("table"):
+        pass
+    assert len(refused) == 2
 
 
 def test_pauses_differ_and_are_bounded() -> None:

@@ -21,7 +21,8 @@ from jetbridge.backends.lake.commit import DataFile, identifier, static
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.pointers import SPOOL
 from jetbridge.backends.lake.store import Lake
-from jetbridge.errors import FailedPrecondition
+from jetbridge.cancellation import shielded
+from jetbridge.errors import FailedPrecondition, NotFound
 from jetbridge.spark.engine import Session
 from jetbridge.spark.rows import Written, plain, refuse_lost, rows_in_table, view, write_parquet
 from jetbridge.sqltext import spark as sql
@@ -51,21 +52,24 @@ def spool_table(
     """A new table, as Iceberg's Java has it, and its name in Spark SQL; gone afterwards."""
     catalog = session.catalog(lake.name)
     name = f"{SPOOL}{lake.options.server}_{uuid4().hex[:12]}"
-    lake.spools.add(name)
     folder = f"{lake.staging_folder()}/{lake.prefix()}-{uuid4().hex[:12]}"
     builder = catalog.buildTable(identifier(session, namespace, name), schema)
-    table = builder.withProperties({**_PROPERTIES, **properties}).withLocation(folder).create()
+    builder = builder.withProperties({**_PROPERTIES, **properties}).withLocation(folder)
     try:
+        lake.spools.add(name)
+        table = builder.create()
         yield sql.qualified([lake.name, *namespace.split("."), name]), table
     finally:
-        _drop(lake, namespace, name)
-        remove(lake, folder)
+        with shielded():
+            _drop(lake, namespace, name)
+            remove(lake, folder)
 
 
 def _drop(lake: Lake, namespace: str, name: str) -> None:
     lake.spools.discard(name)
     try:
-        lake.commits.drop(namespace, name)
+        with suppress(NotFound):  # it could not be made
+            lake.commits.drop(namespace, name)
     except Exception as error:
         log.warning("%s.%s is left for the sweeper: %s", namespace, name, str(error)[:200])
         lake.on_trouble()

@@ -26,7 +26,7 @@ from jetbridge.backends.lake.pointers import Key, Listing, Namespaces, Pointer, 
 from jetbridge.backends.lake.servers import Presence
 from jetbridge.backends.lake.state_cache import StateCache
 from jetbridge.backends.lake.turns import Turns, pauses
-from jetbridge.cancellation import current
+from jetbridge.cancellation import current, shielded
 from jetbridge.embedded.lake import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.spark.engine import Session, SparkEngine
@@ -196,7 +196,7 @@ class Lake:
             if change is None:
                 return now
             self._publish(now, change)
-            return self.current(now)
+            return self._published(now)
 
         return self.retried(state, attempt)
 
@@ -234,6 +234,17 @@ class Lake:
         except Unavailable:
             if not self._has(now, change):
                 raise
+
+    def _published(self, state: TableState) -> TableState:
+        """The table after a change was made. Whatever goes wrong now, the table has its files."""
+        try:
+            with shielded():
+                return self.current(state)
+        except ServerError as error:
+            raise Unavailable(
+                f"the change of table {state.title()!r} was published, do not run it again; "
+                f"but the table could not be read afterwards: {error}"[:450]
+            ) from error
 
     def _has(self, state: TableState, change: Change) -> bool:
         """Whether a change was made whose answer was lost with Spark, or with the catalog."""

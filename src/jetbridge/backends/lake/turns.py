@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from jetbridge.backends.lake.files import local_path
@@ -61,8 +61,8 @@ class Turns:
     def close(self) -> None:
         with self._lock:
             descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _open(self) -> bool:
         with self._lock:
@@ -89,20 +89,23 @@ class Turns:
 
     def _try(self, place: int) -> bool | None:
         """None where there are no locks."""
-        descriptor = self._descriptor
-        if descriptor is None:
-            return None
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return None
-        return True
+        # With the lock, so that `close` does not give the number to another file meanwhile.
+        with self._lock:
+            if self._descriptor is None:
+                return None
+            try:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return None
+            return True
 
     def _release(self, place: int) -> None:
-        if self._descriptor is not None:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
+        """Never fails: the commit that the turn was for is made."""
+        with self._lock, suppress(OSError, TypeError):
+            if self._descriptor is not None:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
 
 
 def pauses(first: float, longest: float) -> Iterator[float]:
