@@ -17,7 +17,8 @@ import grpc
 from jetbridge.errors import LimitExceeded, ServerError
 from jetbridge.service.auth import UnknownToken
 from jetbridge.service.calls import read_headers
-from jetbridge.service.failed_logins import FailedLogins
+from jetbridge.service.failed_logins import FailedLogins, too_many
+from jetbridge.service.settings import Token
 
 Headers = Mapping[str, str]
 # grpcio runs a handler in the pool that it finds there.
@@ -65,13 +66,11 @@ class Refusals:
     def __init__(self, failed: FailedLogins) -> None:
         self._failed, self._inline = failed, Inline()
 
-    def of(self, error: ServerError) -> Any:
-        if not isinstance(error, UnknownToken):
-            return _refusing(error, self._inline)
-        if self._failed.crowded():
-            error = LimitExceeded("too many calls with unknown tokens; try again later")
-            return _refusing(error, self._inline, self._failed.note)
-        return _refusing(error, self._failed, self._failed.note)
+    def of(self, error: ServerError, *, crowded: bool) -> Any:
+        note = self._failed.note if isinstance(error, UnknownToken) else None
+        if crowded:  # another answer would tell whether the token is right
+            return _refusing(too_many(), self._inline, note)
+        return _refusing(error, self._failed if note else self._inline, note)
 
 
 @dataclass(frozen=True)
@@ -79,27 +78,50 @@ class Method:
     """`check` refuses callers by their headers; handlers with a pool are for open calls."""
 
     handler: Any
-    check: Callable[[Headers], object]
+    check: Callable[[Headers], Token | None]
     pool: OpenCalls | None = None
 
-    def handler_for(self, headers: Headers) -> Any:
-        self.check(headers)
+    def handler_for(self, headers: Headers) -> tuple[Any, Token | None]:
+        """With the token that its caller has shown."""
+        token = self.check(headers)
         if self.pool is not None:
             self.pool.refuse_if_full()
-        return self.handler
+        return self.handler, token
 
 
 class Entrance(grpc.GenericRpcHandler):
-    def __init__(self, find: Callable[[str, Headers], Method | None], refusals: Refusals) -> None:
-        self._find, self._refusals = find, refusals
+    def __init__(self, find: Callable[[str, Headers], Method | None], failed: FailedLogins) -> None:
+        self._find, self._failed, self._refusals = find, failed, Refusals(failed)
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
         headers = read_headers(details.invocation_metadata)
         method = self._find(str(details.method), headers)
+        if method is None:
+            return None
+        crowded = "authorization" in headers and self._failed.crowded()
         try:
-            return None if method is None else method.handler_for(headers)
+            handler, token = method.handler_for(headers)
         except ServerError as error:
-            return self._refusals.of(error)
+            return self._refusals.of(error, crowded=crowded)
+        return handler if token is None else self._admitting(handler, token.name, crowded)
+
+    def _admitting(self, handler: Any, token: str, crowded: bool) -> Any:
+        """The handler, which first looks where the call comes from: only then is that known."""
+        behavior = handler.stream_stream or handler.stream_unary
+
+        def run(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            try:
+                self._failed.admit(context.peer(), token, crowded=crowded)
+            except ServerError as error:
+                context.abort(error.status, str(error))
+            return behavior(requests, context)
+
+        make: Any = grpc.stream_unary_rpc_method_handler
+        if handler.response_streaming:
+            make = grpc.stream_stream_rpc_method_handler
+        if pool := getattr(behavior, _POOL, None):
+            run_in(pool, run)
+        return make(run, handler.request_deserializer, handler.response_serializer)
 
 
 def run_in(pool: ThreadPoolExecutor, behavior: Any) -> Any:

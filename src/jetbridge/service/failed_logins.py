@@ -1,20 +1,31 @@
-"""Calls with a token that nobody has: they are logged, and from some number on slowed down."""
+"""Calls with a token that nobody has: they are logged, and from some number on slowed down.
+
+A right token is answered at once, so a caller who waits a moment knows that a guess was wrong. What
+slows guesses down is that few of them wait at a time: while as many wait as may, only callers who
+have called before from their address are told whether their token is right.
+"""
 
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+from jetbridge.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
 # So many are answered at once; after them one each pause, whoever calls.
 _AT_ONCE = 40
 _PAUSE_SECONDS = 0.5
-# Those that wait for their answer; more are refused without one.
+# Those that wait for their answer; while there are so many, no stranger's token is judged.
 _MOST_WAITING = 16
 _LOG_SECONDS = 10.0
+# Who called with a right token is no stranger for so long.
+_KNOWN_SECONDS = 3600.0
+_MOST_KNOWN = 10_000
 
 
 class FailedLogins(ThreadPoolExecutor):
@@ -23,7 +34,10 @@ class FailedLogins(ThreadPoolExecutor):
     def __init__(self) -> None:
         super().__init__(1, "jetbridge-failed-login")
         self._lock = threading.Lock()
+        self._one_sleeps = threading.Lock()
         self._ended = threading.Event()
+        # When an address last called with a right token, by the name of that; oldest first.
+        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._left, self._counted = float(_AT_ONCE), time.monotonic()
         self._waiting = self._unlogged = 0
         self._logged = float("-inf")
@@ -31,6 +45,17 @@ class FailedLogins(ThreadPoolExecutor):
     def crowded(self) -> bool:
         with self._lock:
             return self._waiting >= _MOST_WAITING
+
+    def admit(self, peer: str, token: str, *, crowded: bool) -> None:
+        """Refuses a right token of a stranger, as a wrong one, if it was crowded when it came."""
+        who, now = (peer.rpartition(":")[0], token), time.monotonic()
+        with self._lock:
+            if crowded and now - self._known.get(who, float("-inf")) > _KNOWN_SECONDS:
+                raise too_many()
+            self._known[who] = now
+            self._known.move_to_end(who)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
 
     def note(self, peer: str) -> None:
         """A line in the log for the first one, and then one for all of some seconds."""
@@ -43,8 +68,9 @@ class FailedLogins(ThreadPoolExecutor):
         _log.warning("calls with an unknown token were refused: %d, the last from %s", count, peer)
 
     def sleep(self) -> None:
-        """Before a failed login is answered by the thread of its call."""
-        self._ended.wait(_PAUSE_SECONDS)
+        """Before a failed login is answered by the thread of its call; one after the other."""
+        with self._one_sleeps:
+            self._ended.wait(_PAUSE_SECONDS)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -73,4 +99,9 @@ class FailedLogins(ThreadPoolExecutor):
         self._ended.wait(_PAUSE_SECONDS)
         with self._lock:
             self._waiting -= 1
+            self._counted = time.monotonic()  # nothing is regained while some wait
         fn(*args, **kwargs)
+
+
+def too_many() -> Unavailable:
+    return Unavailable("too many calls with unknown tokens; try again later")

@@ -13,6 +13,7 @@ from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
 from jetbridge.service.calls import Call, Catalogs, read_headers
 from jetbridge.service.paths import without_paths
+from jetbridge.service.settings import Token
 from jetbridge.service.time_limit import TimeLimit
 from jetbridge.wire.codec import encode
 
@@ -37,10 +38,11 @@ class Guard:
         self._catalogs, self._authenticator = catalogs, authenticator
         self._door, self._calls, self._limit = door, calls, limit
 
-    def check(self, headers: Mapping[str, str]) -> None:
+    def check(self, headers: Mapping[str, str]) -> Token | None:
         """Refuses callers without a token, and tokens that have all the calls they may have."""
         token = self._authenticator.authenticate(headers)
         self._calls.refuse_if_full(token.name if token else "")
+        return token
 
     def single(self, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def run(request: Any, context: grpc.ServicerContext) -> Any:

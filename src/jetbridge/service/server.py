@@ -19,7 +19,7 @@ from jetbridge.service.calls import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
-from jetbridge.service.entrance import Entrance, OpenCalls, Refusals
+from jetbridge.service.entrance import Entrance, OpenCalls
 from jetbridge.service.failed_logins import FailedLogins
 from jetbridge.service.flights import Flights
 from jetbridge.service.get_flight_info import GetFlightInfo
@@ -165,7 +165,7 @@ class Server:
         about = about_methods(guard, authenticator, openness, self._health, pool)
         rpcs = Rpcs(guard, authenticator, limits.first_message_seconds)
         find = flight_methods(rpcs, handlers, pool, about)
-        self._server.add_generic_rpc_handlers((Entrance(find, Refusals(self._failed_logins)),))
+        self._server.add_generic_rpc_handlers((Entrance(find, self._failed_logins),))
 
 
 def _grpc_server(limits: Limits) -> grpc.Server:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +21,10 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.service import Limits, Server, Token
+from jetbridge.service import Limits, Server, Token, failed_logins
 from jetbridge.service.settings import Openness
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
+from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw, said
 from tests.integration.test_limits import eventually
 
@@ -306,13 +308,56 @@ def test_failed_logins_are_logged_once_for_many_and_without_the_token(
     assert EVE not in caplog.text
 
 
+CLOSED = Openness(health=False, reflection=False)
+CROWDED = "too many calls with unknown tokens; try again later"
+
+
+def crowd(eve: Raw) -> list[Any]:
+    """So many wrong tokens that no stranger's token is judged any more."""
+    calls = [eve.both_ways("DoAction", []) for _ in range(200)]
+    wait_until(lambda: len([call for call in calls if not call.is_active()]) > 150)
+    return calls
+
+
+def guess(caller: Raw, method: str, token: str, seconds: float) -> Any:
+    call: Any = caller.channel.stream_unary(method)
+    return call.future(iter([]), metadata=[bearer(token)], timeout=seconds)
+
+
 def test_failed_logins_are_slowed_down_and_others_are_not() -> None:
-    with serving() as server, Raw(server.location, bearer(EVE)) as eve:
-        calls = [eve.both_ways("DoAction", []) for _ in range(200)]
+    """A right token is answered at once, so a guess that waits has been judged, too."""
+    with serving(openness=CLOSED) as server, Raw(server.location, bearer(EVE)) as eve:
+        assert answers(server)
+        parked = crowd(eve)
+        codes: Counter[grpc.StatusCode] = Counter()
         began = time.monotonic()
-        while time.monotonic() - began < 1:
+        while time.monotonic() - began < 3:
+            for method in (SERVICE + "DoAction", SERVICE + "Handshake", CHECK):
+                codes[guess(eve, method, EVE, 0.3).code()] += 1
             assert answers(server)
-        running = [call for call in calls if call.is_active()]
-        codes = {call.code() for call in calls if call not in running}
-        assert len(running) >= 10
-        assert codes == {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        judged = codes.total() - codes[grpc.StatusCode.UNAVAILABLE]
+        assert judged <= 3 * (time.monotonic() - began)
+        assert codes.total() > 30
+        codes = Counter(call.code() for call in parked if not call.is_active())
+        assert set(codes) == {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE}
+
+
+@pytest.mark.parametrize("method", [SERVICE + "DoAction", SERVICE + "Handshake", CHECK, REFLECT])
+def test_a_right_guess_is_answered_as_a_wrong_one_while_many_guess(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_logins, "_PAUSE_SECONDS", 60.0)  # it stays crowded
+    with serving(openness=CLOSED) as server, Raw(server.location, bearer(EVE)) as eve:
+        crowd(eve)
+        calls = [guess(eve, method, token, 5) for token in (EVE, ADA)]
+        told = {(call.code(), call.details()) for call in calls}
+        assert told == {(grpc.StatusCode.UNAVAILABLE, CROWDED)}
+
+
+def test_guesses_in_the_message_of_a_handshake_are_slow() -> None:
+    payload = HandshakeRequest(payload=EVE.encode()).SerializeToString()
+    with serving(limits=Limits(open_calls=8)) as server, Raw(server.location) as eve:
+        began = time.monotonic()
+        calls = [eve.both_ways("Handshake", [payload]) for _ in range(6)]
+        assert {call.code() for call in calls} == {grpc.StatusCode.UNAUTHENTICATED}
+        assert time.monotonic() - began >= 2.5

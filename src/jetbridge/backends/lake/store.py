@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 _MOST_SAID = 10_000
 T = TypeVar("T")
 
-# How long a commit is tried that others outrun, and how often at least: it may have waited for
-# other writers of this server before the first try.
+# How long a commit is tried that loses to other servers, and how often at least: it may have
+# waited for other writers of this server before the first try.
 COMMIT_SECONDS = 30.0
 _FEWEST_TRIES = 5
 # Between two tries.
