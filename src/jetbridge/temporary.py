@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"jetbridge-[A-Za-z0-9.-]+-(\d+)-[0-9a-f]{12}")
 _LOCK = "owner.lock"
+_OPEN = os.O_RDWR | os.O_NOFOLLOW
 _PRIVATE = 0o700
 _HOST = socket.gethostname().encode()
 # https://man7.org/linux/man-pages/man5/acl.5.html, version 2: tag, permissions, no id; for the
@@ -79,12 +80,28 @@ def _made(kind: str, parent: Path, mode: int) -> tuple[Path, int]:
         folder.mkdir(mode)
         if mode == _PRIVATE:
             _keep_files_private(folder)
-        with suppress(FileNotFoundError):
-            lock = _open_lock(folder)
+        lock = _locked(folder)
+        if lock is not None:
+            return folder, lock
+
+
+def _locked(folder: Path) -> int | None:
+    """Its lock, or None where a sweep was faster. Without it nothing stays of the folder."""
+    try:
+        with ExitStack() as undo:
+            lock = os.open(folder / _LOCK, _OPEN | os.O_CREAT, 0o600)
+            undo.callback(os.close, lock)
             if _is_ours(folder, lock):
                 os.write(lock, _HOST)
-                return folder, lock
-            os.close(lock)
+                undo.pop_all()
+                return lock
+    except FileNotFoundError:
+        pass
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)  # the sweep leaves it alone: its owner lives
+    return None
 
 
 def _keep_files_private(folder: Path) -> None:
@@ -95,10 +112,6 @@ def _keep_files_private(folder: Path) -> None:
     """
     with suppress(OSError, AttributeError):  # macOS has other lists
         os.setxattr(folder, "system.posix_acl_default", _OWNER_ONLY)
-
-
-def _open_lock(folder: str | Path) -> int:
-    return os.open(Path(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _is_ours(folder: Path, lock: int) -> bool:
@@ -148,7 +161,7 @@ def sweep(parent: str | Path) -> bool:
     with suppress(OSError):
         for folder, owner in _owned(parent):
             with suppress(OSError):
-                ending |= not _swept_away(folder) and not _lives(owner)
+                ending |= not _swept_away(folder, owner) and not _lives(owner)
     return ending
 
 
@@ -163,26 +176,30 @@ def _owned(parent: str | Path) -> Iterator[tuple[str, int]]:
                 yield entry.path, int(found[1])
 
 
-def _swept_away(folder: str) -> bool:
+def _swept_away(folder: str, owner: int) -> bool:
     """Whether the folder was nobody's."""
-    lock = _open_lock(folder)
-    try:
-        _take(lock)
-        if os.pread(lock, len(_HOST) + 1, 0) not in (b"", _HOST):
+    with ExitStack() as held:
+        try:
+            lock = os.open(Path(folder, _LOCK), _OPEN)
+            held.callback(os.close, lock)
+            _take(lock)
+            host = os.pread(lock, len(_HOST) + 1, 0)
+        except FileNotFoundError:
+            host = b""
+        except BlockingIOError:
+            return False
+        # Cleaners of /tmp take the lock away from an owner that lives.
+        if host != _HOST if host else _lives(owner):
             return False
         log.info("removing %s, which a process has left that is gone", folder)
         shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(lock)
     return True
 
 
 def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # or more than any process has
         return False
     except PermissionError:
         return True

@@ -1,5 +1,6 @@
 """Temporary folders: whose they are, and what a sweep takes away."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from jetbridge import temporary
 from jetbridge.temporary import TemporaryFolder, remove_all, sweep
+
+# More than a process can have as its number.
+NOBODY = 2**30
 
 OWNER = """
 import subprocess, sys, time
@@ -111,11 +116,11 @@ def test_folders_with_other_names_stay(tmp_path, name):
 def test_links_are_not_followed(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("rows")
-    (tmp_path / "jetbridge-x-1-0123456789ab").symlink_to(tmp_path / "precious")
-    within = tmp_path / "jetbridge-x-1-0123456789ac"
+    (tmp_path / f"jetbridge-x-{NOBODY}-0123456789ab").symlink_to(tmp_path / "precious")
+    within = tmp_path / f"jetbridge-x-{NOBODY}-0123456789ac"
     within.mkdir()
     (within / "link").symlink_to(tmp_path / "precious")
-    locked = tmp_path / "jetbridge-x-1-0123456789ad"
+    locked = tmp_path / f"jetbridge-x-{NOBODY}-0123456789ad"
     locked.mkdir()
     (locked / "owner.lock").symlink_to(tmp_path / "precious" / "file")
     sweep(tmp_path)
@@ -124,7 +129,7 @@ def test_links_are_not_followed(tmp_path):
 
 
 def test_folders_of_other_users_stay(tmp_path, monkeypatch):
-    folder = tmp_path / "jetbridge-x-1-0123456789ab"
+    folder = tmp_path / f"jetbridge-x-{NOBODY}-0123456789ab"
     folder.mkdir()
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
@@ -152,3 +157,55 @@ def test_a_sweep_never_takes_a_folder_that_is_just_being_made(tmp_path):
         for each in sweepers:
             each.result()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_living_owner_whose_lock_was_cleaned_away_keeps_its_folder(tmp_path):
+    """As cleaners of /tmp do with files that nobody has touched for days."""
+    made = TemporaryFolder("test", tmp_path)
+    (made.path / "owner.lock").unlink()
+    for _ in range(2):
+        assert not sweep(tmp_path)
+        assert list(made.path.iterdir()) == []
+    (made.path / "owner.lock").touch()
+    assert not sweep(tmp_path)
+    assert made.path.exists()
+    made.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("process", [NOBODY, 10**30])
+@pytest.mark.parametrize("lock", [None, b""])
+def test_a_folder_without_a_lock_goes_when_its_owner_has_gone(tmp_path, process, lock):
+    left = tmp_path / f"jetbridge-x-{process}-0123456789ab"
+    left.mkdir()
+    if lock is not None:
+        (left / "owner.lock").write_bytes(lock)
+    assert not sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("call", ["write", "open"])
+def test_a_full_disk_leaves_neither_a_folder_nor_an_open_file(tmp_path, monkeypatch, call):
+    sweep(tmp_path)
+    temporary.start_sweep(tmp_path)
+    opened, call_as_ever = [], getattr(os, call)
+    open_as_ever = os.open
+
+    def fail(name, *rest, **named):
+        if call == "open" and not str(name).endswith("owner.lock"):
+            return call_as_ever(name, *rest, **named)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def note(name, *rest, **named):
+        opened.append(open_as_ever(name, *rest, **named))
+        return opened[-1]
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "open", note)
+        full.setattr(os, call, fail)
+        with pytest.raises(OSError, match="No space"):
+            TemporaryFolder("test", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    for each in opened:
+        with pytest.raises(OSError, match="Bad file"):
+            os.fstat(each)
