@@ -50,19 +50,22 @@ class Cancellation:
         self._error: ServerError | None = None
         self._interrupts: list[Interrupt] = []
         self._publishing = 0
+        self._published = False
         # What a publication has failed with: it may have been made, which the error says.
         self._failed: BaseException | None = None
         self._runs = False
-        self._lock = threading.Lock()
+        # The garbage collector closes generators in the midst of anything, so both are taken again
+        # by the thread that has them.
+        self._lock = threading.RLock()
         # Held while interrupts are called: what has left its block is never interrupted.
-        self._calling = threading.Lock()
+        self._calling = threading.RLock()
 
     def cancel(self, error: ServerError | None = None) -> None:
         """Ends what runs, with this error; the first one counts. Returns at once."""
         with self._lock:
             if self._error is None:
                 self._error = error or Cancelled("the call was cancelled")
-                self._start()
+        self._start()
 
     def error(self) -> ServerError | None:
         """What the statement ends with, if it was cancelled and has not begun to publish."""
@@ -109,8 +112,8 @@ class Cancellation:
         self.check()
         with self._lock:
             self._interrupts.append(interrupt)
-            self._start()
         try:
+            self._start()
             yield
         except Exception as raised:
             error = self.error()
@@ -133,16 +136,26 @@ class Cancellation:
         try:
             yield
         except BaseException as error:
-            self._note_failed(error)
+            for each in self._and_outer():
+                each._failed = error
             raise
+        else:
+            for each in self._and_outer():
+                each._published = True
         finally:
             with self._lock:
                 self._publishing -= 1
 
-    def _note_failed(self, error: BaseException) -> None:
-        self._failed = error
-        if self._outer is not None:
-            self._outer._note_failed(error)
+    def has_published(self) -> bool:
+        """Whether something of it cannot be taken back any more."""
+        return self._published
+
+    def _and_outer(self) -> "Iterator[Cancellation]":
+        """Without `_nobody`, which lives as long as the process."""
+        each: Cancellation | None = self
+        while each is not None and each is not _nobody:
+            yield each
+            each = each._outer
 
     def _has_failed_with(self, raised: BaseException | None) -> bool:
         """Whether the error, or what it was made of, comes from a publication."""
@@ -155,10 +168,17 @@ class Cancellation:
         return False
 
     def _start(self) -> None:
-        """With the lock held."""
-        if self._error is not None and self._interrupts and not self._runs:
+        """Begins to interrupt, if there is something to interrupt and nobody does yet."""
+        with self._lock:
+            if self._error is None or not self._interrupts or self._runs:
+                return
             self._runs = True
+        try:
             threading.Thread(target=self._run, name="jetbridge-cancel", daemon=True).start()
+        except RuntimeError as error:  # out of threads: the next to cancel or to begin tries again
+            with self._lock:
+                self._runs = False
+            log.warning("a cancelled statement is not interrupted: %s", error)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -174,6 +194,8 @@ class Cancellation:
                 self._runs = bool(interrupts)
                 publishing = self._publishing
             for interrupt in () if publishing else interrupts:
+                if interrupt not in self._interrupts:  # left by what this thread did meanwhile
+                    continue
                 try:
                     interrupt()
                 except Exception as error:
@@ -230,10 +252,25 @@ def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
 
 def within(cancellation: Cancellation, items: Iterable[T]) -> Iterator[T]:
     """The same items, each made for this cancellation, whichever thread takes it."""
+    return _within(cancellation, items, lambda: False)
+
+
+def answering(call: Cancellation, answers: Iterable[T]) -> Iterator[T]:
+    """The same, to the end of a statement that was published: it must not look as if it failed.
+
+    Where a statement comes after it, that one is refused by its own `scope`.
+    """
+    return _within(call, answers, call.has_published)
+
+
+def _within(
+    cancellation: Cancellation, items: Iterable[T], is_done: Callable[[], bool]
+) -> Iterator[T]:
     with closing(_closable(iter(items))) as iterator:
         while True:
             with _as_current(cancellation):
-                cancellation.check()
+                if not is_done():
+                    cancellation.check()
                 item = next(iterator, _END)
             if item is _END:
                 return

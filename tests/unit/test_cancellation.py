@@ -1,7 +1,9 @@
 """The one mechanism by which a statement ends before its time."""
 
+import gc
 import threading
 import time
+import weakref
 
 import duckdb
 import pytest
@@ -210,3 +212,139 @@ def test_rows_of_a_statement_end_with_it_and_with_the_one_who_takes_them():
             with pytest.raises(Cancelled):
                 next(rows)
         assert cancellation.current() is cancellation._nobody
+
+
+def published(statement):
+    """A committed statement, and what it answers afterwards."""
+    with cancellation.scope(), cancellation.current().publishing():
+        statement.cancel()
+    yield "answer"
+    cancellation.current().check()
+    yield "the next statement"
+
+
+def test_what_was_published_is_answered_but_nothing_begins_after_it():
+    """An error would make the client run a committed INSERT again."""
+    statement = cancellation.Cancellation()
+    answers = cancellation.answering(statement, published(statement))
+    assert next(answers) == "answer"
+    with pytest.raises(Cancelled):
+        next(answers)
+
+
+def test_the_end_of_a_published_statement_is_no_error():
+    statement = cancellation.Cancellation()
+
+    def answers():
+        with cancellation.current().publishing():
+            statement.cancel()
+        yield "answer"
+
+    assert list(cancellation.answering(statement, answers())) == ["answer"]
+
+
+def test_what_failed_to_publish_ends_between_its_answers():
+    statement = cancellation.Cancellation()
+
+    def answers():
+        yield "schema"
+        try:
+            with cancellation.current().publishing():
+                statement.cancel()
+                raise ConnectionError
+        except ConnectionError:
+            yield "failed"
+        yield "more"
+
+    answered = cancellation.answering(statement, answers())
+    assert [next(answered), next(answered)] == ["schema", "failed"]
+    with pytest.raises(Cancelled):
+        next(answered)
+
+
+def test_the_garbage_collector_may_close_a_block_while_it_is_cancelled():
+    """It runs in any thread at any moment, also in the midst of `cancel` or of an interrupt."""
+    statement = cancellation.Cancellation()
+
+    def rows():
+        with statement.on_cancel(bool):
+            yield 1
+
+    def close_within(lock):
+        left = rows()
+        next(left)
+        with lock:
+            left.close()
+        return True
+
+    for lock in (statement._lock, statement._calling):
+        done = threading.Event()
+        work = threading.Thread(
+            target=lambda lock=lock, done=done: close_within(lock) and done.set(), daemon=True
+        )
+        work.start()
+        assert done.wait(2)
+
+
+def test_what_an_interrupt_has_closed_is_not_interrupted():
+    calls = []
+    statement = cancellation.Cancellation()
+
+    def rows():
+        with statement.on_cancel(lambda: calls.append("left")):
+            yield 1
+
+    left = rows()
+
+    def close():
+        left.close()
+
+    with pytest.raises(Cancelled), statement.on_cancel(close):
+        next(left)
+        statement.cancel()
+        time.sleep(0.2)
+        statement.check()
+    assert calls == []
+
+
+def test_a_thread_that_cannot_start_is_started_later(monkeypatch):
+    start, calls = threading.Thread.start, []
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with cancellation.scope() as statement:
+        with pytest.raises(Cancelled), statement.on_cancel(lambda: calls.append(1)):
+            monkeypatch.setattr(threading.Thread, "start", refuse)
+            statement.cancel()
+            assert calls == []
+            monkeypatch.setattr(threading.Thread, "start", start)
+            statement.cancel()
+            time.sleep(0.2)
+            statement.check()
+        assert calls
+
+
+def test_a_failed_publication_is_not_kept():
+    class Failure(Exception):
+        pass
+
+    def fail():
+        error = Failure()
+        try:
+            with cancellation.scope() as statement, statement.publishing():
+                raise error
+        except Failure:
+            return weakref.ref(error)
+        finally:
+            del error
+
+    failure = fail()
+    gc.collect()
+    assert failure() is None
+    with pytest.raises(Failure), cancellation.current().publishing():
+        raise Failure
+    assert cancellation._nobody._failed is None
+    with cancellation.current().publishing():
+        pass
+    assert not cancellation._nobody.has_published()

@@ -4,12 +4,14 @@ The server's schema goes out before the first batch arrives: the client waits fo
 published before the client has half-closed; a stream that breaks leaves the table as it was.
 """
 
+import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from jetbridge.cancellation import shielded
 from jetbridge.catalog import (
     ROWID,
     CanDelete,
@@ -23,7 +25,14 @@ from jetbridge.catalog import (
     fold,
     supports,
 )
-from jetbridge.errors import BadRequest, LimitExceeded, NotFound, NotSupported, Unavailable
+from jetbridge.errors import (
+    BadRequest,
+    LimitExceeded,
+    NotFound,
+    NotSupported,
+    ServerError,
+    Unavailable,
+)
 from jetbridge.service.admission import Gate, StagedBytes
 from jetbridge.service.calls import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
@@ -43,6 +52,8 @@ from jetbridge.wire.flight_data import (
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.schemas import rowid_field, wire_schema
 from jetbridge.wire.sealing import ObjectName, read_descriptor
+
+log = logging.getLogger(__name__)
 
 # Batches are decoded when this much has come: reading them one by one costs twice as much.
 _DECODE_BYTES = 2 * 1024 * 1024
@@ -113,9 +124,7 @@ class DoExchange:
             else:
                 total = _write(intake, decoder, write)
             confirm_half_close(requests, call)
-        name = located.name
-        with suppress(NotFound):  # dropped or renamed since: what was published stays so
-            located.transaction.move_pin(located.served.catalog, name.schema, name.name)
+        _move_pin(located)
         yield encode_metadata(encode({"total_changed": total}))
 
 
@@ -222,6 +231,18 @@ def confirm_half_close(requests: Iterator[bytes], call: Call) -> None:
             raise BadRequest("a message came after the end of the stream")
     if not call.context.is_active():
         raise Unavailable("the connection broke before the statement ended")
+
+
+def _move_pin(located: Located) -> None:
+    """The caller's transaction reads what it wrote; what was published stays so without it."""
+    name = located.name
+    try:
+        with shielded(), suppress(NotFound):  # dropped or renamed since
+            located.transaction.move_pin(located.served.catalog, name.schema, name.name)
+    except ServerError as error:
+        log.warning(
+            "a transaction does not see what it wrote to %s.%s: %s", name.schema, name.name, error
+        )
 
 
 def _starter(

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from jetbridge.cancellation import Cancellation, scope, within
+from jetbridge.cancellation import Cancellation, answering, scope
 from jetbridge.errors import ServerError
 from jetbridge.service.admission import Door, Gate
 from jetbridge.service.auth import Authenticator
@@ -66,7 +66,7 @@ class Guard:
             try:
                 call = self._admit(context, open_to_all)
                 with self._entered(context, None if open_to_all else call.owner) as statement:
-                    yield from within(statement, _answers(handler, request, call))
+                    yield from answering(statement, _answers(handler, request, call))
             except Exception as error:
                 _abort(context, call, error, details)
 

@@ -27,7 +27,8 @@ class TimeLimit:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()
+        # The garbage collector ends calls in any thread, also in one that has the lock.
+        self._lock = threading.RLock()
         # In the order in which they began, which is that in which they end.
         self._running: dict[int, Running] = {}
         self._late: dict[int, Running] = {}
@@ -36,12 +37,13 @@ class TimeLimit:
     @contextmanager
     def of(self, statement: Cancellation, context: grpc.ServicerContext) -> Iterator[None]:
         key = id(statement)
-        with self._lock:
-            self._running[key] = (time.monotonic() + self._seconds, statement, context)
-            if not self._looks:
-                self._looks = True
-                threading.Thread(target=self._look, name="jetbridge-limit", daemon=True).start()
         try:
+            with self._lock:
+                self._running[key] = (time.monotonic() + self._seconds, statement, context)
+                if not self._looks:
+                    work = self._look
+                    threading.Thread(target=work, name="jetbridge-limit", daemon=True).start()
+                    self._looks = True
             yield
         finally:
             with self._lock:
@@ -54,26 +56,26 @@ class TimeLimit:
             time.sleep(min(_LOOK_SECONDS, self._seconds / 4))
             with self._lock:
                 ended = self._due(self._running, 0)
-                self._late |= ended
+                self._late.update(ended)
                 cut = self._due(self._late, _GRACE_SECONDS)
                 goes_on = self._looks = bool(self._running or self._late)
             for _, statement, _ in ended.values():
-                statement.cancel(self._error())
+                with _going_on():
+                    statement.cancel(self._error())
             for _, statement, context in cut.values():
-                if statement.error() is not None:  # else it publishes, and then ends
-                    _log.info("a call over limits.statement_seconds is cut")
-                    context.cancel()
+                with _going_on():
+                    _cut(statement, context)
 
     def _due(self, calls: dict[int, Running], after: float) -> dict[int, Running]:
         """Those whose time is over; they are taken out."""
         now = time.monotonic() - after
         due = {}
-        for key, call in calls.items():
+        for key, call in list(calls.items()):
             if call[0] > now:
                 break
             due[key] = call
         for key in due:
-            del calls[key]
+            calls.pop(key, None)
         return due
 
     def _error(self) -> LimitExceeded:
@@ -81,3 +83,18 @@ class TimeLimit:
             f"the statement ran for more than {self._seconds:g} seconds; split it, or raise "
             "limits.statement_seconds"
         )
+
+
+@contextmanager
+def _going_on() -> Iterator[None]:
+    """A call that cannot be ended does not keep others from their end."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("a call over limits.statement_seconds goes on", exc_info=error)
+
+
+def _cut(statement: Cancellation, context: grpc.ServicerContext) -> None:
+    if statement.error() is not None:  # else it publishes, and then ends
+        _log.info("a call over limits.statement_seconds is cut")
+        context.cancel()

@@ -5,7 +5,7 @@ Attacked: eight cancelled `pg_sleep(60)` of one token refused the scans of anoth
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from jetbridge.app import Shared
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.memory.state import Store
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
@@ -173,6 +174,38 @@ def test_a_statement_that_takes_too_long_ends_with_the_limit() -> None:
             assert status(call) is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert "limits.statement_seconds" in call.details()
         assert [table.name for table in ada.list_flights("s")] == ["small", "t"]
+
+
+@pytest.fixture
+def slow_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, what is published takes longer than the statements of these tests may."""
+    replace = Store._replace
+
+    def replace_slowly(*given: Any) -> Any:
+        time.sleep(2.8)
+        return replace(*given)
+
+    return lambda: monkeypatch.setattr(Store, "_replace", replace_slowly)
+
+
+def test_an_insert_whose_time_ends_while_it_is_published_is_answered(slow_commits) -> None:
+    """An error would make its caller run it again."""
+    with serving(statement_seconds=2) as (_, ada, bob):
+        slow_commits()
+        assert ada.insert("s", "t", numbers(5)).affected_rows == 5
+        assert read(bob) == 1005
+
+
+@pytest.mark.parametrize("more", ["", "; INSERT INTO m.s.t VALUES (8)"])
+def test_no_statement_begins_after_the_one_whose_time_ended(slow_commits, more) -> None:
+    with serving(statement_seconds=2) as (server, _, bob):
+        with Caller(server.location, "m", ADA) as caller:
+            caller.run("SELECT 1")  # the first one takes longer
+            slow_commits()
+            call = caller.start(f"INSERT INTO m.s.t VALUES (7){more}")
+            ended = grpc.StatusCode.RESOURCE_EXHAUSTED if more else grpc.StatusCode.OK
+            assert status(call) is ended
+        assert read(bob) == 1001
 
 
 def test_an_exchange_that_waits_for_its_caller_too_long_is_undone() -> None:

@@ -1,0 +1,57 @@
+"""How long one call may take, also on a machine that is out of threads."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jetbridge.cancellation import Cancellation
+from jetbridge.errors import LimitExceeded
+from jetbridge.service.time_limit import TimeLimit
+from tests.faults.peers import wait_until
+
+CONTEXT: Any = SimpleNamespace(cancel=bool)
+
+
+def test_one_call_that_cannot_be_ended_does_not_keep_the_others_from_it():
+    class Broken(Cancellation):
+        def cancel(self, error=None):
+            raise RuntimeError("can't start new thread")
+
+    limit = TimeLimit(0.05)
+    ended = Cancellation()
+    with limit.of(Broken(), CONTEXT), limit.of(ended, CONTEXT):
+        wait_until(lambda: ended.error() is not None, 3)
+        assert isinstance(ended.error(), LimitExceeded)
+
+
+def test_a_thread_that_cannot_start_is_started_for_the_next_call(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    limit = TimeLimit(0.05)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError), limit.of(Cancellation(), CONTEXT):
+            raise AssertionError
+    assert not limit._running
+    ended = Cancellation()
+    with limit.of(ended, CONTEXT):
+        wait_until(lambda: ended.error() is not None, 3)
+
+
+def test_the_garbage_collector_may_end_a_call_while_the_calls_are_looked_at():
+    limit = TimeLimit(60)
+    done = threading.Event()
+
+    def end_within():
+        call = limit.of(Cancellation(), CONTEXT)
+        call.__enter__()
+        with limit._lock:
+            call.__exit__(None, None, None)
+        done.set()
+
+    threading.Thread(target=end_within, daemon=True).start()
+    assert done.wait(2)
+    assert not limit._running
