@@ -66,6 +66,27 @@ GROUPS = {
     Size.FORMAT: "The format is a constant; its widths are at most 1,000",
 }
 
+RUN_LIMITS = """\
+They may call all of the above without its limits on arguments, and what follows. A cast to VARIANT,
+and to an ARRAY of more than a million values, is refused.
+
+What makes much of little is bounded before a statement runs. DuckDB does not count such strings
+and lists in `sql.memory_limit`, and computes 2,048 rows at once:
+
+- `repeat`, `lpad`, `rpad`, `bar`, `to_base` and `bitstring` need a length that is a constant of at
+  most 100,000, `list_resize` and `array_resize` one of at most 5,000. `least(n, 100000)` counts as
+  a constant: write `repeat(x, least(n, 100000))`.
+- `range` and `generate_series` as lists need constant bounds and at most 5,000 values, and at most
+  1,000,000 directly in `unnest(...)`. In FROM they have no limit.
+- `format` and `printf` need a constant format; its widths are at most 1,000.
+- Constants make at most 128 KiB in one value, and 256 KiB in all values of a row, also through
+  lambdas, subqueries, WITH and aliases. A value has at most 1,000 times the bytes of the row:
+  for more, cut it first: `repeat(left(x, 10), 2000)`.
+- The lambda of `list_reduce` uses its first parameter only once.
+- `current_user` and the like are refused without brackets, too. Write a column of such a name in
+  double quotes.
+"""
+
 
 def page() -> str:
     parts = [INTRODUCTION]
@@ -78,8 +99,7 @@ def page() -> str:
         "### What changes from call to call: in DEFAULT and USING only\n",
         listed(functions.CHANGING | functions.UNLISTED_CHANGING),
         "## Statements of `run`\n",
-        "They may call all of the above without its limits on arguments, and what follows. A cast "
-        "to VARIANT, and\nto an ARRAY of more than a million values, is refused.\n",
+        RUN_LIMITS,
         "### Aggregates, and functions of windows\n",
         listed(functions.AGGREGATES),
         "### Others\n",
