@@ -58,6 +58,9 @@ BOMBS = [
     ("array_to_string", f"SELECT length(array_to_string(range(1000), {WIDE}))"),
     ("list_reduce", "SELECT length(list_reduce(['x' for i in range(40)], (a, x) -> a || a))"),
     ("concat", f"SELECT {', '.join(['concat(s, 1)'] * 40)} FROM (SELECT {WIDE} AS s)"),
+    ("repeat", f"SELECT length(repeat('x', least(NULL, i + 1000000000))) FROM {MANY}"),
+    ("repeat", "SELECT list_reduce([b, b], (a, x) -> repeat(x, 100000)) FROM mema.s.t"),
+    ("list_transform", f"SELECT list_transform([{WIDE}], x -> list_transform(range(999), y -> x))"),
     ("||", "SELECT s FROM " + "(SELECT s || s AS s FROM " * 30 + "(SELECT 'x' AS s)" + ")" * 30),
 ]  # fmt: skip
 BARE = ("current_user", "session_user", "user", "current_role", "current_catalog", "current_schema")
@@ -75,6 +78,9 @@ ORDINARY = [
     "SELECT printf('%05d|%s', 7, 'x') AS a, format('{:>10} {}', 'a', 'b') AS b",
     "SELECT replace(replace(replace('<&>', '&', '&amp;'), '<', '&lt;'), '>', '&gt;') AS a",
     "SELECT length(repeat(left(i::VARCHAR, 10), 2000)) AS a FROM range(9) t(i)",
+    "SELECT [[x * y for y in [1, 2]] for x in [3, 4]] AS a",
+    "SELECT list_reduce(range(9), (a, x) -> a + x) AS b",
+    "SELECT " + " || ".join(["'a'"] * 300) + " AS a",
     "SELECT string_split('a,b,c', ',') AS a, array_to_string(['a', 'b'], ', ') AS b",
     "SELECT " + " || ".join(f"'{n}'" for n in range(100)) + " AS a",
     "SELECT range(2, 10, 3) AS a, generate_series(1, least(4, 9)) AS b, list_resize([1], 3) AS c",
