@@ -1,5 +1,6 @@
 """Orders to the stand-in for SQL Server that all tests share, and what it was sent."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 
 from jetbridge.sqltext.tsql import END_SNAPSHOT
 from tests import mssql_server
+
+# A load, in the names of its lock and of its tables.
+_RUN = re.compile(r"\bjetbridge_[0-9a-f]{16}(?![0-9a-f])")
 
 
 def stand_in() -> mssql_server.StandIn:
@@ -20,19 +24,24 @@ def stand_in() -> mssql_server.StandIn:
 def sent(table: str) -> Iterator[list[str]]:
     """What the connections of a statement are sent meanwhile, but for questions, once it has ended.
 
-    They are those whose texts name its table, or one that a load puts beside it. What others do at
-    the same time, such as snapshots that end and catalogs of other tests, is left out.
+    They are those whose texts name its table, or one that its load puts beside it. What others do
+    at the same time, such as snapshots that end and catalogs of other tests, is left out; so are
+    the loads that a sweeper clears up after, though it may use the same connections.
     """
     texts: list[str] = []
     known = 0 if mssql_server.is_given() else len(stand_in().order(counts=True)["by_session"])
     yield texts
     found = stand_in().order(counts=True)["by_session"][known:]
-    names = (f"[{table}]", "[jetbridge_", "'jetbridge_")
+    made = {run for _, text in found if "CREATE TABLE" in text for run in _RUN.findall(text)}
+    names = (f"[{table}]", *made)
     named = {session for session, text in found if any(name in text for name in names)}
     texts += [
         text
         for session, text in found
-        if session in named and not text.lstrip().startswith("SELECT") and text != END_SNAPSHOT
+        if session in named
+        and made.issuperset(_RUN.findall(text))
+        and not text.lstrip().startswith("SELECT")
+        and text != END_SNAPSHOT
     ]
 
 

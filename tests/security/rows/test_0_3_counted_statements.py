@@ -3,8 +3,12 @@
 A busy machine: `test_fr_021_a_table_that_cannot_be_made` also counted what another connection sent.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
+from jetbridge.backends.mssql.connect import Server
+from jetbridge.sqltext import tsql_load
 from jetbridge.sqltext.tsql import END_SNAPSHOT
 from tests import mssql_server
 from tests.mssql_orders import sent
@@ -12,16 +16,57 @@ from tests.mssql_orders import sent
 pytestmark = pytest.mark.mssql
 
 
-def test_statements_of_other_connections_are_not_counted():
+DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
     if mssql_server.is_given():
         pytest.skip("only the stand-in tells what it was sent")
-    one, other = mssql_server.server(), mssql_server.server()
-    with one.loading() as mine, other.loading() as theirs, sent("counted") as texts:
+    made = mssql_server.server()
+    yield made
+    made.close()
+
+
+def test_statements_of_other_connections_are_not_counted(server):
+    with server.loading() as mine, server.loading() as theirs, sent("counted") as texts:
         theirs.run(END_SNAPSHOT)
         theirs.run("CREATE TABLE dbo.[something_else] (a int)")
         mine.run(END_SNAPSHOT)
         mine.run("SELECT 1")
         mine.run("CREATE TABLE dbo.[counted] (a int)")
     assert texts == ["CREATE TABLE dbo.[counted] (a int)"]
-    for each in (one, other):
-        each.close()
+
+
+def swept() -> list[str]:
+    """What a sweeper says about a load that is dead."""
+    drop = tsql_load.drop_if_there("dbo", f"{DEAD}_rows")
+    return [tsql_load.lock_run(DEAD), drop, tsql_load.unlock_run(DEAD)]
+
+
+def test_statements_of_a_sweeper_are_not_counted_on_any_connection(server):
+    with server.loading() as theirs:
+        theirs.run(f"CREATE TABLE dbo.[{DEAD}_rows] (a int)")
+    with server.loading() as mine, server.loading() as theirs, sent("counted") as texts:
+        for text in swept():
+            theirs.run(text)
+        mine.run("CREATE TABLE dbo.[counted] (a int)")
+        for text in swept():
+            mine.run(text)
+    assert texts == ["CREATE TABLE dbo.[counted] (a int)"]
+
+
+def test_what_a_load_puts_beside_its_table_is_counted(server):
+    load = [
+        tsql_load.lock_run(LIVING),
+        f"CREATE TABLE dbo.[{LIVING}_rows] (a int)",
+        f"INSERT INTO dbo.[{LIVING}_rows] VALUES (1)",
+        tsql_load.drop_if_there("dbo", f"{LIVING}_rows"),
+        tsql_load.unlock_run(LIVING),
+    ]
+    with server.loading() as held, server.loading() as other, sent("counted") as texts:
+        held.run(load[0])
+        for text in load[1:4]:
+            other.run(text)
+        held.run(load[4])
+    assert texts == load
