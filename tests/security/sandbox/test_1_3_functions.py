@@ -82,6 +82,10 @@ STOPPING = (
     "json_transform('[]', '" + "[" * 20_000 + '"INT"' + "]" * 20_000 + "')",
     "json_transform('[]', repeat('[', 20000) || '\"INT\"' || repeat(']', 20000))",
     "NULL::INT[100000][100000]",
+    "from_json('null', '\"INTEGER[1500][1500]\"')",
+    "json_transform('null', '{\"a\": \"INTEGER[1500 ][ 1500]\"}')",
+    "json_transform('null', '\"INTEGER\\u005b1500]\\u005b1500]\"')",
+    'from_json(\'{"a": 1}\', \'{"a": "variant"}\')',
 )
 
 
