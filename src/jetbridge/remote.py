@@ -4,6 +4,7 @@ DuckDB's client refuses some statements before they reach a server, CREATE OR RE
 them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a row for each.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -33,8 +34,11 @@ SCHEMA = "jetbridge"
 # Of a report: what may quote an error, as that of an engine that could not run a query.
 _SAID = ("reason", "note")
 ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
-# To read a text takes seconds for a million characters, which nothing interrupts.
-MOST_CHARACTERS = 1_000_000
+# Nothing interrupts the parsers: for a million characters they take seconds, and DuckDB's stops all
+# other threads for a time that grows with the square of the conditions (3 s for 33,000).
+MOST_CHARACTERS = 200_000
+MOST_CONDITIONS = 5_000
+_CONDITION = re.compile(r"(?<!\w)(?:and|or)(?!\w)", re.IGNORECASE)
 # Runs SQL in a catalog, for someone who may use these catalogs only, None for all, and whose token
 # has this name; gives reports.
 Execute = Callable[[str, str, frozenset[str] | None, str], Iterable[dict[str, Any]]]
@@ -66,6 +70,12 @@ class RunFunction:
             raise BadRequest(
                 f"the text of run has {len(text)} characters, and may have {MOST_CHARACTERS}; "
                 "send rows by INSERT over a connection, or several calls"
+            )
+        conditions = sum(1 for _ in _CONDITION.finditer(text))
+        if conditions > MOST_CONDITIONS:
+            raise BadRequest(
+                f"the text of run has {conditions} ANDs and ORs, and may have {MOST_CONDITIONS}; "
+                "put the values into a table and join it, or use IN"
             )
         return text
 
