@@ -109,7 +109,7 @@ class Scene:
         return self.server.order(counts=True)
 
     def fired(self) -> int:
-        return len(self.counts()["fired"])
+        return int(self.server.order(fired=True)["fired"])
 
     def left(self) -> list[str]:
         return [name for (name,) in self.witness.ask(_LEFT)]

@@ -4,6 +4,7 @@
 {"clear": true}
 {"counts": true}
 {"bulk_rows": true}
+{"fired": true}
 """
 
 import json
@@ -34,6 +35,8 @@ def _order(server: Server, order: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True}
     if what == "bulk_rows":  # for those who ask often
         return {"bulk_rows": server.counters.now.bulk_rows}
+    if what == "fired":  # for those who ask often
+        return {"fired": len(server.faults.fired)}
     if what == "counts":
         counters = server.counters
         fired = [asdict(fault) for fault in server.faults.fired]

@@ -3,9 +3,14 @@
 import json
 import subprocess
 import sys
+import threading
 from typing import Any, NamedTuple
 
 _SAID = "listening on 127.0.0.1"
+
+
+# Tests order from several threads, and an answer belongs to the order before it.
+_one_at_a_time = threading.Lock()
 
 
 class ServerProcess(NamedTuple):
@@ -17,9 +22,10 @@ class ServerProcess(NamedTuple):
     def order(self, **what: Any) -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        with _one_at_a_time:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+            answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
 
     def stop(self) -> int:

@@ -77,7 +77,7 @@ def order(**fault: Any) -> None:
 
 
 def fired() -> bool:
-    return bool(stand_in().order(counts=True)["fired"])
+    return bool(stand_in().order(fired=True)["fired"])
 
 
 def attentions() -> int:
