@@ -1,8 +1,8 @@
 """Calls with a token that nobody has: they are logged, and from some number on slowed down.
 
 A right token is answered at once, so a caller who waits a moment knows that a guess was wrong. What
-slows guesses down is that few of them wait at a time: while as many wait as may, only callers who
-have called before from their address are told whether their token is right.
+slows guesses down is that few of them wait at a time: while as many wait as may, an address that
+has guessed is not told whether a token is right, unless that token was used from there before.
 """
 
 import logging
@@ -11,21 +11,43 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from jetbridge.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 # So many are answered at once; after them one each pause, whoever calls.
 _AT_ONCE = 40
 _PAUSE_SECONDS = 0.5
-# Those that wait for their answer; while there are so many, no stranger's token is judged.
+# Those that wait for their answer; while there are so many, no token of a guesser is judged.
 _MOST_WAITING = 16
 _LOG_SECONDS = 10.0
-# Who called with a right token is no stranger for so long.
+# Right and wrong tokens of an address are remembered for so long.
 _KNOWN_SECONDS = 3600.0
 _MOST_KNOWN = 10_000
+
+
+class Recent(Generic[T]):
+    """Who did something lately: the latest of them, so that nobody can fill the memory."""
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[T, float] = OrderedDict()
+
+    def add(self, who: T, now: float) -> None:
+        self._times[who] = now
+        self._times.move_to_end(who)
+        if len(self._times) > _MOST_KNOWN:
+            self._times.popitem(last=False)
+
+    def has(self, who: T, now: float) -> bool:
+        return now - self._times.get(who, float("-inf")) <= _KNOWN_SECONDS
+
+    def is_full(self) -> bool:
+        """Whether some may have been forgotten."""
+        return len(self._times) >= _MOST_KNOWN
 
 
 class FailedLogins(ThreadPoolExecutor):
@@ -36,8 +58,9 @@ class FailedLogins(ThreadPoolExecutor):
         self._lock = threading.Lock()
         self._one_sleeps = threading.Lock()
         self._ended = threading.Event()
-        # When an address last called with a right token, by the name of that; oldest first.
-        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
+        # Addresses with the names of the right tokens that were used there, and those of guessers.
+        self._known: Recent[tuple[str, str]] = Recent()
+        self._guessers: Recent[str] = Recent()
         self._left, self._counted = float(_AT_ONCE), time.monotonic()
         self._waiting = self._unlogged = 0
         self._logged = float("-inf")
@@ -47,20 +70,19 @@ class FailedLogins(ThreadPoolExecutor):
             return self._waiting >= _MOST_WAITING
 
     def admit(self, peer: str, token: str, *, crowded: bool) -> None:
-        """Refuses a right token of a stranger, as a wrong one, if it was crowded when it came."""
-        who, now = (peer.rpartition(":")[0], token), time.monotonic()
+        """Refuses a right token of a guesser, as a wrong one, if it was crowded when it came."""
+        address, now = _address(peer), time.monotonic()
         with self._lock:
-            if crowded and now - self._known.get(who, float("-inf")) > _KNOWN_SECONDS:
+            may_guess = self._guessers.has(address, now) or self._guessers.is_full()
+            if crowded and may_guess and not self._known.has((address, token), now):
                 raise too_many()
-            self._known[who] = now
-            self._known.move_to_end(who)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            self._known.add((address, token), now)
 
     def note(self, peer: str) -> None:
         """A line in the log for the first one, and then one for all of some seconds."""
         now = time.monotonic()
         with self._lock:
+            self._guessers.add(_address(peer), now)
             self._unlogged += 1
             if now - self._logged < _LOG_SECONDS:
                 return
@@ -101,6 +123,11 @@ class FailedLogins(ThreadPoolExecutor):
             self._waiting -= 1
             self._counted = time.monotonic()  # nothing is regained while some wait
         fn(*args, **kwargs)
+
+
+def _address(peer: str) -> str:
+    """Without the port, which each connection has for itself."""
+    return peer.rpartition(":")[0]
 
 
 def too_many() -> Unavailable:
