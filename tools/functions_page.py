@@ -83,8 +83,8 @@ and lists in `sql.memory_limit`, and computes 2,048 rows at once:
   lambdas, subqueries, WITH and aliases. A value has at most 1,000 times the bytes of the row:
   for more, cut it first: `repeat(left(x, 10), 2000)`.
 - The lambda of `list_reduce` uses its first parameter only once.
-- `current_user` and the like are refused without brackets, too. Write a column of such a name in
-  double quotes.
+- Without brackets `user`, `current_user`, `current_schema` and the like are columns of that name,
+  or else constants that tell nothing of the server.
 """
 
 

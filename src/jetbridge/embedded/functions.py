@@ -366,10 +366,6 @@ TYPED_BY_JSON = frozenset(words("json_transform json_transform_strict from_json 
 
 _ALL_RUN = AGGREGATES | RUN | UNLISTED_RUN
 
-# Of those that are refused, DuckDB takes these for functions without brackets where no column is
-# called so.
-BARE_VALUES = words("current_catalog current_role current_schema current_user session_user user")
-
 
 def is_stored(name: str) -> bool:
     """Whether stored expressions and pushed filters may call it."""

@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from jetbridge.embedded.functions import (
-    BARE_VALUES,
     FAR_FILES,
     FILES,
     REFUSED,
@@ -64,7 +63,6 @@ class Rules:
             )
         if not self.trusted:
             self._refuse(names)
-            _refuse_bare_values(query, names)
             check_volumes(names.tree)
         return names
 
@@ -90,20 +88,6 @@ def _refusal(name: str, *, known: bool) -> PermissionDenied:
     return PermissionDenied(
         f"the function {name} is not allowed here{'' if known else ': it is unknown'}"
     )
-
-
-def _refuse_bare_values(query: str, names: Names) -> None:
-    """DuckDB tells for no column whether it stands in quotes, only where it stands."""
-    text = query.encode()
-    for node in nodes(names.tree):
-        if node.get("class") != "COLUMN_REF" or len(node["column_names"]) > 1:
-            continue
-        name = str(node["column_names"][0]).lower()
-        place = node.get("query_location", 0)
-        if name in BARE_VALUES and text[place : place + 1] != b'"':
-            raise PermissionDenied(
-                f'{name} is not allowed here; write a column of that name as "{name}"'
-            )
 
 
 def _refuse_type(node: Mapping[str, Any]) -> None:
