@@ -82,6 +82,8 @@ and lists in `sql.memory_limit`, and computes 2,048 rows at once:
 - Constants make at most 128 KiB in one value, and 256 KiB in all values of a row, also through
   lambdas, subqueries, WITH and aliases. A value has at most 1,000 times the bytes of the row:
   for more, cut it first: `repeat(left(x, 10), 2000)`.
+- `levenshtein`, `damerau_levenshtein`, `jaro_similarity` and their like compare strings of at most
+  1,000 characters: `levenshtein(left(a, 1000), left(b, 1000))`.
 - The lambda of `list_reduce` uses its first parameter only once.
 - Without brackets `user`, `current_user`, `current_schema` and the like are columns of that name,
   or else constants that tell nothing of the server.

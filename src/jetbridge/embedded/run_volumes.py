@@ -119,6 +119,10 @@ _BUILDING = words(
 _SELECTING = words("array_select list_select")
 # They leave as many characters as a literal says.
 _CUTTING = {"left": 1, "right": 1, "substr": 2, "substring": 2}
+_DISTANCES = words(
+    "damerau_levenshtein editdist3 jaro_similarity jaro_winkler_similarity levenshtein"
+)
+_MOST_COMPARED = 4_000
 _DIGESTS = words("md5 sha1 sha256")
 # Where the length stands; otherwise it is the second argument.
 _LENGTHS = {"bar": 3, "to_base": 2}
@@ -126,6 +130,8 @@ _LENGTHS = {"bar": 3, "to_base": 2}
 
 def made_by(name: str, call: Tree, sizes: list[Volume]) -> Volume:
     """What a function makes of arguments of these sizes."""
+    if name in _DISTANCES:
+        return _compared(name, sizes)
     size = SIZES.get(name)
     if size is not None and size in _RULES:
         return _RULES[size](call, sizes)
@@ -136,6 +142,17 @@ def made_by(name: str, call: Tree, sizes: list[Volume]) -> Volume:
     if name in _SELECTING:
         return sizes[0].times(total(sizes[1:]).items) if sizes else Volume()
     return total(sizes)
+
+
+def _compared(name: str, sizes: list[Volume]) -> Volume:
+    """Nothing interrupts the work for one row, which is the product of both lengths."""
+    whole = largest(sizes)
+    if whole.row or whole.item or whole.made > _MOST_COMPARED:
+        length = _MOST_COMPARED // _BYTES_OF_LETTER
+        raise PermissionDenied(
+            f"{name}() needs short strings here; write {name}(left(a, {length}), left(b, {length}))"
+        )
+    return FIXED
 
 
 def _cut(length: list[Tree], whole: Volume) -> Volume:

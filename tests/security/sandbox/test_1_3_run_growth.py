@@ -50,6 +50,10 @@ BOMBS = [
     ("list_resize", "SELECT len(list_resize([1], 1000000000))"),
     ("array_resize", "SELECT len(array_resize(['x'], 1000000000, 'y'))"),
     ("bitstring", "SELECT bit_length(bitstring('1', 1000000000))"),
+    ("levenshtein", "SELECT levenshtein(b, b) FROM mema.s.t"),
+    ("levenshtein", "SELECT levenshtein(repeat('a', 100000), 'b')"),
+    ("damerau_levenshtein", "SELECT damerau_levenshtein(repeat('a', 14000), repeat('b', 14000))"),
+    ("jaro_similarity", "SELECT jaro_similarity(left(b, 1000), b) FROM mema.s.t"),
     ("printf", "SELECT length(printf('%1000000000d', 1))"),
     ("format", "SELECT length(format('{:1000000000d}', 1))"),
     ("format", f"SELECT length(format('{{:{{}}d}}', 1, i)) FROM {MANY}"),
@@ -65,6 +69,7 @@ BOMBS = [
 ]  # fmt: skip
 BARE = ("current_user", "session_user", "user", "current_role", "current_catalog", "current_schema")
 ORDINARY = [
+    "SELECT levenshtein(left(s, 1000), left('kitten', 1000)) AS d FROM (SELECT 'sitting' AS s)",
     "SELECT repeat('x', 3) AS a, lpad('x', 5, '-') AS b, rpad('x', 5, '-') AS c, range(3) AS d",
     "SELECT CAST(sum(length(repeat('x', 100000))) AS BIGINT) AS a FROM range(5000)",
     "SELECT repeat(i::VARCHAR, least(i, 100)) AS a FROM range(200) t(i) ORDER BY i",
