@@ -16,14 +16,14 @@ def run_sql(wire: Wire, text: str, catalog: str, token: str = "") -> Answer:
     parameters = {
         "json_filters": "",
         "column_ids": [0],
-        "table_function_parameters": _encode_arguments(text),
+        "table_function_parameters": encode_arguments(text),
     }
     body = {"descriptor": descriptor.SerializeToString(), "parameters": parameters}
     answer = wire.action("endpoints", pack(body), headers)
     return wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
 
 
-def _encode_arguments(text: str) -> bytes:
+def encode_arguments(text: str) -> bytes:
     batch = pa.record_batch({"sql": [text]})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -5,17 +5,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from jetbridge.app import Shared
 from jetbridge.catalog import Catalog
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import Config
 from jetbridge.remote import offering
 from jetbridge.service import Server
-from jetbridge.wire import flight_pb2 as pb
 from tests import lakes
-from tests.integration.wire_calls import Answer, Wire, pack, read_rows, tickets_in
+from tests.integration.run_calls import run_sql
+from tests.integration.wire_calls import Answer, Wire, read_rows
 
 
 @dataclass(frozen=True)
@@ -26,33 +24,12 @@ class Caller:
     catalog: str
 
     def ask(self, text: str) -> Answer:
-        headers = [("airport-catalog", self.catalog), ("airport-user-agent", "airport/20250723")]
-        path = [self.catalog, "jetbridge", "table_function", "run"]
-        asked = {
-            "descriptor": pb.FlightDescriptor(
-                type=pb.FlightDescriptor.PATH, path=path
-            ).SerializeToString(),
-            "parameters": {
-                "json_filters": "",
-                "column_ids": [0],
-                "table_function_parameters": _arguments(text),
-            },
-        }
-        answer = self.wire.action("endpoints", pack(asked), headers)
-        return self.wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
+        return run_sql(self.wire, text, self.catalog)
 
     def run(self, text: str) -> list[dict[str, Any]]:
         """A report for each statement; none may fail."""
         found: list[dict[str, Any]] = read_rows(self.ask(text)).to_pylist()
         return found
-
-
-def _arguments(text: str) -> bytes:
-    batch = pa.record_batch({"sql": [text]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.flight_data import encode_batch
 from tests.faults.peers import wait_until
 from tests.integration.raw import opening
+from tests.integration.run_calls import encode_arguments
 from tests.integration.wire_calls import FLIGHT, pack
 
 # Of a server that has nothing to do, as part of one processor.
@@ -71,7 +72,7 @@ class Caller:
     def start(self, text: str, seconds: float | None = None) -> Any:
         """The running call; `seconds` is its deadline."""
         path = [self.catalog, "jetbridge", "table_function", "run"]
-        parameters = {"column_ids": [0], "table_function_parameters": _arguments(text)}
+        parameters = {"column_ids": [0], "table_function_parameters": encode_arguments(text)}
         return self._get(path, parameters, seconds)
 
     def scan(self, schema: str, table: str) -> Any:
@@ -126,14 +127,6 @@ class Caller:
 def _bytes(message: Any) -> bytes:
     data: bytes = message.SerializeToString()
     return data
-
-
-def _arguments(text: str) -> bytes:
-    batch = pa.record_batch({"sql": [text]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def temporary_folders() -> set[str]:

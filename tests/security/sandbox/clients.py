@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from jetbridge.app import build_app
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
 from jetbridge.service.settings import Token
-from jetbridge.wire import flight_pb2 as pb
-from tests.integration.wire_calls import Answer, Wire, pack, read_rows, tickets_in
+from tests.integration.run_calls import run_sql
+from tests.integration.wire_calls import Answer, Wire, read_rows
 
 # It may use `mema` only; `memb` belongs to somebody else.
 OURS, THEIRS = "a" * 32, "b" * 32
@@ -29,35 +27,13 @@ class Caller:
     location: str = ""
 
     def run(self, text: str) -> Answer:
-        headers = [
-            ("authorization", f"Bearer {self.token}"),
-            ("airport-catalog", self.catalog),
-            ("airport-user-agent", "airport/20250723"),
-        ]
-        path = [self.catalog, "jetbridge", "table_function", "run"]
-        about = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=path)
-        asked = {
-            "json_filters": "",
-            "column_ids": [0],
-            "table_function_parameters": arguments(text),
-        }
-        body = {"descriptor": about.SerializeToString(), "parameters": asked}
-        answer = self.wire.action("endpoints", pack(body), headers)
-        return self.wire.get(tickets_in(answer), headers) if answer.status == "OK" else answer
+        return run_sql(self.wire, text, self.catalog, self.token)
 
     def reports(self, text: str) -> list[dict[str, Any]]:
         answer = self.run(text)
         assert answer.status == "OK", answer.message
         found: list[dict[str, Any]] = read_rows(answer).to_pylist()
         return found
-
-
-def arguments(text: str) -> bytes:
-    batch = pa.record_batch({"sql": [text]})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 @contextmanager
