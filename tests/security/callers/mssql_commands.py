@@ -73,6 +73,12 @@ class Place:
 
 
 def _config(address: Address) -> str:
+    large = catalog_table(address, mssql_direct_load_rows=10**12, mssql_direct_load_bytes=2**60)
+    return f"[server]\nport = 0\n{large}"
+
+
+def catalog_table(address: Address, **settings: int) -> str:
+    """A server as the catalog `m` of a configuration; the environment has its password."""
     values = {
         "type": "mssql",
         "server": address.server,
@@ -81,11 +87,10 @@ def _config(address: Address) -> str:
         "password_env": PASSWORD,
         "encrypt": address.encrypt,
         "trust_server_certificate": address.trust,
-        "mssql_direct_load_rows": 10**12,
-        "mssql_direct_load_bytes": 2**60,
+        **settings,
     }
     lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
-    return "[server]\nport = 0\n[catalogs.m]\n" + "".join(lines)
+    return "[catalogs.m]\n" + "".join(lines)
 
 
 @contextmanager

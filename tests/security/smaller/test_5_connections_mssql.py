@@ -4,7 +4,6 @@ Seen: an empty password was called "connection failed"; `encrypt = strict` faile
 against a server that says nothing it never did.
 """
 
-import json
 import logging
 import os
 import socket
@@ -26,9 +25,9 @@ from jetbridge.cancellation import Cancellation, scope
 from jetbridge.errors import Cancelled, FailedPrecondition, Unavailable
 from tests import mssql_server
 from tests.faults.peers import wait_until
+from tests.security.callers.mssql_commands import PASSWORD, catalog_table
 
 pytestmark = pytest.mark.mssql
-PASSWORD = "JETBRIDGE_TEST_EMPTY"  # noqa: S105 - the name of a variable
 
 
 @pytest.fixture
@@ -40,18 +39,8 @@ def silent() -> Iterator[Address]:
 
 
 def config_of(folder: Path, address: Address) -> str:
-    values = {
-        "type": "mssql",
-        "server": address.server,
-        "database": address.database,
-        "user": address.user,
-        "password_env": PASSWORD,
-        "encrypt": address.encrypt,
-        "trust_server_certificate": address.trust,
-    }
-    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
     file = folder / "jetbridge.toml"
-    file.write_text("[catalogs.m]\n" + "".join(lines))
+    file.write_text(catalog_table(address))
     return str(file)
 
 
