@@ -171,3 +171,25 @@ def test_what_is_no_statement(run, text):
 
 def test_the_schema_of_functions_stays(run):
     assert run("DROP SCHEMA first.jetbridge").status == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("kind", "less", "more"),
+    [
+        ("BIT", "'101'", "'11'"),
+        ("BIGNUM", "12", "130"),
+        ("BLOB", "'a\\x00\"'", "'\\xFF'"),
+    ],
+)
+def test_constants_that_a_plan_in_json_cannot_hold(run, kind, less, more):
+    name = f"json_{kind}"
+    values = f"({less}::{kind}), ({more}), (NULL)"
+    reports(run(f"CREATE OR REPLACE TABLE first.s.{name} AS FROM (VALUES {values}) v(b)"))
+    queries = (
+        f"FROM first.s.{name} WHERE b = {less}::{kind}",
+        f"FROM first.s.{name} WHERE b >= {less}::{kind}",
+        f"FROM first.s.{name} WHERE b IN ({less}::{kind}, {more}::{kind})",
+        f"SELECT b, {more}::{kind} FROM first.s.{name}",
+    )
+    found = [reports(run(query))[0]["rows_produced"] for query in queries]
+    assert found == [1, 2, 2, 3]

@@ -210,9 +210,10 @@ class Desk:
         try:
             asked = "SELECT json_serialize_plan(?, optimize := true)"
             row = execute(self._cursor, asked, parameters=[query]).fetchone()
-        except duckdb.Error:
+            # DuckDB answers '' for a plan with a value that is not UTF-8, such as most of BIT.
+            tree = json.loads(row[0]) if row and row[0] else {"error": True}
+        except (duckdb.Error, ValueError, RecursionError):
             return None
-        tree = json.loads(row[0]) if row else {"error": True}
         return None if tree.get("error") else tree
 
     def constant(self, text: str) -> str:
