@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -37,11 +37,23 @@ _DRIVER = "driver"
 _SHARED = 0o777
 _MOST_TASKS = 10_000
 
+
+@dataclass
+class Application:
+    """What is known of one application of Spark; a probe holds its lock, and no other's.
+
+    `folders` has for each folder the executors that share it.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    folders: dict[str, set[str]] = field(default_factory=dict)
+    has_executors: bool = False
+
+
+# The last ones: a Spark that restarts is another application.
+_MOST_APPLICATIONS = 100
 _lock = threading.Lock()
-# Of each application and folder: the executors that have seen it.
-_seen: dict[tuple[str, str], set[str]] = {}
-# Applications whose first executors were waited for.
-_awaited: set[str] = set()
+_applications: dict[str, Application] = {}
 
 
 @dataclass(frozen=True)
@@ -73,10 +85,12 @@ def refuse_unshared(session: Session, folder: str | Path) -> None:
     context = session.spark.sparkContext
     if str(context.master).startswith("local"):
         return
-    with current().holding(_lock):
-        known = _seen.setdefault((str(context.applicationId), str(folder)), set())
+    application = _application(str(context.applicationId))
+    with current().holding(application.lock):
+        known = application.folders.setdefault(str(folder), set())
         for _ in range(_ROUNDS):
-            new = [each for each in _executors(session) if each.number not in known]
+            executors = _executors(session, application)
+            new = [executor for executor in executors if executor.number not in known]
             if not new:
                 return
             known |= _asked(session, Path(folder), new)
@@ -85,17 +99,25 @@ def refuse_unshared(session: Session, folder: str | Path) -> None:
             log.warning(_SILENT, ", ".join(each.number for each in silent), folder)
 
 
-def _executors(session: Session) -> list[Executor]:
+def _application(identity: str) -> Application:
+    with _lock:
+        application = _applications.pop(identity, None) or Application()
+        _applications[identity] = application  # the last one
+        while len(_applications) > _MOST_APPLICATIONS:
+            del _applications[next(iter(_applications))]
+        return application
+
+
+def _executors(session: Session, application: Application) -> list[Executor]:
     """Those that are there; at the first statement of an application also the first to come."""
-    application = str(session.spark.sparkContext.applicationId)
-    seconds = 0.0 if application in _awaited else _FIRST_SECONDS
+    seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds
     while True:
         listed = _core(session).statusStore().executorList(True)
         found = [listed.apply(index) for index in range(listed.size())]
         workers = [each for each in found if each.id() != _DRIVER]
         if workers or _comes_on_demand(session) or time.monotonic() > deadline:
-            _awaited.add(application)
+            application.has_executors = True
             hosts = [(str(each.id()), str(each.hostPort())) for each in workers]
             return [Executor(number, host.rpartition(":")[0]) for number, host in hosts]
         current().wait(_POLL_SECONDS)

@@ -9,26 +9,29 @@ import pytest
 from jetbridge import cancellation
 from jetbridge.errors import Cancelled
 from jetbridge.spark import shared
-from jetbridge.spark.shared import Executor, refuse_unshared
+from jetbridge.spark.shared import Application, Executor, refuse_unshared
 
-SESSION: Any = SimpleNamespace(
-    spark=SimpleNamespace(
-        sparkContext=SimpleNamespace(master="spark://127.0.0.1:1", applicationId="test-shared")
-    )
-)
+
+def session(application: str) -> Any:
+    context = SimpleNamespace(master="spark://127.0.0.1:1", applicationId=application)
+    return SimpleNamespace(spark=SimpleNamespace(sparkContext=context))
+
+
+SESSION = session("test-shared")
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """Two executors; the second one never gets its task. Who was asked, each time."""
-    monkeypatch.setattr(shared, "_seen", {})
+    monkeypatch.setattr(shared, "_applications", {})
     found: list[list[str]] = []
 
     def ask(_session, _folder, executors):
         found.append([each.number for each in executors])
         return {"1"}
 
-    monkeypatch.setattr(shared, "_executors", lambda _: [Executor("1", "a"), Executor("2", "b")])
+    executors = [Executor("1", "a"), Executor("2", "b")]
+    monkeypatch.setattr(shared, "_executors", lambda *_: executors)
     monkeypatch.setattr(shared, "_asked", ask)
     return found
 
@@ -45,9 +48,8 @@ def test_an_executor_that_does_not_answer_is_logged_and_asked_again(asked, tmp_p
 
 
 def test_whoever_waits_for_another_probe_can_be_cancelled(asked, tmp_path):
-    held = threading.Lock()
-    with held, pytest.MonkeyPatch.context() as patch, cancellation.scope() as statement:
-        patch.setattr(shared, "_lock", held)
+    held = shared._application("test-shared").lock
+    with held, cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         # Without this the test would hang where the wait cannot be cancelled.
         late = threading.Timer(5, held.release)
@@ -65,9 +67,19 @@ def test_whoever_waits_for_the_first_executor_can_be_cancelled(monkeypatch):
     )
     monkeypatch.setattr(shared, "_core", lambda _: core)
     monkeypatch.setattr(shared, "_comes_on_demand", lambda _: False)
-    monkeypatch.setattr(shared, "_awaited", set())
+    application = Application()
     with cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         with pytest.raises(Cancelled):
-            shared._executors(SESSION)
-    assert shared._awaited == set()  # the next statement waits for it, too
+            shared._executors(SESSION, application)
+    assert not application.has_executors  # the next statement waits for it, too
+
+
+def test_only_the_last_applications_are_remembered(asked):
+    first = shared._application("first")
+    for number in range(shared._MOST_APPLICATIONS - 1):
+        shared._application(str(number))
+        assert shared._application("first") is first
+    shared._application("one more")
+    assert shared._application("first") is first
+    assert len(shared._applications) == shared._MOST_APPLICATIONS
