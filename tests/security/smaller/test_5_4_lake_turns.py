@@ -5,7 +5,6 @@ other one 3 times, with waits of 88 s.
 """
 
 import errno
-import fcntl
 import multiprocessing
 import signal
 import subprocess
@@ -91,6 +90,50 @@ def test_a_turn_within_a_turn_is_the_same(tmp_path: Path) -> None:
         assert waited(ours) < 20
 
 
+def test_two_lakes_of_one_process_take_turns(tmp_path: Path) -> None:
+    one, other = Turns(str(tmp_path)), Turns(str(tmp_path))
+    order: list[str] = []
+
+    def take_another_turn() -> None:
+        with other.turn("table"):
+            order.append("other")
+
+    waiting = threading.Thread(target=take_another_turn)
+    with one.turn("table"):
+        waiting.start()
+        waiting.join(0.3)
+        order.append("one")
+    waiting.join(20)
+    assert order == ["one", "other"]
+
+
+def test_a_lake_that_closes_ends_no_turn_of_another_in_its_process(tmp_path: Path) -> None:
+    one, other, third = (Turns(str(tmp_path)) for _ in range(3))
+    with one.turn("table"):
+        waited(other, "another table")
+        other.close()
+        with cancellation.scope() as statement:
+            threading.Timer(0.3, statement.cancel).start()
+            with pytest.raises(Cancelled), third.turn("table"):
+                pass
+
+
+@pytest.mark.lake
+def test_an_insert_waits_for_the_turn_of_another_catalog_of_its_process() -> None:
+    lake = new_lake()
+    name = lake.lake.name
+    other = LakeCatalog(name, folder() / name, engine(), reader=reader())
+    lake.create_schema(SchemaInfo("s")).create_table(CreateTable("t", COLUMNS))
+    table = other.load_schema("s").load_table("t")
+    inserting = threading.Thread(target=insert, args=(table, {"id": [1]}))
+    with lake.lake.turns.turn(lake.lake.load("s", "t").identity):
+        inserting.start()
+        inserting.join(1)
+        assert inserting.is_alive()
+    inserting.join(20)
+    assert rows(lake.load_schema("s").load_table("t")) == [(1,)]
+
+
 @contextmanager
 def rival_that_waits(warehouse: Path) -> Iterator[None]:
     command = [sys.executable, "-c", RIVAL, str(warehouse), "60"]
@@ -136,15 +179,13 @@ def test_a_turn_ends_without_an_error_where_its_lock_cannot_be_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """The commit it was for is made: an error would say that it is not."""
-    lockf, refused = fcntl.lockf, []
+    refused = []
 
-    def without_unlock(descriptor: int, command: int, *rest: int) -> None:
-        if command == fcntl.LOCK_UN:
-            refused.append(descriptor)
-            raise error
-        lockf(descriptor, command, *rest)
+    def refuse(descriptor: int, _: int) -> None:
+        refused.append(descriptor)
+        raise error
 
-    monkeypatch.setattr(fcntl, "lockf", without_unlock)
+    monkeypatch.setattr(turns, "_unlock_byte", refuse)
     with Turns(str(tmp_path)).turn("table"):
         pass
     assert len(refused) == 2
@@ -162,6 +203,7 @@ def test_a_commit_that_others_outrun_is_aborted_after_a_stated_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(store, "COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr(turns, "_MOST_SECONDS", 0.0)  # other engines take no turns
     lake = new_lake()
     name = lake.lake.name
     other = LakeCatalog(name, folder() / name, engine(), reader=reader())

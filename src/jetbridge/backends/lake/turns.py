@@ -6,13 +6,16 @@ a server with many writers leaves another one no moment to commit in. So each ta
 the hands of a server that waits.
 
 The locks are for fairness alone: whoever waits for long goes on without, and only the commit itself
-decides. They end with their process, and there are none in an object store.
+decides. They end with their process, and there are none in an object store. On Linux they belong to
+the open file, so two lakes of one process take turns as two servers do; elsewhere to the process.
 """
 
 import fcntl
 import hashlib
 import os
 import random
+import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +31,9 @@ _MOST_SECONDS = 10.0
 _LOOK_SECONDS = 0.005
 # Each table has two bytes of the file, which need not be there to be locked.
 _PLACES = 2**60
+# https://man7.org/linux/man-pages/man2/fcntl.2.html, struct flock: type, whence, start, length, and
+# a process, which is 0 for locks of an open file.
+_FLOCK = struct.Struct("@hhqqi0q")
 _random = random.SystemRandom()
 
 
@@ -94,7 +100,7 @@ class Turns:
             if self._descriptor is None:
                 return None
             try:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                _lock_byte(self._descriptor, place)
             except BlockingIOError:
                 return False
             except OSError:
@@ -105,7 +111,24 @@ class Turns:
         """Never fails: the commit that the turn was for is made."""
         with self._lock, suppress(OSError, TypeError):
             if self._descriptor is not None:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, place)
+                _unlock_byte(self._descriptor, place)
+
+
+def _lock_byte(descriptor: int, place: int) -> None:
+    """Raises BlockingIOError if someone has it, another OSError where there are no locks."""
+    if sys.platform == "linux":
+        lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+    else:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+
+
+def _unlock_byte(descriptor: int, place: int) -> None:
+    if sys.platform == "linux":
+        lock = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+    else:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
 
 
 def pauses(first: float, longest: float) -> Iterator[float]:
