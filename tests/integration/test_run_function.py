@@ -1,5 +1,6 @@
 """`FROM a.jetbridge.run('...')`: statements of clients, with their rights, without our files."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,45 @@ def test_an_open_transaction_ends_with_the_call(run):
 @pytest.mark.parametrize("text", ["", "  ", "SELEC 1"])
 def test_what_is_no_statement(run, text):
     assert run(text).status == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "remedy"),
+    [
+        ("UPDATE s.w SET (a, b) = (1, 2)", "UNIMPLEMENTED", "write SET a = ..., b = ..."),
+        ("DELETE FROM s.a.b.c", "INVALID_ARGUMENT", "NameList|too many"),
+        ("UPDATE s.w SET a = 1 RETURNING a LIMIT 1", "INVALID_ARGUMENT", "RETURNING|LIMIT|more"),
+        (
+            "MERGE INTO s.w USING range(2) r(i) ON a = i WHEN MATCHED THEN DELETE",
+            "UNIMPLEMENTED",
+            "write USING (FROM ...) AS s",
+        ),
+        (
+            "MERGE INTO s.w USING s.w AS v USING (a) WHEN MATCHED THEN DO NOTHING",
+            "INVALID_ARGUMENT",
+            "needs a WHEN clause",
+        ),
+        (
+            "MERGE INTO s.w USING s.u USING (a) WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
+            "INVALID_ARGUMENT",
+            "names 2 columns and has 1 values",
+        ),
+        ("ALTER TABLE s.w SET (x = 1)", "UNIMPLEMENTED", "use ADD, DROP, RENAME"),
+        ("CREATE TABLE s.v (a INT REFERENCES s.w (a))", "UNIMPLEMENTED", "foreign keys"),
+        ("CREATE OR REPLACE SCHEMA s", "UNIMPLEMENTED", "use DROP SCHEMA first"),
+        ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN takes a query"),
+        ("SET engin = 'spark'", "INVALID_ARGUMENT", "did you mean engine"),
+        ("SET engine = 'hive'", "INVALID_ARGUMENT", "allowed are"),
+        ("SET dialect = 'spark'", "INVALID_ARGUMENT", "local command"),
+        ("ATTACH '/tmp/x' AS x (TYPE lake)", "FAILED_PRECONDITION", "ATTACH"),
+        ("CREATE SECRET x (TYPE mssql)", "FAILED_PRECONDITION", "CREATE SECRET"),
+    ],
+)
+def test_no_statement_runs_before_a_later_one_is_refused(run, text, status, remedy):
+    answer = run(f"CREATE TABLE first.s.early AS SELECT 1 AS a; {text}")
+    assert answer.status == status, answer.message
+    assert re.search(remedy, answer.message) or remedy in answer.message
+    assert run("FROM first.s.early").status == "NOT_FOUND"
 
 
 def test_the_schema_of_functions_stays(run):

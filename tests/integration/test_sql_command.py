@@ -99,6 +99,13 @@ def test_statements_before_an_error_stay_and_later_ones_do_not_run(run):
     assert (done.returncode, "no" in done.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("options", [[], ["--echo"]])
+def test_no_statement_runs_before_a_later_one_is_refused(run, options):
+    done = run(*options, "SELECT 1 AS a; UPDATE t SET (a, b) = (1, 2)")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "write SET a = ..., b = ..." in done.stderr
+
+
 def test_long_results_are_cut_for_people_only(run):
     done = run("FROM range(1500)")
     assert done.stdout.count("\n") == 1002

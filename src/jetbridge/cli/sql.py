@@ -21,6 +21,7 @@ from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.embedded.render import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
 from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.run import check
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.tokens import split_text, without_secrets
@@ -141,9 +142,20 @@ def _run(session: Session, text: str, options: Namespace, progress: Progress) ->
     if not options.echo:
         _told(run_statements(session, text), options.format, progress)
         return
-    for each in split_text(text, session.settings.dialect):
-        note(f"\n> {without_secrets(each)}")
-        _told(run_statements(session, each), options.format, progress)
+    statements = split_text(text, session.settings.dialect)
+    for statement in statements:
+        try:
+            check(session, statement)
+        except ServerError:
+            _echo(statement)
+            raise
+    for statement in statements:
+        _echo(statement)
+        _told(run_statements(session, statement), options.format, progress)
+
+
+def _echo(statement: str) -> None:
+    note(f"\n> {without_secrets(statement)}")
 
 
 def _told(outcomes: Iterator[Outcome], style: str, progress: Progress) -> None:

@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from jetbridge.catalog.fields import default_of
 from jetbridge.embedded import duckdb_type
-from jetbridge.errors import NotSupported
 from jetbridge.pipeline.choose import SPARK, Choice
 from jetbridge.pipeline.create_as import ddl
 from jetbridge.pipeline.places import Places
@@ -14,8 +13,7 @@ from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.settings import RULES
-from jetbridge.pipeline.statements import CreateTableAs, Describe, Explain, Insert, Query, Show
-from jetbridge.pipeline.tokens import Words
+from jetbridge.pipeline.statements import CreateTableAs, Describe, Explain, Query, Show
 
 _TABLES = ("database", "schema", "name")
 _COLUMNS = ("column_name", "column_type", "null")
@@ -66,13 +64,11 @@ def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str,
 
 def describe(session: Session, statement: Describe) -> Outcome:
     """A table by its name, or the columns of a query."""
-    words = Words(statement.text, session.settings.dialect)
-    if words.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
-        with session.desk(statement.text) as desk:
-            plan = planned(session, desk, statement.text)
+    name = statement.subject
+    if isinstance(name, str):
+        with session.desk(name) as desk:
+            plan = planned(session, desk, name)
         return _told(_COLUMNS, _planned_columns(plan))
-    name = words.name()
-    words.end()
     info = session.places().table(session.places().path(name)).info()
     return _told(
         (*_COLUMNS, "default"),
@@ -96,10 +92,6 @@ def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
 def explain(session: Session, statement: Explain) -> Outcome:
     """Planned types, the engine and why, Spark SQL, and what would be created; nothing is run."""
     inner = statement.statement
-    if not isinstance(inner, Query | CreateTableAs | Insert):
-        raise NotSupported(
-            "EXPLAIN takes a query, CREATE TABLE AS or INSERT; other statements are not planned"
-        )
     text = inner.text if isinstance(inner, Query) else inner.query
     columns = inner.columns if isinstance(inner, CreateTableAs) else ()
     with session.desk(text) as desk:

@@ -15,7 +15,6 @@ from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.returning import Returned, check, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
-from jetbridge.pipeline.tokens import Words
 from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 
@@ -26,7 +25,7 @@ def insert(session: Session, statement: Insert) -> Outcome:
     places = session.places()
     path = places.path(statement.target)
     table = places.live_table(path)
-    statement = _without_default(statement, table, session.settings.dialect)
+    statement = _with_defaults(statement, table)
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
@@ -75,22 +74,20 @@ def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> P
     return planned(session, desk, queries.assigned(statement.query, given, columns))
 
 
-def _without_default(statement: Insert, table: Table, dialect: str) -> Insert:
+def _with_defaults(statement: Insert, table: Table) -> Insert:
     """`VALUES (1, DEFAULT)` with the defaults written out; DuckDB knows them for its own tables."""
-    words = Words(statement.query, dialect)
-    if not words.take("VALUES") or not words.finds("DEFAULT"):
+    if statement.values is None:
         return statement
     known = Columns(statement.target, table.info().schema)
     fields = known.find_all(_targets(statement, table))
     rows: list[list[str]] = []
-    while not rows or words.take(","):
-        given = words.texts_in_brackets()
-        if len(given) != len(fields):
+    for row in statement.values.rows:
+        if len(row) != len(fields):
             raise BadRequest(
-                f"{statement.target} wants {len(fields)} columns, and VALUES has {len(given)}"
+                f"{statement.target} wants {len(fields)} columns, and VALUES has {len(row)}"
             )
-        rows.append([value(field, each) for field, each in zip(fields, given, strict=True)])
-    return replace(statement, query=f"{queries.values(rows)} {words.rest()}".strip())
+        rows.append([value(field, text) for field, text in zip(fields, row, strict=True)])
+    return replace(statement, query=f"{queries.values(rows)} {statement.values.rest}".strip())
 
 
 def _targets(statement: Insert, table: Table) -> list[str]:

@@ -10,7 +10,6 @@ from jetbridge.embedded import duckdb_type
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.columns import Columns, default
-from jetbridge.pipeline.merge_words import Case, Clause, Merge, read_merge
 from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
 from jetbridge.pipeline.plan import TARGET, Plan, plan
@@ -18,7 +17,7 @@ from jetbridge.pipeline.produce import planned
 from jetbridge.pipeline.report import Clock, Report
 from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
 from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.statements import Change
+from jetbridge.pipeline.statements import MatchCase, MergeStatement, WhenClause
 from jetbridge.pipeline.transactions import Beginning
 from jetbridge.sqltext import pipeline as queries
 from jetbridge.sqltext.quoting import literal
@@ -27,8 +26,7 @@ HOW = "MERGE INTO"
 SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
 
 
-def merge(session: Session, statement: Change) -> Outcome:
-    wanted = read_merge(statement.text)
+def merge(session: Session, wanted: MergeStatement) -> Outcome:
     places = session.places()
     path = places.path(wanted.target)
     places.live(path[0])
@@ -64,8 +62,8 @@ def merge(session: Session, statement: Change) -> Outcome:
     )
 
 
-def _with(wanted: Merge, query: str) -> str:
-    return f"{wanted.before} {query}" if wanted.before else query
+def _with(wanted: MergeStatement, query: str) -> str:
+    return f"{wanted.with_} {query}" if wanted.with_ else query
 
 
 def _keep_changed(
@@ -92,23 +90,15 @@ def _merged(session: Session, desk: Desk, path: Path, merging: Beginning, clock:
 class _Parts:
     """One query for each WHEN clause, put together."""
 
-    wanted: Merge
+    wanted: MergeStatement
     table: Table
     names: Sequence[str]
 
     def query(self) -> str:
-        parts = []
-        for number, clause in enumerate(self.wanted.clauses):
-            earlier = [
-                each.condition for each in self.wanted.clauses[:number] if each.case is clause.case
-            ]
-            if clause.action != "NOTHING" and "" not in earlier:
-                parts.append(self._clause(clause, earlier))
-        if not parts:
-            raise BadRequest("MERGE INTO needs a WHEN clause that does something")
-        return queries.all_of(parts)
+        effective = self.wanted.effective_clauses()
+        return queries.all_of([self._clause(clause, earlier) for clause, earlier in effective])
 
-    def _clause(self, clause: Clause, earlier: Sequence[str]) -> str:
+    def _clause(self, clause: WhenClause, earlier: Sequence[str]) -> str:
         wanted = self.wanted
         action = literal(clause.action)
         if clause.action == "ERROR":
@@ -116,7 +106,7 @@ class _Parts:
             action = queries.failing(message, clause.message)
         kind = pa.field(ROWID, self.table.info().row_id or pa.int64())
         rowid = queries.none(duckdb_type(kind))
-        if clause.case is not Case.NEW:
+        if clause.case is not MatchCase.NEW:
             rowid = queries.column(wanted.alias, ROWID)
         values = self._values(clause)
         made = [(MERGE_ACTION, action), (ROWID, rowid)]
@@ -139,16 +129,16 @@ class _Parts:
             for name in wanted.using
         )
 
-    def _values(self, clause: Clause) -> Mapping[str, str]:
+    def _values(self, clause: WhenClause) -> Mapping[str, str]:
         """What each column of the table will be."""
         schema, alias = self.table.info().schema, self.wanted.alias
         known = Columns(self.wanted.target, schema)
         given = known.assigned(self._given(clause))
-        if clause.case is Case.NEW:
+        if clause.case is MatchCase.NEW:
             return {**{field.name: default(field) for field in schema}, **given}
         return {**{name: queries.column(alias, name) for name in schema.names}, **given}
 
-    def _given(self, clause: Clause) -> Sequence[tuple[str, str]]:
+    def _given(self, clause: WhenClause) -> Sequence[tuple[str, str]]:
         if clause.action not in ("UPDATE", "INSERT"):
             return ()
         names = list(clause.columns) or self.table.info().schema.names
@@ -162,7 +152,7 @@ class _Parts:
             return [(n, value) for n, (_, value) in zip(names, clause.values, strict=True)]
         return clause.values
 
-    def _of_source(self, clause: Clause, names: Sequence[str]) -> list[tuple[str, str]]:
+    def _of_source(self, clause: WhenClause, names: Sequence[str]) -> list[tuple[str, str]]:
         alias = self.wanted.source_alias
         if clause.by_name:
             return [(name, queries.column(alias, name)) for name in self.names]

@@ -19,12 +19,12 @@ from jetbridge.pipeline.attach_words import (
     drop_secret,
     is_create_secret,
 )
+from jetbridge.pipeline.parse_alter import read_alter_action
+from jetbridge.pipeline.parse_dml import read_merge, read_update_or_delete
 from jetbridge.pipeline.secrets import HIDDEN, may_tell
 from jetbridge.pipeline.statements import (
-    Alter,
+    AlterTable,
     Boundary,
-    Change,
-    Changing,
     CreateSchema,
     CreateTable,
     CreateTableAs,
@@ -40,6 +40,7 @@ from jetbridge.pipeline.statements import (
     Statement,
     Transaction,
     Use,
+    ValuesList,
 )
 from jetbridge.pipeline.tokens import SPARK, Words, split_text
 
@@ -100,7 +101,7 @@ def _in_spark_sql(text: str) -> Statement:
         return _insert(words)
     if first == "EXPLAIN":
         words.expect("EXPLAIN")
-        return Explain(_in_spark_sql(words.rest()))
+        return _explained(_in_spark_sql(words.rest()))
     (statement,) = parse(text)
     return statement
 
@@ -139,7 +140,7 @@ def _not_supported(text: str) -> NotSupported:
 
 def _rows(words: Words) -> Statement:
     if words.take("DESCRIBE") or words.take("DESC"):
-        return Describe(words.rest())
+        return _describe(words)
     if words.take("SHOW"):
         if words.take("ALL", "TABLES"):
             return Show("all tables")
@@ -154,6 +155,14 @@ def _rows(words: Words) -> Statement:
     return Query(words.text)
 
 
+def _describe(words: Words) -> Statement:
+    if words.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
+        return Describe(words.rest())
+    name = words.name()
+    words.end()
+    return Describe(name)
+
+
 def _explain(words: Words) -> Statement:
     words.expect("EXPLAIN")
     if words.take("ANALYZE"):
@@ -161,6 +170,14 @@ def _explain(words: Words) -> Statement:
             "EXPLAIN ANALYZE is not supported: every statement reports what it took; use EXPLAIN"
         )
     (inner,) = parse(words.rest())
+    return _explained(inner)
+
+
+def _explained(inner: Statement) -> Explain:
+    if not isinstance(inner, Query | CreateTableAs | Insert):
+        raise NotSupported(
+            "EXPLAIN takes a query, CREATE TABLE AS or INSERT; other statements are not planned"
+        )
     return Explain(inner)
 
 
@@ -173,6 +190,8 @@ def _create(words: Words) -> Statement:
     if is_create_secret(words):
         return create_secret(words, conflict)
     if words.take("SCHEMA"):
+        if conflict is OnConflict.REPLACE:
+            raise NotSupported("CREATE OR REPLACE SCHEMA is not supported: use DROP SCHEMA first")
         return CreateSchema(*_named(words, conflict))
     if not words.take("TABLE"):
         raise _not_supported(text)
@@ -188,6 +207,8 @@ def _create(words: Words) -> Statement:
 def _declared(words: Words) -> str:
     """Columns in brackets, and nothing else: what follows would be run with them."""
     columns = words.rest()
+    if words.finds("REFERENCES"):  # a reserved word
+        raise NotSupported("foreign keys are not supported")
     if not words.take("("):
         raise NotSupported(f"CREATE TABLE ... {words.peek()} is not supported: list the columns")
     words.inside()
@@ -242,9 +263,21 @@ def _insert(words: Words) -> Statement:
     if words.finds("ON", "CONFLICT", "(") or words.finds("ON", "CONFLICT", "DO"):
         raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
     query = words.until("RETURNING")
+    values = None if before else _values(query, words.dialect)
     query = f"{before} FROM ({check_query_text(query)})" if before else query
     returning = check_list_text(words.rest()) if words.take("RETURNING") else ""
-    return Insert(target, query, columns, by_name, returning)
+    return Insert(target, query, columns, by_name, returning, values)
+
+
+def _values(query: str, dialect: str) -> ValuesList | None:
+    """VALUES with DEFAULT among them: only the table knows its defaults."""
+    words = Words(query, dialect)
+    if not words.take("VALUES") or not words.finds("DEFAULT"):
+        return None
+    rows: list[tuple[str, ...]] = []
+    while not rows or words.take(","):
+        rows.append(tuple(words.texts_in_brackets()))
+    return ValuesList(tuple(rows), words.rest())
 
 
 def _is_column_list(words: Words) -> bool:
@@ -278,7 +311,7 @@ def _alter(words: Words) -> Statement:
     if not words.take("TABLE"):
         raise _not_supported(text)
     if_exists = words.take("IF", "EXISTS")
-    return Alter(words.name(), words.rest(), if_exists)
+    return AlterTable(words.name(), read_alter_action(words), if_exists)
 
 
 def _transaction(words: Words) -> Statement:
@@ -322,18 +355,14 @@ def _value(words: Words) -> str:
     return value
 
 
-def _change(kind: Changing) -> Callable[[Words], Statement]:
-    return lambda words: Change(kind, words.text)
-
-
 _READERS: dict[str, Callable[[Words], Statement]] = {
     "SELECT": _rows,
     "EXPLAIN": _explain,
     "CREATE": _create,
     "INSERT": _insert,
-    "UPDATE": _change(Changing.UPDATE),
-    "DELETE": _change(Changing.DELETE),
-    "MERGE_INTO": _change(Changing.MERGE),
+    "UPDATE": read_update_or_delete,
+    "DELETE": read_update_or_delete,
+    "MERGE_INTO": read_merge,
     "DROP": _drop,
     "ALTER": _alter,
     "TRANSACTION": _transaction,

@@ -23,11 +23,9 @@ from jetbridge.pipeline.places import DEFAULT_SCHEMA, Place
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import (
-    Alter,
+    AlterTable,
     Attach,
     Boundary,
-    Change,
-    Changing,
     CreateSchema,
     CreateSecret,
     CreateTable,
@@ -39,23 +37,43 @@ from jetbridge.pipeline.statements import (
     Explain,
     Insert,
     Load,
+    MergeStatement,
     Query,
     SetValue,
     Show,
     Statement,
     Transaction,
+    UpdateOrDelete,
     Use,
 )
 from jetbridge.pipeline.transactions import Transaction as Open
 
+_TOO_DEEP = "the statement is nested too deeply; write it in parts"
+
 
 def run(session: Session, text: str) -> Iterator[Outcome]:
-    """What is wrong with the text is said before anything runs; then statement by statement."""
-    statements = parse(text, session.settings.dialect)
+    """Check the whole text, then run its statements one after the other."""
+    for statement in check(session, text):
+        yield run_statement(session, statement)
+
+
+def check(session: Session, text: str) -> list[Statement]:
+    """Read all statements of a text; raises what is wrong with any of them before one runs.
+
+    That is its grammar, a form that is not supported, a setting that does not exist, and what this
+    session may not do. Whether tables and columns exist depends on the statements before.
+    """
+    try:
+        statements = parse(text, session.settings.dialect)
+    except RecursionError:
+        raise BadRequest(_TOO_DEEP) from None
     if not statements:
         raise BadRequest("there is no statement")
     for statement in statements:
-        yield run_statement(session, statement)
+        refuse = _CHECKS.get(type(statement))
+        if refuse is not None:
+            refuse(session, statement)
+    return statements
 
 
 def run_statement(session: Session, statement: Statement) -> Outcome:
@@ -81,7 +99,7 @@ def _spoiling(transaction: Open | None) -> Iterator[None]:
         if transaction is not None and not isinstance(error, GeneratorExit):
             transaction.failed = True
         if isinstance(error, RecursionError):
-            raise BadRequest("the statement is nested too deeply; write it in parts") from None
+            raise BadRequest(_TOO_DEEP) from None
         raise
 
 
@@ -89,12 +107,6 @@ def _read(batches: Iterator[pa.RecordBatch], transaction: Open) -> Iterator[pa.R
     """Rows that cannot be computed fail their statement, too."""
     with _spoiling(transaction):
         yield from batches
-
-
-def _change(session: Session, statement: Change) -> Outcome:
-    if statement.kind is Changing.MERGE:
-        return merges.merge(session, statement)
-    return changes.change(session, statement)
 
 
 def _transaction(session: Session, statement: Transaction) -> Outcome:
@@ -166,10 +178,11 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     CreateTableAs: create_as.create_table_as,
     CreateTable: tables.create_table,
     Insert: inserts.insert,
-    Change: _change,
+    UpdateOrDelete: changes.change,
+    MergeStatement: merges.merge,
     CreateSchema: tables.create_schema,
     Drop: tables.drop,
-    Alter: alters.alter,
+    AlterTable: alters.alter,
     Transaction: _transaction,
     Attach: _attach,
     Detach: _detach,
@@ -181,4 +194,11 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Show: inquiries.show,
     Describe: inquiries.describe,
     Explain: inquiries.explain,
+}
+
+# What can be refused before the statements that come first have run.
+_CHECKS: Mapping[type[Any], Callable[[Session, Any], None]] = {
+    Attach: lambda session, _: session.refuse_attach(),
+    CreateSecret: lambda session, _: session.refuse_secrets(),
+    SetValue: lambda session, statement: session.check_setting(statement.name, statement.value),
 }

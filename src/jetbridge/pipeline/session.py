@@ -117,19 +117,30 @@ class Session:
 
         Raises BadRequest with what is allowed.
         """
+        self.check_setting(name, value)
         if name.lower() in IDLE:
             return NO_EFFECT
+        known = self._known(name)
+        if known not in self.means.settings:
+            self.settings = self.settings.changed(known, value)
+        elif value is None:
+            self.given.pop(known, None)
+        else:
+            self.given[known] = value
+        return ""
+
+    def check_setting(self, name: str, value: str | None) -> None:
+        """Raise BadRequest for a setting that does not exist, or a value that is not allowed."""
+        if name.lower() in IDLE:
+            return
         known = self._known(name)
         setting = self.means.settings.get(known)
         if setting is None:
             settings = self.settings.changed(known, value)
-            self.settings = settings if self.means.rules.trusted else settings.for_clients()
-        elif value is None:
-            self.given.pop(known, None)
-        else:
+            if not self.means.rules.trusted:
+                settings.for_clients()
+        elif value is not None:
             setting.read(value)
-            self.given[known] = value
-        return ""
 
     def _known(self, name: str) -> str:
         """The name by which a setting is listed; raises BadRequest where there is none."""
@@ -228,9 +239,13 @@ class Session:
     def _other_folders(self, needed: frozenset[str] | None) -> tuple[str, ...]:
         return self.means.folders if needed is None else ()
 
-    def attach(self, statement: Attach) -> None:
+    def refuse_attach(self) -> None:
+        """Raise FailedPrecondition where no catalog can be attached."""
         if self.means.open_catalog is None:
             raise FailedPrecondition("ATTACH is not allowed here; name the catalog in the file")
+
+    def attach(self, statement: Attach) -> None:
+        assert self.means.open_catalog is not None  # noqa: S101 - `refuse_attach` has looked
         alias, place = statement.alias, self.place
         read_only = _is_read_only(statement.options)
         replaced = self._attached if statement.on_conflict is OnConflict.REPLACE else ()
@@ -256,10 +271,14 @@ class Session:
                 "name, or DETACH it first"
             )
 
-    def create_secret(self, statement: CreateSecret) -> bool:
-        """Whether it was made: IF NOT EXISTS leaves one that is there."""
+    def refuse_secrets(self) -> None:
+        """Raise FailedPrecondition where there are no secrets."""
         if self.means.make_secret is None:
             raise FailedPrecondition("CREATE SECRET is not allowed here; it is for `jetbridge sql`")
+
+    def create_secret(self, statement: CreateSecret) -> bool:
+        """Whether it was made: IF NOT EXISTS leaves one that is there."""
+        assert self.means.make_secret is not None  # noqa: S101 - `refuse_secrets` has looked
         said = self.means.make_secret(statement.options)
         return self.secrets.add(statement.name, said, statement.on_conflict)
 

@@ -1,10 +1,10 @@
 """What a statement asks for; each is a frozen value that knows its own text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from jetbridge.catalog import OnConflict
+from jetbridge.catalog import Alteration, OnConflict
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,97 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class ValuesList:
+    """`VALUES (1, DEFAULT)`: expressions row by row, and the text that follows the rows."""
+
+    rows: tuple[tuple[str, ...], ...]
+    rest: str = ""
+
+
+@dataclass(frozen=True)
 class Insert:
-    """`by_name`: columns of the query go to those of the same name."""
+    """`by_name`: columns of the query go to those of the same name.
+
+    `values` is the query again, where it is a list of values with DEFAULT among them.
+    """
 
     target: ObjectName
     query: str
     columns: tuple[str, ...] = ()
     by_name: bool = False
     returning: str = ""
+    values: ValuesList | None = None
 
 
-class Changing(Enum):
+class DmlKind(Enum):
     UPDATE = "UPDATE"
     DELETE = "DELETE"
-    MERGE = "MERGE"
 
 
 @dataclass(frozen=True)
-class Change:
-    """UPDATE, DELETE or MERGE INTO, by its whole text."""
+class UpdateOrDelete:
+    """`with_` is the WITH clause, `from_` what follows FROM in UPDATE and USING in DELETE.
 
-    kind: Changing
-    text: str
+    `assignments` are columns and their new values. TRUNCATE is a DELETE of all rows.
+    """
+
+    kind: DmlKind
+    target: ObjectName
+    alias: str
+    assignments: tuple[tuple[str, str], ...] = ()
+    with_: str = ""
+    from_: str = ""
+    where: str = ""
+    returning: str = ""
+
+
+class MatchCase(Enum):
+    MATCHED = "MATCHED"
+    NEW = "NOT MATCHED"
+    GONE = "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True)
+class WhenClause:
+    """`action` is UPDATE, DELETE, INSERT, NOTHING or ERROR.
+
+    `values` are columns and expressions; None means those of the source, by name or by position.
+    `message` is what ERROR says.
+    """
+
+    case: MatchCase
+    condition: str
+    action: str
+    values: tuple[tuple[str, str], ...] | None = ()
+    columns: tuple[str, ...] = ()
+    by_name: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class MergeStatement:
+    """`using` are the columns of USING (...), else `condition` is that of ON."""
+
+    with_: str
+    target: ObjectName
+    alias: str
+    source: str
+    source_alias: str
+    condition: str
+    using: tuple[str, ...]
+    clauses: tuple[WhenClause, ...]
+    returning: str
+
+    def effective_clauses(self) -> Sequence[tuple[WhenClause, Sequence[str]]]:
+        """The clauses that can change a row, each with the conditions that come before its own."""
+        effective = []
+        for number, clause in enumerate(self.clauses):
+            earlier = [
+                other.condition for other in self.clauses[:number] if other.case is clause.case
+            ]
+            if clause.action != "NOTHING" and "" not in earlier:
+                effective.append((clause, earlier))
+        return effective
 
 
 @dataclass(frozen=True)
@@ -85,9 +154,38 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Alter:
+class AddDeclaredColumn:
+    """ADD COLUMN, or a field of a STRUCT; what `declaration` means only DuckDB can say."""
+
+    path: tuple[str, ...]
+    declaration: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeColumnType:
+    """What `data_type` means only DuckDB can say."""
+
+    column: str
+    data_type: str
+    expression: str = ""
+
+
+@dataclass(frozen=True)
+class SetLayout:
+    """SET PARTITIONED BY or SET SORTED BY; "" is RESET, None is what the statement leaves alone."""
+
+    partition_by: str | None = None
+    sort_by: str | None = None
+
+
+AlterAction = Alteration | AddDeclaredColumn | ChangeColumnType | SetLayout
+
+
+@dataclass(frozen=True)
+class AlterTable:
     target: ObjectName
-    text: str
+    action: AlterAction
     if_exists: bool = False
 
 
@@ -162,14 +260,14 @@ class Show:
 
 @dataclass(frozen=True)
 class Describe:
-    """A table, or a query."""
+    """A table, or the text of a query."""
 
-    text: str
+    subject: ObjectName | str
 
 
 @dataclass(frozen=True)
 class Explain:
-    statement: "Statement"
+    statement: "Query | CreateTableAs | Insert"
 
 
 Statement = (
@@ -177,10 +275,11 @@ Statement = (
     | CreateTableAs
     | CreateTable
     | Insert
-    | Change
+    | UpdateOrDelete
+    | MergeStatement
     | CreateSchema
     | Drop
-    | Alter
+    | AlterTable
     | Transaction
     | Attach
     | Detach

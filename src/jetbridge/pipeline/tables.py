@@ -33,8 +33,6 @@ def create_schema(session: Session, statement: CreateSchema) -> Outcome:
     if fold(name) == _RESERVED:
         raise AlreadyExists("schema", name, "it has the functions of the server")
     report = Report("CREATE SCHEMA", f"{catalog}.{name}")
-    if statement.on_conflict is OnConflict.REPLACE:
-        raise NotSupported("CREATE OR REPLACE SCHEMA is not supported: use DROP SCHEMA first")
     try:
         live.create_schema(SchemaInfo(name))
     except AlreadyExists:

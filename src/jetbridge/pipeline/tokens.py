@@ -143,6 +143,7 @@ class Words:
     """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str, dialect: str = DUCKDB) -> None:
+        self.dialect = dialect
         self.text, self._tokens = _read(text, dialect)
         self._at = 0
 

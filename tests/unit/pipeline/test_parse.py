@@ -2,32 +2,39 @@
 
 import pytest
 
-from jetbridge.catalog import OnConflict
+from jetbridge.catalog import OnConflict, RenameTable
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.parse import parse
 from jetbridge.pipeline.statements import (
-    Alter,
+    AddDeclaredColumn,
+    AlterTable,
     Attach,
     Boundary,
-    Change,
-    Changing,
+    ChangeColumnType,
     CreateSchema,
     CreateSecret,
     CreateTable,
     CreateTableAs,
     Describe,
     Detach,
+    DmlKind,
     Drop,
     DropSecret,
     Explain,
     Insert,
     Load,
+    MatchCase,
+    MergeStatement,
     ObjectName,
     Query,
+    SetLayout,
     SetValue,
     Show,
     Transaction,
+    UpdateOrDelete,
     Use,
+    ValuesList,
+    WhenClause,
 )
 
 T = ObjectName("t", "s", "lake")
@@ -62,18 +69,74 @@ CASES = [
         "INSERT INTO lake.s.t VALUES (' on conflict do')",
         Insert(T, "VALUES (' on conflict do')"),
     ),
-    ("UPDATE t SET a = 1", Change(Changing.UPDATE, "UPDATE t SET a = 1")),
-    ("DELETE FROM t", Change(Changing.DELETE, "DELETE FROM t")),
+    (
+        "INSERT INTO lake.s.t VALUES (1, DEFAULT) LIMIT 1",
+        Insert(
+            T,
+            "VALUES (1, DEFAULT) LIMIT 1",
+            values=ValuesList((("1", "DEFAULT"),), "LIMIT 1"),
+        ),
+    ),
+    (
+        "UPDATE t SET a = 1",
+        UpdateOrDelete(DmlKind.UPDATE, ObjectName("t"), "t", (("a", "1"),)),
+    ),
+    (
+        "WITH q AS (SELECT 1 AS i) UPDATE lake.s.t AS x SET a = b + 1, c = CASE WHEN d THEN 2 END "
+        "FROM q, u WHERE x.i = q.i RETURNING a, c",
+        UpdateOrDelete(
+            DmlKind.UPDATE,
+            T,
+            "x",
+            (("a", "b + 1"), ("c", "CASE WHEN d THEN 2 END")),
+            "WITH q AS (SELECT 1 AS i)",
+            "q, u",
+            "x.i = q.i",
+            "a, c",
+        ),
+    ),
+    ("DELETE FROM t", UpdateOrDelete(DmlKind.DELETE, ObjectName("t"), "t")),
+    ("TRUNCATE lake.s.t", UpdateOrDelete(DmlKind.DELETE, T, "t")),
+    (
+        "DELETE FROM lake.s.t USING u WHERE t.a = u.a",
+        UpdateOrDelete(DmlKind.DELETE, T, "t", from_="u", where="t.a = u.a"),
+    ),
     (
         "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
-        Change(Changing.MERGE, "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE"),
+        MergeStatement(
+            "",
+            ObjectName("t"),
+            "t",
+            "FROM u",
+            "u",
+            "t.a = u.a",
+            (),
+            (WhenClause(MatchCase.MATCHED, "", "DELETE"),),
+            "",
+        ),
     ),
     ("CREATE SCHEMA lake.s", CreateSchema(ObjectName("s", "lake"))),
     ("CREATE SCHEMA IF NOT EXISTS s", CreateSchema(ObjectName("s"), IGNORE)),
     ("DROP TABLE IF EXISTS lake.s.t", Drop("table", T, if_exists=True)),
     ("DROP SCHEMA lake.s CASCADE", Drop("schema", ObjectName("s", "lake"), cascade=True)),
-    ("ALTER TABLE lake.s.t RENAME TO u", Alter(T, "RENAME TO u")),
-    ("ALTER TABLE IF EXISTS t ADD COLUMN b INT", Alter(ObjectName("t"), "ADD COLUMN b INT", True)),
+    ("ALTER TABLE lake.s.t RENAME TO u", AlterTable(T, RenameTable("u"))),
+    (
+        "ALTER TABLE IF EXISTS t ADD COLUMN b INT",
+        AlterTable(ObjectName("t"), AddDeclaredColumn(("b",), "INT"), if_exists=True),
+    ),
+    (
+        "ALTER TABLE lake.s.t ADD COLUMN IF NOT EXISTS b.c INT DEFAULT 1",
+        AlterTable(T, AddDeclaredColumn(("b", "c"), "INT DEFAULT 1", if_not_exists=True)),
+    ),
+    (
+        "ALTER TABLE lake.s.t ALTER COLUMN b TYPE INT USING b + 1",
+        AlterTable(T, ChangeColumnType("b", "INT", "b + 1")),
+    ),
+    (
+        "ALTER TABLE lake.s.t SET PARTITIONED BY (day(ts))",
+        AlterTable(T, SetLayout(partition_by="day(ts)")),
+    ),
+    ("ALTER TABLE lake.s.t RESET SORTED BY", AlterTable(T, SetLayout(sort_by=""))),
     ("BEGIN", Transaction(Boundary.BEGIN)),
     ("START TRANSACTION", Transaction(Boundary.BEGIN)),
     ("COMMIT", Transaction(Boundary.COMMIT)),
@@ -115,7 +178,8 @@ CASES = [
     ("SHOW ALL TABLES", Show("all tables")),
     ("SHOW DATABASES", Show("databases")),
     ("SHOW mssql_ctas_text_type", Show("mssql_ctas_text_type")),
-    ("DESCRIBE lake.s.t", Describe("lake.s.t")),
+    ("DESCRIBE lake.s.t", Describe(T)),
+    ("DESCRIBE SELECT 1", Describe("SELECT 1")),
     ("EXPLAIN CREATE TABLE lake.s.t AS SELECT 1", Explain(CreateTableAs(T, "SELECT 1"))),
 ]
 
@@ -140,6 +204,11 @@ def test_statements_are_cut_where_duckdb_cuts_them():
         ("CREATE TABLE a.b.c.d AS SELECT 1", "Parser Error"),
         ("DROP TABLE a.b.c.d", "Parser Error|too many parts"),
         ("ATTACH 'x'", "needs a name"),
+        ("MERGE INTO t USING u USING (a) WHEN MATCHED THEN DO NOTHING", "does something"),
+        (
+            "MERGE INTO t USING u USING (a) WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
+            "names 2 columns and has 1 values",
+        ),
     ],
 )
 def test_what_is_no_statement_is_refused(text, problem):
@@ -160,6 +229,11 @@ def test_what_is_no_statement_is_refused(text, problem):
         ("INSERT INTO t VALUES (1) ON /* that */ CONFLICT DO NOTHING", "MERGE INTO"),
         ("INSERT INTO t DEFAULT VALUES", "name a column"),
         ("EXPLAIN ANALYZE SELECT 1", "use EXPLAIN"),
+        ("EXPLAIN DROP TABLE t", "EXPLAIN takes a query"),
+        ("UPDATE t SET (a, b) = (1, 2)", "write SET a = ..., b = ..."),
+        ("MERGE INTO t USING f(1) ON true WHEN MATCHED THEN DELETE", "write USING"),
+        ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b))", "foreign keys"),
+        ("CREATE OR REPLACE SCHEMA s", "use DROP SCHEMA first"),
         ("VACUUM", "jetbridge optimize"),
         ("CALL x()", "SELECT"),
         ("LOAD 'x'", "cannot be loaded"),
