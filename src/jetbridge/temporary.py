@@ -2,7 +2,10 @@
 
 The owner holds a lock in its folder, and the system takes that away however the process ends. So
 whoever starts next can tell a folder that is in use from one that was left, and removes the latter.
-Machines that share a parent leave each other's folders alone: their locks may not be shared.
+
+On a volume that several machines share, locks may hold on one of them only. So owners renew the
+time of their lock, and the folder of another host is left for a day after that. A container that
+restarts is another host.
 """
 
 import fcntl
@@ -36,8 +39,13 @@ _OWNER_ONLY = struct.pack("<I", 2) + b"".join(
 )
 # Seconds until the next look, where a child of a process that is gone has not ended yet.
 _PAUSES = (2.0, 5.0, 20.0, 60.0)
+# How often owners renew their marks and sweep again, and when those of other hosts are gone.
+_ROUND_SECONDS = 3600.0
+_GONE_SECONDS = 24 * 3600.0
 _sweeping = threading.Lock()
 _swept: set[str] = set()
+# The process whose thread does that: a fork has no threads.
+_round_process = 0
 
 
 class TemporaryFolder:
@@ -56,8 +64,15 @@ class TemporaryFolder:
         where = str(parent or tempfile.gettempdir())
         start_sweep(where)
         self.path, self.lock = _made(kind, Path(where).absolute(), mode)
-        self._end = weakref.finalize(self, _remove, self.path, self.lock, os.getpid())
+        self._process = os.getpid()
+        self._end = weakref.finalize(self, _remove, self.path, self.lock, self._process)
         _folders.add(self)
+
+    def renew_mark(self) -> None:
+        """Tells other hosts that the owner lives."""
+        if os.getpid() == self._process:
+            with suppress(OSError):  # a cleaner has taken the lock, or the disk is gone
+                os.utime(self.path / _LOCK, follow_symlinks=False)
 
     def remove(self) -> None:
         """With all that is in it; once is enough."""
@@ -69,8 +84,20 @@ _folders: weakref.WeakSet[TemporaryFolder] = weakref.WeakSet()
 
 def remove_all() -> None:
     """For a process that ends without Python's own end."""
-    for folder in list(_folders):
+    for folder in _existing():
         folder.remove()
+
+
+def renew_marks() -> None:
+    """Of all folders of this process."""
+    for folder in _existing():
+        folder.renew_mark()
+
+
+def _existing() -> list[TemporaryFolder]:
+    while True:
+        with suppress(RuntimeError):  # another thread has just added one
+            return list(_folders)
 
 
 def _made(kind: str, parent: Path, mode: int) -> tuple[Path, int]:
@@ -137,15 +164,31 @@ def _remove(folder: Path, lock: int, owner: int) -> None:
 
 
 def start_sweep(parent: str | Path | None = None) -> None:
-    """Sweeps in the background, once in a process for each folder."""
+    """Sweeps in the background, at once and then every hour."""
     with suppress(OSError):  # no temporary directory at all: whoever needs one says so
         where = os.path.realpath(parent or tempfile.gettempdir())
         with _sweeping:
+            _start_rounds()
             if where in _swept:
                 return
             _swept.add(where)
         work = (where,)
         threading.Thread(target=_sweep_all, args=work, name="temporary-sweep", daemon=True).start()
+
+
+def _start_rounds() -> None:
+    global _round_process  # noqa: PLW0603
+    if _round_process != os.getpid():
+        _round_process = os.getpid()
+        threading.Thread(target=_go_round, name="temporary-rounds", daemon=True).start()
+
+
+def _go_round() -> None:
+    while True:
+        time.sleep(_ROUND_SECONDS)
+        renew_marks()
+        for where in list(_swept):
+            sweep(where)
 
 
 def _sweep_all(where: str) -> None:
@@ -183,17 +226,28 @@ def _swept_away(folder: str, owner: int) -> bool:
             lock = os.open(Path(folder, _LOCK), _OPEN)
             held.callback(os.close, lock)
             _take(lock)
-            host = os.pread(lock, len(_HOST) + 1, 0)
+            host, mark = os.pread(lock, len(_HOST) + 1, 0), os.fstat(lock).st_mtime
         except FileNotFoundError:
-            host = b""
+            host, mark = b"", 0.0
         except BlockingIOError:
             return False
         # Cleaners of /tmp take the lock away from an owner that lives.
-        if host != _HOST if host else _lives(owner):
+        if not _has_gone(folder, host, mark) if host else _lives(owner):
             return False
         log.info("removing %s, which a process has left that is gone", folder)
         shutil.rmtree(folder, ignore_errors=True)
     return True
+
+
+def _has_gone(folder: str, host: bytes, mark: float) -> bool:
+    """Whether the owner that has locked the folder is none any more; it has no lock here."""
+    return host == _HOST or _clock(os.path.dirname(folder)) - mark > _GONE_SECONDS
+
+
+def _clock(folder: str) -> float:
+    """The time of the file system, which for a shared one is not that of this machine."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
 
 
 def _lives(process: int) -> bool:
