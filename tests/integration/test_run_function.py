@@ -213,6 +213,13 @@ def test_the_schema_of_functions_stays(run):
     assert run("DROP SCHEMA first.jetbridge").status == "NOT_FOUND"
 
 
+def test_a_bit_in_the_columns_of_a_query(run):
+    reports(run("CREATE OR REPLACE TABLE first.s.bits AS SELECT '101'::BIT AS b"))
+    query = "SELECT b, '11111111'::BIT AS c FROM first.s.bits"
+    reports(run(f"CREATE OR REPLACE TABLE first.s.more_bits AS {query}"))
+    assert reports(run("FROM first.s.more_bits WHERE c = '11111111'"))[0]["rows_produced"] == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "less", "more"),
     [
@@ -231,7 +238,7 @@ def test_constants_that_json_or_a_filter_cannot_hold(run, kind, less, more):
         f"FROM first.s.{name} WHERE b = {less}::{kind}",
         f"FROM first.s.{name} WHERE b >= {less}::{kind}",
         f"FROM first.s.{name} WHERE b IN ({less}::{kind}, {more}::{kind})",
-        f"SELECT b = {more}::{kind} FROM first.s.{name}",
+        f"FROM first.s.{name} WHERE b <> {less}::{kind} OR b IS NULL",
     )
     found = [reports(run(query))[0]["rows_produced"] for query in queries]
-    assert found == [1, 2, 2, 3]
+    assert found == [1, 2, 2, 2]
