@@ -201,6 +201,10 @@ def altered(client):
             {"id": 1, "name": "2", "place": {"x": 1, "y": "a", "z": None}},
         ),
         (
+            lambda c: c.add_field("s", "t", ["place"], pa.field("place", pa.int8())),
+            {"id": 1, "name": "2", "place": {"x": 1, "y": "a", "place": None}},
+        ),
+        (
             lambda c: c.remove_field("s", "t", ["place", "y"]),
             {"id": 1, "name": "2", "place": {"x": 1}},
         ),

@@ -213,6 +213,13 @@ def test_the_schema_of_functions_stays(run):
     assert run("DROP SCHEMA first.jetbridge").status == "NOT_FOUND"
 
 
+def test_a_field_of_a_struct_is_added_as_the_error_of_the_client_says(run):
+    text = "CREATE OR REPLACE TABLE first.s.places AS SELECT {x: 1} AS s"
+    reports(run(f"{text}; ALTER TABLE first.s.places ADD COLUMN s.w DOUBLE"))
+    query = "FROM first.s.places WHERE s = {x: 1, w: NULL}"
+    assert reports(run(query))[0]["rows_produced"] == 1
+
+
 def test_a_bit_in_the_columns_of_a_query(run):
     reports(run("CREATE OR REPLACE TABLE first.s.bits AS SELECT '101'::BIT AS b"))
     query = "SELECT b, '11111111'::BIT AS c FROM first.s.bits"

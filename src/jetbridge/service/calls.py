@@ -58,6 +58,11 @@ class Call:
         return "airport-user-agent" in self.headers
 
     @property
+    def is_duckdb(self) -> bool:
+        """Whether DuckDB's own extension calls, with the bugs it has."""
+        return self.headers.get("airport-user-agent", "").startswith("airport/")
+
+    @property
     def transaction_id(self) -> str:
         return self.headers.get("airport-transaction-id", "")[:_MAX_TRANSACTION_ID]
 

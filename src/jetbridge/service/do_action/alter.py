@@ -95,6 +95,8 @@ _CHANGES: dict[str, tuple[type[m.AlterTable], Callable[[Any], Alteration], str]]
 def _register(name: str, message: type[m.AlterTable], to_change: Any, description: str) -> None:
     def handler(request: m.AlterTable, call: Call, services: Services) -> Iterator[bytes]:
         change = to_change(request)
+        if isinstance(change, AddField) and call.is_duckdb:
+            _refuse_lost_name(change, request, call.catalog(request.catalog).spelling)
 
         def altered(schema: str, table: Table) -> Table:
             if not supports(table, CanAlter):
@@ -105,6 +107,16 @@ def _register(name: str, message: type[m.AlterTable], to_change: Any, descriptio
 
     handler.__doc__ = f"{description}; answers the FlightInfo of the table as it then is."
     action(name, message)(handler)
+
+
+def _refuse_lost_name(change: AddField, request: m.AlterTable, catalog: str) -> None:
+    """DuckDB's extension sends the name of the column in place of the name of the new field."""
+    if change.field.name == change.path[0]:
+        raise NotSupported(
+            f"DuckDB's client does not send the name of a field that is new in {change.path[0]!r}; "
+            f"use FROM {catalog}.jetbridge.run("
+            f"'ALTER TABLE {request.schema}.{request.name} ADD COLUMN ...')"
+        )
 
 
 @action("set_layout", m.SetLayout, text=True)
