@@ -173,6 +173,52 @@ def test_value_that_does_not_fit_is_named_by_row_and_column(raw, client):
     assert stored(raw) == with_ids(ROWS)
 
 
+# --- BOOLEANs as bytes
+
+
+BYTES = columns(id=pa.int64(), b=pa.bool8(), bs=pa.list_(pa.bool8()))
+
+
+def as_bytes(ids: list[int], b: list[int | None], bs: list[int | None]) -> pa.RecordBatch:
+    """One element of `bs` for each row."""
+    flags, elements = (pa.bool8().wrap_array(pa.array(v, pa.int8())) for v in (b, bs))
+    lists = pa.ListArray.from_arrays(list(range(len(ids) + 1)), elements)
+    return pa.record_batch([pa.array(ids), flags, lists], BYTES)
+
+
+@pytest.mark.parametrize("kinds", [(pa.bool_(), pa.bool_()), (pa.bool8(), pa.bool8())])
+@pytest.mark.parametrize("returning", [False, True])
+@pytest.mark.parametrize(
+    ("b", "bs", "column", "byte"),
+    [([1, 37], [0, 1], "'b'", "37"), ([1, 0], [None, -1], "'bs'", "255")],
+)
+def test_byte_that_is_no_boolean_is_refused_and_nothing_is_stored(
+    raw, client, kinds, returning, b, bs, column, byte
+):
+    """DuckDB's client sends such bytes for constants under `arrow_lossless_conversion`."""
+    plain, element = kinds
+    client.create_table("s", "B", columns(id=pa.int64(), b=plain, bs=pa.list_(element)))
+    raw.exchange("insert", ("s", "B"), BYTES, [as_bytes([1, 2, 3], [1, 0, None], [0, 1, None])])
+    sent = [as_bytes([4, 5], [0, 1], [1, 1]), as_bytes([6, 7], b, bs)]
+    with pytest.raises(grpc.RpcError) as refused:
+        raw.exchange("insert", ("s", "B"), BYTES, sent, returning=returning)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    words = (column, f"byte {byte}", "SET arrow_lossless_conversion = false")
+    assert [word for word in words if word not in said(refused)] == []
+    rows = [{"id": 1, "b": True, "bs": [False]}, {"id": 2, "b": False, "bs": [True]}]
+    assert client.read("s", "B").to_pylist() == [*rows, {"id": 3, "b": None, "bs": [None]}]
+
+
+def test_update_with_a_byte_that_is_no_boolean_changes_nothing(raw, client):
+    client.create_table("s", "B", columns(id=pa.int64(), b=pa.bool_()))
+    client.insert("s", "B", pa.table({"id": [1, 2], "b": [True, False]}))
+    sent = columns(b=pa.bool8(), rowid=pa.int64())
+    flags = pa.bool8().wrap_array(pa.array([1, 2], pa.int8()))
+    with pytest.raises(grpc.RpcError, match="column 'b'"):
+        raw.exchange("update", ("s", "B"), sent, [pa.record_batch([flags, pa.array([0, 1])], sent)])
+    assert client.read("s", "B")["b"].to_pylist() == [True, False]
+
+
 # --- constraints
 
 VIOLATIONS: dict[str, tuple[str, Any, pa.Schema, type[Exception], tuple[str, ...]]] = {

@@ -41,6 +41,7 @@ from jetbridge.service.prefetch import prefetched, within
 from jetbridge.service.scans import conform
 from jetbridge.service.settings import Limits
 from jetbridge.wire.arrow_input import BatchDecoder
+from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import (
     FlightData,
@@ -148,7 +149,7 @@ class Intake:
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self._unpacked += batch.get_total_buffer_size()
         self._refuse_over(self._unpacked)
-        return batch
+        return check_boolean_bytes(batch)
 
     def _refuse_over(self, staged: int) -> None:
         """The larger of the two counts."""

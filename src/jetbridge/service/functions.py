@@ -19,6 +19,7 @@ from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.calls import Served
 from jetbridge.service.scans import conform, nulls
 from jetbridge.wire.arrow_input import BatchDecoder
+from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import decode, encode
 from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_data import encode_batch, encode_schema, split
@@ -126,7 +127,7 @@ def _batches(decoder: BatchDecoder, requests: Iterable[bytes]) -> Iterator[pa.Re
         data = split(message)
         if data.header is not None:
             decoder.feed(data)
-            yield from decoder.flush()
+            yield from map(check_boolean_bytes, decoder.flush())
 
 
 def _functions(schema: Schema) -> Iterable[Function]:
