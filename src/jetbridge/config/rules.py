@@ -130,6 +130,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "exchanges_per_token": whole(1),
         "scans_per_token": whole(1),
         "staged_bytes_per_token": whole(1),
+        "statement_seconds_per_token": _some_seconds,
         "history_bytes": whole(0),
     },
     "sql": {

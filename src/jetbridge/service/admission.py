@@ -18,7 +18,8 @@ class Gate:
 
     def __init__(self, what: str, at_most: int, share: int | None = None) -> None:
         self._what, self._at_most, self._share = what, at_most, share
-        self._lock = threading.Lock()
+        # The garbage collector ends calls in any thread, also in one that has the lock.
+        self._lock = threading.RLock()
         self._running = 0
         self._of: Counter[str] = Counter()
 
@@ -59,7 +60,7 @@ class StagedBytes:
 
     def __init__(self, at_most: int | None) -> None:
         self._at_most = at_most
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._of: Counter[str] = Counter()
 
     @contextmanager

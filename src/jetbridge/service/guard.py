@@ -39,9 +39,11 @@ class Guard:
         self._door, self._calls, self._limit = door, calls, limit
 
     def check(self, headers: Mapping[str, str]) -> Token | None:
-        """Refuses callers without a token, and tokens that have all the calls they may have."""
+        """Refuses callers without a token, and tokens that have no call or no time left."""
         token = self._authenticator.authenticate(headers)
-        self._calls.refuse_if_full(token.name if token else "")
+        owner = token.name if token else ""
+        self._calls.refuse_if_full(owner)
+        self._limit.refuse_if_used_up(owner)
         return token
 
     def single(self, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
@@ -82,7 +84,7 @@ class Guard:
         """The time of the call starts now; open calls have no owner."""
         made = _cancellation(context)
         place = nullcontext() if owner is None else self._calls.entered(owner)
-        with self._door.entered(), place, self._limit.of(made, context):
+        with self._door.entered(), place, self._limit.of(made, context, owner):
             yield made
 
 

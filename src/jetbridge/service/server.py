@@ -37,6 +37,7 @@ from jetbridge.service.settings import (
     is_loopback,
 )
 from jetbridge.service.time_limit import TimeLimit
+from jetbridge.service.time_quota import TimeQuota
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.sealing import Sealer
 
@@ -159,7 +160,7 @@ class Server:
     def _serve(self, catalogs: Catalogs, handlers: Handlers, openness: Openness) -> None:
         limits, authenticator = self._limits, self._authenticator
         calls = Gate("calls", limits.concurrent_calls, self._shares.calls)
-        time_limit = TimeLimit(limits.statement_seconds)
+        time_limit = TimeLimit(limits.statement_seconds, TimeQuota(self._shares.hourly_seconds))
         guard = Guard(catalogs, authenticator, self._door, calls, time_limit)
         pool = OpenCalls(limits.open_calls)
         about = about_methods(guard, authenticator, openness, self._health, pool)

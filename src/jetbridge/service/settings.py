@@ -3,12 +3,16 @@
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from jetbridge.wire.limits import InputLimits
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+HOUR = 3600
+
+Amount = TypeVar("Amount", int, float)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Limits:
     exchanges_per_token: int | None = None
     scans_per_token: int | None = None
     staged_bytes_per_token: int | None = None
+    statement_seconds_per_token: float | None = None
     history_bytes: int = GIB
 
     @property
@@ -52,19 +57,21 @@ class Shares:
     exchanges: int | None
     scans: int | None
     staged_bytes: int | None
+    hourly_seconds: float | None
 
     @classmethod
     def of(cls, limits: Limits, tokens: int) -> "Shares":
         """As given; else the half where there are several tokens, for at least one call."""
 
-        def share(given: int | None, all_of_it: int) -> int | None:
-            return max(1, all_of_it // 2) if given is None and tokens > 1 else given
+        def share(value: Amount | None, all_of_it: int) -> Amount | int | None:
+            return max(1, all_of_it // 2) if value is None and tokens > 1 else value
 
         return cls(
             share(limits.calls_per_token, limits.concurrent_calls),
             share(limits.exchanges_per_token, limits.exchanges),
             share(limits.scans_per_token, limits.scans),
             share(limits.staged_bytes_per_token, 4 * limits.staged_bytes),
+            share(limits.statement_seconds_per_token, HOUR * limits.concurrent_calls),
         )
 
 

@@ -40,7 +40,8 @@ class StatementMemory:
         self._minimum = min(MINIMUM, self._of_token)
         self._staged_bytes = limits.staged_bytes
         self._staged_of_token = Shares.of(limits, tokens).staged_bytes
-        self._lock = threading.Lock()
+        # The garbage collector ends calls in any thread, also in one that has the lock.
+        self._lock = threading.RLock()
         self._taken: Counter[str] = Counter()
 
     @contextmanager

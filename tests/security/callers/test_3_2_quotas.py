@@ -6,6 +6,7 @@ Attacked: eight cancelled `pg_sleep(60)` of one token refused the scans of anoth
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +23,13 @@ from jetbridge.client import Client, connect
 from jetbridge.config import Config
 from jetbridge.errors import LimitExceeded
 from jetbridge.remote import offering
-from jetbridge.service import Limits, Server, Token, time_limit
+from jetbridge.service import Limits, Server, Token, time_limit, time_quota
+from jetbridge.service.settings import Shares
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw
 from tests.integration.test_limits import eventually
-from tests.security.callers.running import Caller, status, wait_until_left
+from tests.security.callers.running import AT_ONCE, Caller, status, wait_until_left
 
 ADA, BOB = "ada's token", "bob's token"
 NUMBER = pa.schema([("n", pa.int64())])
@@ -251,3 +253,80 @@ def test_cancelled_statements_of_one_token_do_not_starve_another() -> None:
                 assert read(bob) == 1000
             wait_until_left(server)
         caller.run("SELECT 1")  # and ada has hers back
+
+
+# --- time of all statements of one token
+
+
+def test_statements_of_one_token_that_took_too_long_together_end_and_no_other_begins() -> None:
+    """Those of another token run on, and begin, meanwhile."""
+    with (
+        serving(statement_seconds_per_token=20) as (server, ada, bob),
+        Caller(server.location, "m", ADA) as caller,
+        Caller(server.location, "m", BOB) as other,
+    ):
+        held = bob.exchange("insert", "s", "t", NUMBER, returning=True)
+        held.write(numbers(1))
+        began, waits = time.monotonic(), []
+        calls = [caller.start(LONG, 60) for _ in range(5)]
+        with ThreadPoolExecutor(len(calls)) as pool:
+            ends = [pool.submit(status, call) for call in calls]
+            while not all(end.done() for end in ends):
+                asked = time.monotonic()
+                other.run("SELECT 1")
+                waits.append(time.monotonic() - asked)
+        assert {end.result() for end in ends} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        for call in calls:
+            assert "token 'ada' took 20 seconds within an hour" in call.details()
+            assert "or raise limits.statement_seconds_per_token" in call.details()
+        assert time.monotonic() - began < 20, "five at a time use it five times as fast"
+        assert max(waits) < AT_ONCE
+        with pytest.raises(LimitExceeded, match=r"token 'ada' took 20 seconds.*try again in"):
+            ada.insert("s", "t", numbers(1))
+        held.write(numbers(2))
+        assert held.finish() == 3
+        assert read(bob) == 1003
+
+
+def test_time_that_was_used_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_quota, "_WINDOW_SECONDS", 6.0)
+    with (
+        serving(statement_seconds_per_token=1) as (server, ada, _),
+        Caller(server.location, "m", ADA) as caller,
+    ):
+        assert status(caller.start(LONG, 60)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.RpcError, match="statement_seconds_per_token"):
+            caller.run("SELECT 1")
+        eventually(lambda: read(ada))
+
+
+def test_statements_that_were_cancelled_count() -> None:
+    with (
+        serving(statement_seconds_per_token=1) as (server, _, bob),
+        Caller(server.location, "m", ADA) as caller,
+    ):
+        with pytest.raises(grpc.RpcError, match="token 'ada' took 1 seconds"):
+            for _ in range(5):
+                call = caller.start(LONG)
+                time.sleep(0.4)
+                call.cancel()
+        assert read(bob) == 1000
+
+
+def test_an_insert_that_is_published_when_the_time_of_its_token_ends_is_answered(
+    slow_commits,
+) -> None:
+    with serving(statement_seconds_per_token=2) as (_, ada, bob):
+        slow_commits()
+        assert ada.insert("s", "t", numbers(5)).affected_rows == 5
+        assert read(bob) == 1005
+        with pytest.raises(LimitExceeded, match="statement_seconds_per_token"):
+            read(ada)
+
+
+@pytest.mark.parametrize(
+    ("setting", "tokens", "seconds"), [(None, 2, 1800), (None, 1, None), (7.5, 2, 7.5), (7, 1, 7)]
+)
+def test_one_of_several_tokens_may_use_half_of_the_time_by_default(setting, tokens, seconds):
+    limits = Limits(concurrent_calls=1, statement_seconds_per_token=setting)
+    assert Shares.of(limits, tokens).hourly_seconds == seconds
