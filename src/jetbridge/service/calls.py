@@ -1,7 +1,7 @@
 """One RPC as the handlers see it: its headers, who calls, and which catalog is meant."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import grpc
 
@@ -71,18 +71,22 @@ class Call:
         return self.token.name if self.token else ""
 
     def catalog(self, name: str = "") -> Served:
-        """The catalog a request names, else that of the header, else the first allowed."""
+        """The catalog a request names, else that of the header, else the first allowed.
+
+        After ATTACH '' the client names none, and expects items of a catalog without a name.
+        """
         wanted = name or self.headers.get("airport-catalog", "")
         if not wanted:
-            return self.meant_catalogs()[0]
+            first = self.meant_catalogs()[0]
+            return replace(first, spelling="") if self.is_airport else first
         if not self._may_use(wanted):
             raise PermissionDenied(
                 f"token {self.owner!r} may not use catalog {wanted[:100]!r}; it is limited to "
-                f"{', '.join(self._allowed_names()) or 'none that is served'}"
+                f"{', '.join(self.allowed_names()) or 'none that is served'}"
             )
         served = self.catalogs.find(wanted)
         if served is None:
-            names = ", ".join(self._allowed_names())
+            names = ", ".join(self.allowed_names())
             raise NotFound("catalog", wanted[:100], f"served here: {names or 'none'}")
         return served
 
@@ -90,12 +94,13 @@ class Call:
         """That of the header; without one all that the caller may use, and there are some."""
         if self.headers.get("airport-catalog"):
             return [self.catalog()]
-        found = [self.catalogs.find(name) for name in self._allowed_names()]
+        found = [self.catalogs.find(name) for name in self.allowed_names()]
         if not found:
             raise PermissionDenied("there is no catalog that this caller may use")
         return [served for served in found if served]
 
-    def _allowed_names(self) -> list[str]:
+    def allowed_names(self) -> list[str]:
+        """Return the names of the catalogs that the caller may use."""
         return [name for name in self.catalogs.names if self._may_use(name)]
 
     def _may_use(self, name: str) -> bool:

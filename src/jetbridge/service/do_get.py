@@ -19,6 +19,7 @@ from jetbridge.catalog import (
 from jetbridge.errors import Conflict
 from jetbridge.service.admission import Gate
 from jetbridge.service.calls import Call, Served
+from jetbridge.service.databases import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.locate import read_point, travel
 from jetbridge.service.scans import in_layout
@@ -42,6 +43,9 @@ class DoGet:
 
     def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
         ticket = self.sealer.open_ticket(message.ticket)
+        if ticket.kind == DATABASES:
+            yield from read_databases(call)
+            return
         served = call.catalog(ticket.catalog)
         with self.gate.entered(call.owner):
             if ticket.kind == "table_function":

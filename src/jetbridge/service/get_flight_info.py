@@ -1,8 +1,9 @@
-"""GetFlightInfo and GetSchema: one table by its descriptor."""
+"""GetFlightInfo and GetSchema: one table by its descriptor, or the list of catalogs."""
 
 from dataclasses import dataclass
 
 from jetbridge.service.calls import Call
+from jetbridge.service.databases import describe_databases, names_databases
 from jetbridge.service.flights import Flights
 from jetbridge.service.locate import Locator
 from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo, SchemaResult
@@ -14,6 +15,8 @@ class GetFlightInfo:
     flights: Flights
 
     def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
+        if names_databases(descriptor):
+            return describe_databases(descriptor, call, self.flights)
         located = self.locator.to_read(call, descriptor)
         schema = located.served.catalog.load_schema(located.name.schema).info().name
         return self.flights.table(located.served, schema, located.table, descriptor=descriptor)

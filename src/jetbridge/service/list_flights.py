@@ -26,4 +26,4 @@ class ListFlights:
 
     def _catalogs(self, call: Call) -> list[Served]:
         name = call.headers.get(_CATALOG)
-        return [call.catalog(name)] if name else call.meant_catalogs()
+        return call.meant_catalogs() if name is None else [call.catalog(name)]

@@ -96,7 +96,7 @@ def _register(name: str, message: type[m.AlterTable], to_change: Any, descriptio
     def handler(request: m.AlterTable, call: Call, services: Services) -> Iterator[bytes]:
         change = to_change(request)
         if isinstance(change, AddField) and call.is_duckdb:
-            _refuse_lost_name(change, request, call.catalog(request.catalog).spelling)
+            _refuse_lost_name(change, request, call.catalog(request.catalog).name)
 
         def altered(schema: str, table: Table) -> Table:
             if not supports(table, CanAlter):

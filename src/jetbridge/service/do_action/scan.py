@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from jetbridge.catalog import CanSplit, Scan, supports
 from jetbridge.service.calls import Call
+from jetbridge.service.databases import TICKET, names_databases
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.service.locate import read_point
 from jetbridge.service.scans import read_column_ids
@@ -23,8 +24,12 @@ def endpoints(request: messages.Endpoints, call: Call, services: Services) -> It
     if asked.table_function_parameters:
         yield encode([_function_endpoint(request, call, services)])
         return
+    descriptor = read_descriptor(request.descriptor)
+    if names_databases(descriptor):
+        yield encode([services.flights.endpoint(TICKET).SerializeToString()])
+        return
     point = read_point(asked.at_unit, asked.at_value)
-    located = services.locator.to_read(call, read_descriptor(request.descriptor), point)
+    located = services.locator.to_read(call, descriptor, point)
     info = located.table.info()
     columns = read_column_ids(info, asked.column_ids)
     filters = asked.json_filters if len(asked.json_filters) <= _MOST_FILTERS else ""
