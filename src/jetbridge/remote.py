@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import (
     CanCreateSchemas,
+    CanList,
     CanSnapshot,
     Catalog,
     CatalogVersion,
@@ -106,8 +107,10 @@ class _Seen:
         self._inner, self._extra = inner, extra
 
     def list_schemas(self) -> Sequence[Schema]:
-        inner = [s for s in self._inner.list_schemas() if fold(s.info().name) != SCHEMA]
-        return sorted([*inner, self._extra], key=lambda schema: fold(schema.info().name))
+        named = [(fold(schema.info().name), schema) for schema in self._inner.list_schemas()]
+        inner = [(name, schema) for name, schema in named if name != SCHEMA]
+        schemas = sorted([*inner, (SCHEMA, self._extra)], key=lambda pair: pair[0])
+        return [schema for _, schema in schemas]
 
     def load_schema(self, name: str) -> Schema:
         return self._extra if fold(name) == SCHEMA else self._inner.load_schema(name)
@@ -130,6 +133,10 @@ class Runnable(_Seen):
     def snapshot(self) -> Catalog:
         assert supports(self.inner, CanSnapshot)  # noqa: S101 - `offering` has looked
         return _Seen(self.inner.snapshot(), self._extra)
+
+    def listing(self) -> Catalog:
+        listed = self.inner.listing() if supports(self.inner, CanList) else self.inner
+        return _Seen(listed, self._extra)
 
     def create_schema(self, info: SchemaInfo) -> Schema:
         if fold(info.name) == SCHEMA:

@@ -19,6 +19,7 @@ from jetbridge.catalog import (
     CanFillOnSpark,
     CanInsert,
     CanLayOut,
+    CanList,
     CanMerge,
     CanRelate,
     CanRelateOnSpark,
@@ -32,7 +33,7 @@ from jetbridge.catalog import (
 from tests.lakes import engine, new_lake
 from tests.mssql_server import new_catalog
 
-CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanCreateSchemas, CanBeReached})
+CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanList, CanCreateSchemas, CanBeReached})
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables, CanFill, CanFillOnSpark})
 TABLE_CAPABILITIES = frozenset(
     {CanAlter, CanInsert, CanUpdate, CanDelete, CanMerge, CanLayOut, CanTravel, CanSplit, CanCount}
@@ -112,7 +113,7 @@ HARNESSES = {
     # In the default collation of the server, and with ALLOW_SNAPSHOT_ISOLATION.
     "mssql": Harness(
         partial(new_catalog, mssql_ctas_extended_types="true"),
-        ALL - {CanBeReached, CanRelate, CanLayOut, CanTravel},
+        ALL - {CanBeReached, CanList, CanRelate, CanLayOut, CanTravel},
         with_spark=lambda: new_catalog(engine(), mssql_ctas_drop_on_failure="true"),
         keyed=True,
         frozen=False,

@@ -4,6 +4,7 @@ import pytest
 from jetbridge.catalog import (
     CanCreateSchemas,
     CanCreateTables,
+    CanList,
     CanSnapshot,
     CreateTable,
     OnConflict,
@@ -244,6 +245,18 @@ def test_a_dropped_table_is_gone_from_snapshots_too(needs, catalog, schema, crea
     assert [t.info().name for t in frozen.list_tables()] == ["two"]
     with pytest.raises(NotFound):
         frozen.load_table("one")
+
+
+def test_listing_is_of_one_moment(needs, catalog, create):
+    needs(CanList, CanCreateTables)
+    create("one")
+    listing = catalog.listing()
+    create("two")
+    catalog.create_schema(SchemaInfo("later"))
+    (schema,) = listing.list_schemas()
+    assert schema.info() == SchemaInfo("sales")
+    assert [table.info().name for table in schema.list_tables()] == ["one"]
+    assert listing.version().number < catalog.version().number
 
 
 def test_writes_through_a_snapshot_go_to_the_live_table(needs, harness, catalog, schema, orders):

@@ -85,6 +85,17 @@ class CanSnapshot(Protocol):
 
 
 @runtime_checkable
+class CanList(Protocol):
+    """A catalog that looks up once what a client asks for when it attaches."""
+
+    def listing(self) -> Catalog:
+        """The version, schemas and tables of one moment, to be listed at once and not kept.
+
+        Nothing is looked up again: a table that is dropped meanwhile may still be listed.
+        """
+
+
+@runtime_checkable
 class CanCreateSchemas(Protocol):
     """A catalog that takes CREATE SCHEMA and DROP SCHEMA."""
 

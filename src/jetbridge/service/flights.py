@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import CanCount, Schema, SchemaInfo, Table, TableInfo, supports
+from jetbridge.catalog import (
+    CanCount,
+    CanList,
+    Catalog,
+    Schema,
+    SchemaInfo,
+    Table,
+    TableInfo,
+    supports,
+)
 from jetbridge.service.calls import Served
 from jetbridge.service.functions import function_flights
 from jetbridge.wire.contents import Contents, item_metadata, schema_contents
@@ -54,17 +63,25 @@ class Flights:
         return FlightEndpoint(ticket=sealed, location=[SAME_CONNECTION])
 
     def schema_contents(self, served: Served, schema: Schema) -> tuple[SchemaInfo, Contents]:
-        flights = [flight.SerializeToString() for flight in self.of_schema(served, schema)]
-        return schema.info(), schema_contents(flights)
+        info = schema.info()
+        flights = [flight.SerializeToString() for flight in self._flights(served, schema, info)]
+        return info, schema_contents(flights)
 
     def of_schema(self, served: Served, schema: Schema) -> Iterator[FlightInfo]:
-        name = schema.info().name
+        yield from self._flights(served, schema, schema.info())
+
+    def _flights(self, served: Served, schema: Schema, info: SchemaInfo) -> Iterator[FlightInfo]:
         for table in schema.list_tables():
-            yield self.table(served, name, table)
-        yield from function_flights(served, schema, self.sealer)
+            yield self.table(served, info.name, table)
+        yield from function_flights(served, schema, info.name, self.sealer)
 
     def _descriptor(
         self, served: Served, schema: str, info: TableInfo, columns: pa.Schema
     ) -> FlightDescriptor:
         name = ObjectName(schema, info.name, "table", fingerprint(columns))
         return self.sealer.descriptor(served.name, name)
+
+
+def to_list(catalog: Catalog) -> Catalog:
+    """Return the catalog at one moment, if it can be listed like that."""
+    return catalog.listing() if supports(catalog, CanList) else catalog

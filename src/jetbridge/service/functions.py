@@ -48,8 +48,9 @@ def find_function(served: Served, name: ObjectName, kind: type[F]) -> F:
     raise NotFound("function", f"{name.schema}.{name.name}")
 
 
-def function_flights(served: Served, schema: Schema, sealer: Sealer) -> Iterator[FlightInfo]:
-    schema_name = schema.info().name
+def function_flights(
+    served: Served, schema: Schema, schema_name: str, sealer: Sealer
+) -> Iterator[FlightInfo]:
     for function in _functions(schema):
         info = function.info()
         kind, columns, extra = "table_function", pa.schema([]), None

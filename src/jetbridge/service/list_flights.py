@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jetbridge.service.calls import Call, Served
-from jetbridge.service.flights import Flights
+from jetbridge.service.flights import Flights, to_list
 from jetbridge.wire.flight_pb2 import Criteria, FlightInfo
 
 _CATALOG = "airport-list-flights-filter-catalog"
@@ -18,9 +18,8 @@ class ListFlights:
     def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
         wanted = call.headers.get(_SCHEMA)
         for served in self._catalogs(call):
-            schemas = served.catalog.list_schemas()
-            if wanted:
-                schemas = [served.catalog.load_schema(wanted)]
+            catalog = to_list(served.catalog)
+            schemas = [catalog.load_schema(wanted)] if wanted else catalog.list_schemas()
             for schema in schemas:
                 yield from self.flights.of_schema(served, schema)
 

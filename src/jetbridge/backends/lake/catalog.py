@@ -57,8 +57,11 @@ class LakeCatalog:
         return self._connection.reach
 
     def list_schemas(self) -> Sequence[LakeSchema]:
-        names = self._lake.pointers.listing().namespaces
-        return [LakeSchema(self._lake, names[key]) for key in sorted(names)]
+        listing = self._lake.pointers.listing()
+        return [
+            LakeSchema(self._lake, name, listing.properties_of(name))
+            for _, name in sorted(listing.namespaces.items())
+        ]
 
     def load_schema(self, name: str) -> LakeSchema:
         found = self._lake.pointers.find_namespace(name)
@@ -67,12 +70,19 @@ class LakeCatalog:
         return LakeSchema(self._lake, found)
 
     def version(self) -> CatalogVersion:
-        return CatalogVersion(self._lake.versions.number(self._lake.pointers.listing()))
+        return self._version(self._lake.pointers.known_listing())
+
+    def _version(self, listing: Listing) -> CatalogVersion:
+        return CatalogVersion(self._lake.versions.number(listing))
 
     def snapshot(self) -> "LakeSnapshot":
         listing = self._lake.pointers.listing()
-        version = CatalogVersion(self._lake.versions.number(listing))
-        return LakeSnapshot(self._lake, listing, version)
+        return LakeSnapshot(self._lake, listing, self._version(listing))
+
+    def listing(self) -> "LakeSnapshot":
+        listing = self._lake.pointers.listing()
+        listing = replace(listing, properties=self._lake.namespaces.all_properties(listing))
+        return LakeSnapshot(self._lake, listing, self._version(listing), for_listing=True)
 
     def create_schema(self, info: SchemaInfo) -> LakeSchema:
         if not info.name:
@@ -121,10 +131,13 @@ class LakeCatalog:
 
 
 class LakeSnapshot:
-    """All tables as of one moment."""
+    """All tables as of one moment; `for_listing`, if they are listed at once, and not kept."""
 
-    def __init__(self, lake: Lake, listing: Listing, version: CatalogVersion) -> None:
+    def __init__(
+        self, lake: Lake, listing: Listing, version: CatalogVersion, *, for_listing: bool = False
+    ) -> None:
         self._lake, self._listing, self._version = lake, listing, version
+        self._for_listing = for_listing
 
     def list_schemas(self) -> Sequence[SnapshotSchema]:
         return [self.load_schema(name) for name in sorted(self._listing.namespaces)]
@@ -133,7 +146,7 @@ class LakeSnapshot:
         found = self._listing.namespaces.get(fold(name))
         if found is None:
             raise NotFound("schema", name)
-        return SnapshotSchema(self._lake, found, self._listing.tables)
+        return SnapshotSchema(self._lake, found, self._listing, for_listing=self._for_listing)
 
     def version(self) -> CatalogVersion:
         return self._version

@@ -7,7 +7,7 @@ lake. Any other catalog is asked table by table.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,16 +54,28 @@ class Pointer:
 class Listing:
     """One moment of the lake: namespaces by their folded names, tables by theirs.
 
-    `spools` are namespaces and names of tables that are nobody's business.
+    `spools` are namespaces and names of tables that are nobody's business. `properties` are those
+    of namespaces, by their folded names; None where the catalog tells them one by one.
     """
 
     namespaces: Mapping[str, str]
     tables: Mapping[Key, Pointer]
     spools: tuple[tuple[str, str], ...] = ()
+    properties: Mapping[str, Mapping[str, str]] | None = None
+
+    def properties_of(self, namespace: str) -> Mapping[str, str] | None:
+        """None if the listing does not tell."""
+        return None if self.properties is None else self.properties.get(fold(namespace), {})
 
 
 class Pointers(Protocol):
     def listing(self) -> Listing: ...
+
+    def known_listing(self) -> Listing:
+        """Return a listing that is good enough for a version number.
+
+        Of a table that was seen before, its pointer may be older than those of `listing`.
+        """
 
     def find(self, namespace: str, name: str) -> Pointer | None: ...
 
@@ -84,11 +96,11 @@ class SqlPointers:
             IcebergTables.table_namespace == bindparam("namespace"),
             IcebergTables.table_name == bindparam("name"),
         )
-        self._namespaces = (
-            select(IcebergNamespaceProperties.namespace)
-            .where(IcebergNamespaceProperties.catalog_name == catalog.name)
-            .distinct()
-        )
+        self._namespaces = select(
+            IcebergNamespaceProperties.namespace,
+            IcebergNamespaceProperties.property_key,
+            IcebergNamespaceProperties.property_value,
+        ).where(IcebergNamespaceProperties.catalog_name == catalog.name)
         self._namespace = self._namespaces.where(
             IcebergNamespaceProperties.namespace == bindparam("namespace")
         )
@@ -107,6 +119,9 @@ class SqlPointers:
         self._known = None if number is None else (number, found)
         return found
 
+    def known_listing(self) -> Listing:
+        return self.listing()
+
     def _unchanged(self) -> Listing | None:
         known = self._known
         return known[1] if known is not None and known[0] == self._changes.number() else None
@@ -114,13 +129,18 @@ class SqlPointers:
     def _listed(self) -> Listing:
         with self._connection() as connection:
             rows = connection.execute(self._tables).all()
-            spaces = {str(row[0]) for row in connection.execute(self._namespaces)}
+            described = connection.execute(self._namespaces).all()
+        properties: dict[str, dict[str, str]] = {}
+        for space, key, value in described:
+            properties.setdefault(fold(space), {})[key] = value
+        spaces = {str(space) for space, _, _ in described}
         found = [Pointer(space, name, location) for space, name, location in rows if location]
         spaces |= {pointer.namespace for pointer in found}
         self._last = Listing(
             {fold(name): name for name in spaces},
             _sharing([each for each in found if not each.name.startswith(SPOOL)], self._last),
             tuple((each.namespace, each.name) for each in found if each.name.startswith(SPOOL)),
+            properties,
         )
         return self._last
 
@@ -193,23 +213,38 @@ class AskedPointers:
 
     def __init__(self, catalog: IcebergCatalog) -> None:
         self._catalog = catalog
+        # What each table was when it was last asked for.
+        self._seen: dict[tuple[str, ...], Pointer] = {}
 
     def listing(self) -> Listing:
+        return self._listed(self._load)
+
+    def known_listing(self) -> Listing:
+        """Names are asked for, and the tables that are new among them.
+
+        Each statement asks for the tables it uses, so a change of another one is seen when a
+        statement uses it.
+        """
+        return self._listed(lambda name: self._seen.get(name) or self._load(name))
+
+    def _listed(self, load: Callable[[tuple[str, ...]], Pointer | None]) -> Listing:
         spaces = self._namespaces()
-        with answering():
-            tables = [
-                tuple(identifier)
-                for space in spaces
-                for identifier in self._catalog.list_tables(space)
-            ]
-        spools = [each for each in tables if each[-1].startswith(SPOOL)]
-        found = list(_ASKING.map(self._load, [each for each in tables if each not in spools]))
+        tables = [name for names in _ASKING.map(self._tables, spaces) for name in names]
+        spools = [name for name in tables if name[-1].startswith(SPOOL)]
+        found = list(_ASKING.map(load, [name for name in tables if name not in spools]))
         names = [".".join(space) for space in spaces]
         return Listing(
             {fold(name): name for name in names},
             {pointer.key(): pointer for pointer in found if pointer is not None},
-            tuple((".".join(each[:-1]), each[-1]) for each in spools),
+            tuple((".".join(name[:-1]), name[-1]) for name in spools),
         )
+
+    def _tables(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+        with answering():
+            try:
+                return [tuple(name) for name in self._catalog.list_tables(namespace)]
+            except NoSuchNamespaceError:
+                return []  # dropped meanwhile
 
     def _namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         """A catalog answers with one level at a time, or with all of them."""
@@ -237,8 +272,11 @@ class AskedPointers:
             try:
                 table = self._catalog.load_table(identifier)
             except (NoSuchTableError, NoSuchNamespaceError):
+                self._seen.pop(identifier, None)
                 return None
-        return Pointer(".".join(identifier[:-1]), identifier[-1], table.metadata_location)
+        pointer = Pointer(".".join(identifier[:-1]), identifier[-1], table.metadata_location)
+        self._seen[identifier] = pointer
+        return pointer
 
 
 def pointers_of(catalog: IcebergCatalog) -> Pointers:
@@ -257,6 +295,25 @@ class Namespaces:
                 return self._catalog.load_namespace_properties(name)
             except NoSuchNamespaceError:
                 raise NotFound("schema", name) from None
+
+    def all_properties(self, listing: Listing) -> Mapping[str, Mapping[str, str]]:
+        """Return those of all namespaces of a listing, by their folded names."""
+        if listing.properties is not None:
+            return listing.properties
+        return dict(
+            zip(
+                listing.namespaces,
+                _ASKING.map(self._properties_or_none, listing.namespaces.values()),
+                strict=True,
+            )
+        )
+
+    def _properties_or_none(self, name: str) -> Mapping[str, str]:
+        """A namespace may be dropped meanwhile."""
+        try:
+            return self.properties(name)
+        except NotFound:
+            return {}
 
     def create(self, name: str, properties: Mapping[str, str]) -> None:
         with answering():

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from jetbridge.backends.lake import filling, spooling
 from jetbridge.backends.lake.making import making
 from jetbridge.backends.lake.metadata import COMMENT
-from jetbridge.backends.lake.pointers import Key, Pointer
+from jetbridge.backends.lake.pointers import Listing, Pointer
 from jetbridge.backends.lake.store import Lake
 from jetbridge.backends.lake.table import LakeTable
 from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
@@ -31,6 +31,18 @@ def schema_info(name: str, properties: Mapping[str, str]) -> SchemaInfo:
     return SchemaInfo(name, properties.get(COMMENT, ""), tags)
 
 
+def _info(lake: Lake, name: str, properties: Mapping[str, str] | None) -> SchemaInfo:
+    return schema_info(name, lake.namespaces.properties(name) if properties is None else properties)
+
+
+def _readable_tables(lake: Lake, namespace: str, listing: Listing) -> list[LakeTable]:
+    """The tables of a namespace by name, without those that cannot be read."""
+    mine = fold(namespace)
+    keys = sorted(key for key in listing.tables if key[0] == mine)
+    tables = (_readable(lake, listing.tables[key]) for key in keys)
+    return [table for table in tables if table is not None]
+
+
 def _readable(lake: Lake, pointer: Pointer) -> LakeTable | None:
     """None for a table that cannot be served; the log says why, once."""
     try:
@@ -44,22 +56,24 @@ def _readable(lake: Lake, pointer: Pointer) -> LakeTable | None:
 
 
 class SnapshotSchema:
-    """The tables of one moment, by their metadata files."""
+    """The tables of one moment, by their metadata files.
 
-    def __init__(self, lake: Lake, name: str, pointers: Mapping[Key, Pointer]) -> None:
-        self._lake, self._name, self._pointers = lake, name, pointers
+    `for_listing`: nothing is asked of the catalog again, not even whether a table was dropped.
+    """
+
+    def __init__(self, lake: Lake, name: str, listing: Listing, *, for_listing: bool) -> None:
+        self._lake, self._name, self._listing = lake, name, listing
+        self._for_listing = for_listing
 
     def info(self) -> SchemaInfo:
-        return schema_info(self._name, self._lake.namespaces.properties(self._name))
+        return _info(self._lake, self._name, self._listing.properties_of(self._name))
 
     def list_tables(self) -> Sequence[LakeTable]:
-        mine = fold(self._name)
-        wanted = sorted(key for key in self._pointers if key[0] == mine)
-        found = (_readable(self._lake, self._pointers[key]) for key in wanted)
-        return [table for table in found if table is not None and self._is_there(table)]
+        tables = _readable_tables(self._lake, self._name, self._listing)
+        return [table for table in tables if self._for_listing or self._is_there(table)]
 
     def load_table(self, name: str) -> LakeTable:
-        pointer = self._pointers.get((fold(self._name), fold(name)))
+        pointer = self._listing.tables.get((fold(self._name), fold(name)))
         table = None if pointer is None else LakeTable(self._lake, self._lake.state(pointer))
         if table is None or not self._is_there(table):
             raise NotFound("table", f"{self._name}.{name}")
@@ -75,22 +89,17 @@ class SnapshotSchema:
 
 
 class LakeSchema:
-    def __init__(self, lake: Lake, name: str) -> None:
-        self._lake, self._name = lake, name
+    """`properties` are those of its namespace, if they were read with it."""
+
+    def __init__(self, lake: Lake, name: str, properties: Mapping[str, str] | None = None) -> None:
+        self._lake, self._name, self._properties = lake, name, properties
 
     def info(self) -> SchemaInfo:
-        return schema_info(self._name, self._lake.namespaces.properties(self._name))
+        return _info(self._lake, self._name, self._properties)
 
     def list_tables(self) -> Sequence[LakeTable]:
         """Those that cannot be read are left out, and named in the log."""
-        mine = fold(self._name)
-        tables = []
-        for (space, _), pointer in sorted(self._lake.pointers.listing().tables.items()):
-            if space == mine:
-                table = _readable(self._lake, pointer)
-                if table is not None:
-                    tables.append(table)
-        return tables
+        return _readable_tables(self._lake, self._name, self._lake.pointers.listing())
 
     def load_table(self, name: str) -> LakeTable:
         return LakeTable(self._lake, self._lake.load(self._name, name))

@@ -59,6 +59,9 @@ class MemoryCatalog:
             }
             return MemorySnapshot(schemas, CatalogVersion(self._store.version))
 
+    def listing(self) -> "MemorySnapshot":
+        return self.snapshot()
+
     def create_schema(self, info: SchemaInfo) -> MemorySchema:
         if not info.name:
             raise BadRequest("a schema needs a name")

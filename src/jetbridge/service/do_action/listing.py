@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from jetbridge.service.calls import Call
 from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.flights import to_list
 from jetbridge.wire.codec import encode
 from jetbridge.wire.contents import listing, version_map
 from jetbridge.wire.messages.catalog import CatalogRequest
@@ -13,9 +14,10 @@ from jetbridge.wire.messages.catalog import CatalogRequest
 def list_schemas(request: CatalogRequest, call: Call, services: Services) -> Iterator[bytes]:
     """All schemas of a catalog with the contents of each."""
     served = call.catalog(request.catalog_name)
-    version = served.catalog.version()  # first: a change in between only asks for one more look
+    catalog = to_list(served.catalog)
+    version = catalog.version()  # first: a change in between only asks for one more look
     schemas = [
-        services.flights.schema_contents(served, schema) for schema in served.catalog.list_schemas()
+        services.flights.schema_contents(served, schema) for schema in catalog.list_schemas()
     ]
     yield listing(schemas, version)
 
