@@ -27,6 +27,7 @@ from jetbridge.config import Config, MssqlConfig, load_config
 from jetbridge.config.attached import attached, made_secret
 from jetbridge.errors import FailedPrecondition
 from jetbridge.names import fold
+from jetbridge.pipeline.inquiries import EXPLAIN
 from jetbridge.pipeline.on_spark import SparkRunner
 from jetbridge.pipeline.places import Place
 from jetbridge.pipeline.report import Report, Watch, nobody
@@ -192,17 +193,26 @@ def client_reports(
     opened = Session(seen, means, settings=_settings(config), place=Place(catalog))
     try:
         for outcome in run(opened, text):
-            yield _report(outcome).as_row()
+            yield from (report.as_row() for report in _reports(outcome))
     finally:
         opened.close()
 
 
-def _report(outcome: Outcome) -> Report:
-    """Rows are counted, and forgotten: a client reads tables itself."""
-    if outcome.report is not None:
-        return outcome.report
-    rows = sum(batch.num_rows for batch in outcome.batches)
-    return Report("SELECT", rows_produced=rows)
+def _reports(outcome: Outcome) -> Iterator[Report]:
+    """Yield one report; of EXPLAIN one for each line of its text.
+
+    Other rows are counted, and forgotten: a client reads tables itself.
+    """
+    report, rows = outcome.report, 0
+    for batch in outcome.batches:
+        rows += batch.num_rows
+        if report is not None and report.statement == EXPLAIN:
+            for line in batch.to_pylist():
+                yield replace(report, note=f"{line['what']}: {line['text']}")
+    if report is None:
+        yield Report("SELECT", rows_produced=rows)
+    elif report.statement != EXPLAIN:
+        yield report
 
 
 def sql(

@@ -213,6 +213,46 @@ def test_the_schema_of_functions_stays(run):
     assert run("DROP SCHEMA first.jetbridge").status == "NOT_FOUND"
 
 
+@pytest.mark.parametrize(
+    ("text", "statement", "written"),
+    [
+        ("INSERT INTO first.s.r VALUES (4, 'd'), (5, 'e')", "INSERT", 2),
+        ("INSERT INTO first.s.r SELECT 6, 'f' WHERE FALSE", "INSERT", 0),
+        ("UPDATE first.s.r SET n = upper(n) WHERE id <= 2", "UPDATE", 2),
+        ("DELETE FROM first.s.r WHERE id IN (1, 5)", "DELETE", 1),
+    ],
+)
+def test_returning_changes_nothing_of_the_report(run, text, statement, written):
+    rows = "(VALUES (1, 'a'), (2, 'b'), (3, 'c')) v(id, n)"
+    fresh = f"CREATE OR REPLACE TABLE first.s.r AS FROM {rows}"
+    plain = reports(run(f"{fresh}; {text}"))[1]
+    returning = reports(run(f"{fresh}; {text} RETURNING id + 1 AS next, n"))[1]
+    assert (plain["statement"], plain["target"]) == (statement, "first.s.r")
+    assert plain["rows_written"] == written
+    assert {**returning, "seconds": ""} == {**plain, "seconds": ""}
+
+
+def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
+    explained = "EXPLAIN CREATE TABLE first.s.explained AS SELECT a + 1 AS b FROM second.s.x"
+    rows = reports(run(f"{explained}; EXPLAIN SELECT 1 AS one; SELECT 1"))
+    assert [(r["statement"], r["target"], r["note"]) for r in rows] == [
+        ("EXPLAIN", "first.s.explained", "column: b INTEGER"),
+        ("EXPLAIN", "first.s.explained", "reads: second.s.x"),
+        ("EXPLAIN", "first.s.explained", "engine: duckdb"),
+        ("EXPLAIN", "first.s.explained", "because: there is no lake, so there is no Spark"),
+        (
+            "EXPLAIN",
+            "first.s.explained",
+            'target DDL: CREATE TABLE "first"."s"."explained" ("b" INTEGER)',
+        ),
+        ("EXPLAIN", "", "column: one INTEGER NOT NULL"),
+        ("EXPLAIN", "", "engine: duckdb"),
+        ("EXPLAIN", "", "because: there is no lake, so there is no Spark"),
+        ("SELECT", "", ""),
+    ]
+    assert run("FROM first.s.explained").status == "NOT_FOUND"
+
+
 def test_a_field_of_a_struct_is_added_as_the_error_of_the_client_says(run):
     text = "CREATE OR REPLACE TABLE first.s.places AS SELECT {x: 1} AS s"
     reports(run(f"{text}; ALTER TABLE first.s.places ADD COLUMN s.w DOUBLE"))

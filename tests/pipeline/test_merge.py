@@ -91,6 +91,15 @@ def test_returning_tells_what_was_done(tables):
     ]
 
 
+def test_returning_changes_nothing_of_the_report(tables):
+    text = "MERGE INTO t USING s USING (id) WHEN MATCHED THEN DELETE RETURNING id"
+    (outcome,) = run(tables.session, text)
+    assert outcome.report is not None
+    assert (outcome.report.statement, outcome.report.target) == ("MERGE INTO", "t.dbo.t")
+    assert outcome.report.rows_written == 2
+    assert sorted(outcome.table().to_pydict()["id"]) == [1, 3]
+
+
 @pytest.mark.parametrize("merging", [pytest.param("lake", marks=pytest.mark.lake)], indirect=True)
 def test_it_is_one_version(tables):
     table = tables.catalog.load_schema("dbo").load_table("t")

@@ -9,7 +9,7 @@ from jetbridge.pipeline.on_duckdb import laid_out
 from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import TARGET, plan
 from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
+from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated, reported
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import DmlKind, UpdateOrDelete
 from jetbridge.pipeline.transactions import Beginning
@@ -43,18 +43,17 @@ def change(session: Session, statement: UpdateOrDelete) -> Outcome:
             begin = _beginning(statement.kind, path, table)
             with session.writing(path, statement.kind.value, begin, clock) as write:
                 rows = _written(desk, write, _sent(source, statement), clock)
-                told = evaluated(desk, answers) if answers.wanted else None
-    return told or Outcome(
-        Report(
-            statement.kind.value,
-            ".".join(path),
-            rows_produced=rows,
-            rows_written=rows,
-            seconds=clock.seconds,
-            engine="duckdb",
-            reason="rows are found by DuckDB and changed by their ids",
-        )
+                returned = evaluated(desk, answers) if answers.wanted else None
+    report = Report(
+        statement.kind.value,
+        ".".join(path),
+        rows_produced=rows,
+        rows_written=rows,
+        seconds=clock.seconds,
+        engine="duckdb",
+        reason="rows are found by DuckDB and changed by their ids",
     )
+    return reported(report, returned)
 
 
 def _query(statement: UpdateOrDelete, table: Table) -> str:

@@ -1,6 +1,7 @@
 """SHOW, DESCRIBE and EXPLAIN: what there is, and what a statement would do."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -11,10 +12,12 @@ from jetbridge.pipeline.create_as import ddl
 from jetbridge.pipeline.places import Places
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import chosen, planned
+from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.settings import RULES
 from jetbridge.pipeline.statements import CreateTableAs, Describe, Explain, Query, Show
 
+EXPLAIN = "EXPLAIN"
 _TABLES = ("database", "schema", "name")
 _COLUMNS = ("column_name", "column_type", "null")
 
@@ -98,11 +101,11 @@ def explain(session: Session, statement: Explain) -> Outcome:
         plan = planned(session, desk, text, columns)
         choice = chosen(session, desk, plan)
     places = session.places()
+    path = () if isinstance(inner, Query) else places.path(inner.target)
     lines = [*_about(plan, choice, places)]
     if isinstance(inner, CreateTableAs):
-        path = places.path(inner.target)
-        lines.append(("target DDL", ddl(path, plan)))
-    return _told(("what", "text"), lines)
+        lines.append(("target DDL", ddl(places.path(inner.target), plan)))
+    return replace(_told(("what", "text"), lines), report=Report(EXPLAIN, ".".join(path)))
 
 
 def _about(plan: Plan, choice: Choice, places: Places) -> Iterable[tuple[str, str]]:

@@ -12,7 +12,7 @@ from jetbridge.pipeline.places import Path
 from jetbridge.pipeline.plan import Plan
 from jetbridge.pipeline.produce import Produced, chosen, planned, produced
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.returning import Returned, check, returned
+from jetbridge.pipeline.returning import Returned, check, reported, returned
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import Insert
 from jetbridge.pipeline.transactions import Beginning
@@ -40,21 +40,18 @@ def insert(session: Session, statement: Insert) -> Outcome:
             session.writing(path, HOW, _beginning(session, path, table, answers), clock) as write,
         ):
             size = _written(made, write, answers)
-            told = returned(desk, answers) if answers.wanted else None
-    if told is not None:
-        return told
-    return Outcome(
-        Report(
-            HOW,
-            ".".join(path),
-            rows_produced=made.rows,
-            rows_written=made.rows,
-            bytes=size,
-            seconds=clock.seconds,
-            engine=made.choice.engine,
-            reason=made.choice.reason,
-        )
+            rows = returned(desk, answers) if answers.wanted else None
+    report = Report(
+        HOW,
+        ".".join(path),
+        rows_produced=made.rows,
+        rows_written=made.rows,
+        bytes=size,
+        seconds=clock.seconds,
+        engine=made.choice.engine,
+        reason=made.choice.reason,
     )
+    return reported(report, rows)
 
 
 def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> Plan:

@@ -15,7 +15,7 @@ from jetbridge.pipeline.places import DEFAULT_SCHEMA, Path, Places
 from jetbridge.pipeline.plan import TARGET, Plan, plan
 from jetbridge.pipeline.produce import planned
 from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated
+from jetbridge.pipeline.returning import CHANGED, Returned, check, evaluated, reported
 from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.statements import MatchCase, MergeStatement, WhenClause
 from jetbridge.pipeline.transactions import Beginning
@@ -47,19 +47,18 @@ def merge(session: Session, wanted: MergeStatement) -> Outcome:
         with clock.phase("spool"):
             _keep_changed(session, desk, places, source, table, text)
         with clock.phase("load"):
-            told = evaluated(desk, answers) if answers.wanted else None
+            returned = evaluated(desk, answers) if answers.wanted else None
             rows = _merged(session, desk, path, merging, clock)
-    return told or Outcome(
-        Report(
-            HOW,
-            ".".join(path),
-            rows_produced=rows,
-            rows_written=rows,
-            seconds=clock.seconds,
-            engine="duckdb",
-            reason="DuckDB finds the rows, the table merges them by their ids",
-        )
+    report = Report(
+        HOW,
+        ".".join(path),
+        rows_produced=rows,
+        rows_written=rows,
+        seconds=clock.seconds,
+        engine="duckdb",
+        reason="DuckDB finds the rows, the table merges them by their ids",
     )
+    return reported(report, returned)
 
 
 def _with(wanted: MergeStatement, query: str) -> str:

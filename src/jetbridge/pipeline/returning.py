@@ -1,12 +1,13 @@
 """RETURNING: expressions over the rows that a statement has written."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from jetbridge.embedded.workbench import PAST, Desk
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.places import DEFAULT_SCHEMA
+from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.rules import Rules
 from jetbridge.pipeline.session import Outcome
 from jetbridge.pipeline.tokens import Words
@@ -72,6 +73,11 @@ def returned(desk: Desk, answers: Returned) -> Outcome:
     desk.register(queries.ANSWERS, answers.rows())
     desk.keep(CHANGED, queries.everything((queries.ANSWERS,)))
     return evaluated(desk, answers)
+
+
+def reported(report: Report, rows: Outcome | None) -> Outcome:
+    """Return the report of a statement, with its rows if it had RETURNING."""
+    return Outcome(report) if rows is None else replace(rows, report=report)
 
 
 def evaluated(desk: Desk, answers: Returned) -> Outcome:

@@ -35,14 +35,14 @@ _EXTENDED = re.compile("://|avro|iceberg", re.IGNORECASE)
 
 @dataclass
 class Outcome:
-    """Rows, or a report; rows are read before the next statement runs."""
+    """Rows, or a report, or both; rows are read before the next statement runs."""
 
     report: Report | None = None
     schema: pa.Schema | None = None
     batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
 
     def table(self) -> pa.Table:
-        """All rows; a report is one row."""
+        """All rows; a report without rows is one row."""
         if self.schema is not None:
             return pa.Table.from_batches(self.batches, self.schema)
         rows = [] if self.report is None else [self.report.as_row()]
