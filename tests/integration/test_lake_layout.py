@@ -1,6 +1,7 @@
 """Tables that are partitioned or sorted: written by Spark, so that the layout holds."""
 
 import json
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,8 @@ from jetbridge.errors import (
     DuplicateKey,
     FailedPrecondition,
 )
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Session
 from jetbridge.service import Server
 from tests.conformance.harness import RETURNING, delete, insert, read, rowids, rows, update
 from tests.integration.raw import Raw
@@ -314,11 +317,16 @@ def test_the_action_takes_msgpack_and_json(lake):
 def test_a_column_of_the_layout_cannot_be_removed(lake):
     table = Laid(lake, "kept")
     table.lay_out("region", "ts")
-    for column in ("Region", "ts"):
-        with pytest.raises(FailedPrecondition, match=column):
-            table.load().alter(RemoveColumn(column))
-    table.load().alter(RemoveColumn("amount"))
-    table.lay_out("", "")
-    table.load().alter(RemoveColumn("ts"))
+    remedies = {"Region": "RESET PARTITIONED BY", "ts": "RESET SORTED BY"}
+    with closing(Session({"lake": lake})) as session:
+        for column, remedy in remedies.items():
+            with pytest.raises(FailedPrecondition, match=column) as refused:
+                table.load().alter(RemoveColumn(column))
+            assert str(refused.value).endswith(f"; run ALTER TABLE s.kept {remedy} first")
+        table.load().alter(RemoveColumn("amount"))
+        for column, remedy in remedies.items():
+            list(run(session, f"USE lake.s; ALTER TABLE s.kept {remedy}"))
+            if column == "ts":
+                table.load().alter(RemoveColumn(column))
     insert(table.load(), {"id": [1]})
     assert rows(table.load(), "id") == [(1,)]

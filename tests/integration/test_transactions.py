@@ -178,15 +178,19 @@ def test_point_in_time_is_read_as_it_was_then():
             client.create_table("s", "a", NUMBER)
             for n in (1, 2, 3):
                 client.insert("s", "a", numbers(n))
-            found = {
-                text: read(client, "a", AsOf(AtUnit.TIMESTAMP, text))
-                for text in ("2026-01-01 00:00:00", "2026-01-02 12:00:00", "2026-02-01 00:00:00")
-            }
-            assert found == {
+            expected = {
                 "2026-01-01 00:00:00": [],
                 "2026-01-02 12:00:00": [1],
                 "2026-02-01 00:00:00": [1, 2, 3],
+                # Without a zone it is UTC; one with an offset, as of a TIMESTAMPTZ, means that.
+                "2026-01-01 23:59:59": [],
+                "2026-01-02 00:00:00": [1],
+                "2026-01-02 00:00:00+02": [],
+                "2026-01-01 22:00:00-02": [1],
+                "2026-01-02 01:00:00 Europe/Berlin": [1],
             }
+            for text, rows in expected.items():
+                assert (text, read(client, "a", AsOf(AtUnit.TIMESTAMP, text))) == (text, rows)
             with pytest.raises(NotFound, match="2025-12-31"):
                 read(client, "a", AsOf(AtUnit.TIMESTAMP, "2025-12-31 23:59:59"))
 

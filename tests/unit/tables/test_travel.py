@@ -24,6 +24,7 @@ def test_moments_and_times_are_on_one_scale():
     time = datetime(2024, 2, 29, 12, 0, 0, 5, tzinfo=UTC)
     assert moment("2024-02-29 12:00:00.000005") == moment_of(time)
     assert moment("2024-02-29 14:00:00.000005+02") == moment_of(time)
+    assert moment("2024-02-29 13:00:00.000005 Europe/Berlin") == moment_of(time)
 
 
 def test_other_text_is_no_moment():

@@ -284,14 +284,17 @@ def refuse_lost_columns(state: TableState, fields: Sequence[Json]) -> None:
     """Raises FailedPrecondition for a column that the layout is made of and that would go."""
     kept = {number for field in fields for number in _ids(field["id"], field["type"])}
     names = {field["id"]: field["name"] for field in state.fields}
-    used = {"partitions": _spec(state), "sort order": _order(state)}
-    for what, entries in used.items():
+    used = (
+        ("partitions", "RESET PARTITIONED BY", _spec(state)),
+        ("sort order", "RESET SORTED BY", _order(state)),
+    )
+    for what, remedy, entries in used:
         for entry in entries:
             if entry["source-id"] not in kept:
                 column = names.get(entry["source-id"], "a field")
                 raise FailedPrecondition(
-                    f"column {column!r} is part of the {what} of {state.title()!r}: "
-                    "change that first, with the action set_layout"
+                    f"column {column!r} is part of the {what} of {state.title()!r}; "
+                    f"run ALTER TABLE {state.title()} {remedy} first"
                 )
 
 
