@@ -25,15 +25,15 @@ from benchmarks.mssql_bare import JDBC_SETTINGS, WRITERS, JdbcLoad, bare_load, b
 from benchmarks.mssql_memory import memory, on_spark
 from benchmarks.processes import started
 from benchmarks.report import Result, table, write
-from jetbridge.backends.mssql.address import Address
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.config import CatalogConfig, Config, MssqlConfig
+from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.errors import Unavailable
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
-from jetbridge.sessions import open_session
-from jetbridge.sqltext.tsql import bracketed
 from tests import mssql_server
 
 _RESULTS = Path(__file__).parent / "results" / "mssql.json"

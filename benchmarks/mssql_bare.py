@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from benchmarks import data
-from jetbridge.backends.mssql.address import DEFAULT_PORT, Address
+from jetbridge.backends.mssql.connection.address import DEFAULT_PORT, Address
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.versions import Jar
 

@@ -17,11 +17,11 @@ import psutil
 from benchmarks.mssql_bare import WRITERS
 from benchmarks.processes import PeakMemory
 from benchmarks.report import Result
-from jetbridge.backends.mssql.address import Address, parse
+from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.connection.address import Address, parse
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.config import Config, MssqlConfig
 from jetbridge.pipeline.run import run
-from jetbridge.sessions import open_session
 
 _ADDRESS = "JETBRIDGE_BENCH_MSSQL"
 _MIB = 1024 * 1024

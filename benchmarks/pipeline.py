@@ -15,10 +15,10 @@ from typing import Any
 from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
 from benchmarks.pipeline_memory import memory
 from benchmarks.report import Result, table, write
+from jetbridge.app.sessions import open_session
 from jetbridge.config import Config, LakeConfig
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
-from jetbridge.sessions import open_session
 from jetbridge.spark.settings import complete
 from tests.pipeline import tpch
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.processes import PeakMemory
 from benchmarks.report import Result
+from jetbridge.app.sessions import open_session
 from jetbridge.config import Config, LakeConfig
 from jetbridge.pipeline.run import run
-from jetbridge.sessions import open_session
 
 _MIB = 1024 * 1024
 _TIMES = 10

@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.client.client import Client
-from jetbridge.embedded.extended import extension_file
+from jetbridge.duckdb_engine.instance import extension_file
 from jetbridge.expr import And, Column, Comparison, Constant, Expr
 
 SCHEMA = "s"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from jetbridge.spark import process
+from jetbridge.spark import jvm
 from jetbridge.spark.engine import SparkEngine
 from tests.cluster import kill
 
@@ -57,7 +57,7 @@ def end() -> None:
 
 def make(file: Path) -> None:
     """Of a Spark that has written to a table of Iceberg and read it."""
-    process.END_SECONDS = SECONDS
+    jvm.END_SECONDS = SECONDS
     unfinished = file.with_suffix(".new")
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from jetbridge.spark.java import find_java
-from jetbridge.spark.process import spark_home
+from jetbridge.spark.jvm import spark_home
 from tests.jvms import jvms
 
 LOOPBACK = "127.0.0.1"

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.jars import S3_FILES
 from tests import class_archive, cluster

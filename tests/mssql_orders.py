@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jetbridge.sqltext.tsql import END_SNAPSHOT
+from jetbridge.dialects.tsql.statements import END_SNAPSHOT
 from tests import mssql_server
 
 # A load, in the names of its lock and of its tables.

@@ -10,12 +10,12 @@ import os
 from dataclasses import replace
 from functools import cache
 
-from jetbridge.backends.mssql.address import Address, parse
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.connection.address import Address, parse
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.sqltext.tsql import bracketed
 from tests.tds_server import process
 from tests.tds_server.process import ServerProcess
 

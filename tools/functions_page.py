@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from jetbridge.embedded import functions
-from jetbridge.embedded.functions import Size
+from jetbridge.duckdb_engine import functions
+from jetbridge.duckdb_engine.functions import Size
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/functions.md"
 

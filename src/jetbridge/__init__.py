@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
-    from jetbridge.app import serve
+    from jetbridge.app.compose import serve
+    from jetbridge.app.sessions import session, sql
     from jetbridge.client import connect
-    from jetbridge.sessions import session, sql
 
 __all__ = ["__version__", "connect", "serve", "session", "sql"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "serve":
-        from jetbridge.app import serve  # noqa: PLC0415
+        from jetbridge.app.compose import serve  # noqa: PLC0415
 
         return serve
     if name == "connect":
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
         return connect
     if name in ("session", "sql"):
-        from jetbridge import sessions  # noqa: PLC0415
+        from jetbridge.app import sessions  # noqa: PLC0415
 
         return getattr(sessions, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

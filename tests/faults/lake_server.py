@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from jetbridge.app import open_lake
-from jetbridge.backends.lake import LakeCatalog, connect
-from jetbridge.backends.lake.maintenance import optimize
-from jetbridge.backends.lake.sweeper import Grace
+from jetbridge.app.compose import open_lake
+from jetbridge.backends.lake import LakeCatalog, connection
+from jetbridge.backends.lake.maintenance.optimize import optimize
+from jetbridge.backends.lake.maintenance.sweeper import Grace
 from jetbridge.config import Config, load_config
 from jetbridge.service import Server
 
@@ -29,7 +29,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if options.busy_seconds:
-        connect._BUSY_SECONDS = options.busy_seconds
+        connection._BUSY_SECONDS = options.busy_seconds
     serve(load_config(options.config, {"port": options.port}))
 
 

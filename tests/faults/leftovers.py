@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 
 CATALOG = "catalog.db"
 # A server that runs keeps what it likes there.

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.errors import ServerError
-from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.session import Means, Session
 from jetbridge.spark.engine import SparkEngine
 from tests import mssql_server

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from jetbridge.app.sessions import open_session
 from jetbridge.config import load_config
 from jetbridge.pipeline.run import run
-from jetbridge.sessions import open_session
 
 
 def main(file: str) -> None:

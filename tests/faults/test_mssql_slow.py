@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from jetbridge.backends.mssql import publishing
+from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded
 from tests import mssql_server
 from tests.faults.mssql_scene import TABLE, Scene, opened
@@ -85,7 +85,7 @@ def test_beside_the_table_it_may_take_as_long_as_it_likes(scene, change):
 
 @pytest.mark.soak
 def test_a_login_that_may_make_no_table_is_told_so(scene, monkeypatch):
-    monkeypatch.setattr(publishing, "_may_stage", lambda database, schema: False)
+    monkeypatch.setattr(staged_load, "_may_stage", lambda database, schema: False)
     scene.order(when="statement", pattern="UPDATE t SET", delay=LONG)
     with pytest.raises(LimitExceeded, match="a login that may CREATE TABLE"):
         scene.bench.sql(CHANGES["update"].statement)

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.database import Database, Options
-from jetbridge.backends.mssql.leftovers import Run, running
-from jetbridge.backends.mssql.load import Goal
-from jetbridge.backends.mssql.publishing import stage
-from jetbridge.backends.mssql.spool import Part, Spool
-from jetbridge.backends.mssql.task import Order, load_part
-from jetbridge.backends.mssql.wire import Loaded
+from jetbridge.backends.mssql.write.bulk_load import Goal
+from jetbridge.backends.mssql.write.driver_batches import Loaded
+from jetbridge.backends.mssql.write.load_tables import Run, running
+from jetbridge.backends.mssql.write.spark_tasks import Order, load_part
+from jetbridge.backends.mssql.write.spool import Part, Spool
+from jetbridge.backends.mssql.write.staged_load import stage
+from jetbridge.dialects.tsql import load
 from jetbridge.errors import ServerError
-from jetbridge.sqltext import tsql_load
 from tests import lakes, mssql_server
 from tests.faults.mssql_scene import Scene, opened
 
@@ -54,8 +54,8 @@ def load_of(scene: Scene) -> Iterator[tuple[Database, Run, Goal]]:
     database = scene.bench.catalog.database
     with running(database, "dbo") as run:
         with database.server.loading() as connection:
-            connection.run(tsql_load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
-            connection.run(tsql_load.create_ledger("dbo", run.ledger_name))
+            connection.run(load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
+            connection.run(load.create_ledger("dbo", run.ledger_name))
         yield database, run, Goal(run.staging, COLUMNS, lock=True)
 
 

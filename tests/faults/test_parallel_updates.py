@@ -16,7 +16,7 @@ from jetbridge.client import Client, connect
 from jetbridge.errors import Conflict, LimitExceeded
 from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.service import Server
-from jetbridge.service.settings import Limits
+from jetbridge.service.limits import Limits
 from tests.faults.peers import contents, wait_until
 
 AT_ONCE = 64

@@ -12,10 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.lake import LakeCatalog, spark_jobs
-from jetbridge.backends.lake.commit import Commits
-from jetbridge.backends.lake.maintenance import optimize
-from jetbridge.backends.lake.making import Making
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.ddl.create_table import Making
+from jetbridge.backends.lake.maintenance.optimize import optimize
+from jetbridge.backends.lake.write import spark_writes
+from jetbridge.backends.lake.write.commit import Commits
 from jetbridge.catalog import CreateTable
 from tests import lakes
 from tests.conformance.harness import insert, rowids, update
@@ -52,7 +53,7 @@ def stop_after(call: Any) -> Any:
 
 def in_job(schema: Any) -> None:
     """Spark has written its files and committed them to a branch."""
-    spark_jobs._move_main = stop
+    spark_writes._move_main = stop
     insert(schema.load_table("laid"), ROWS)
 
 

@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded.extended import extension_file
+from jetbridge.duckdb_engine.instance import extension_file
 
 
 def assert_same_rows(one: pa.Table, other: pa.Table) -> None:

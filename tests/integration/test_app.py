@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.cli import serve
 from jetbridge.config import Config, LakeConfig, load_config
@@ -15,7 +15,7 @@ from jetbridge.spark import SparkEngine, engine
 
 BUILD = """
 import sys
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.config import load_config
 from pathlib import Path
 file, *loaded = sys.argv[1:]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.maintenance import OptimizeOptions, _Optimize, optimize
+from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, _Optimize, optimize
 from jetbridge.catalog import (
     AddColumn,
     AddField,

@@ -12,9 +12,9 @@ import pytest
 from pyiceberg.io import pyarrow as pyiceberg_arrow
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.elsewhere import _streamed
 from jetbridge.backends.lake.files import local_path
-from jetbridge.backends.lake.reading import reading
+from jetbridge.backends.lake.read.fallback import _streamed
+from jetbridge.backends.lake.read.relation import reading
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, Scan, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.errors import Conflict, NotFound

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake import inventory as inventories
-from jetbridge.backends.lake.damage import damaged as damage_error
+from jetbridge.backends.lake.errors import damaged as damage_error
 from jetbridge.backends.lake.files import local_path
-from jetbridge.backends.lake.inventory import inventory
+from jetbridge.backends.lake.metadata import snapshot_files as inventories
+from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.client import connect
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.dialects.duckdb import iceberg as queries
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Unavailable
 from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.service import Server
-from jetbridge.sqltext import lake as queries
 from tests.conformance.harness import delete, insert, read, rows, update
 from tests.integration import foreign_tables as foreign
 from tests.integration.lake_session import spark_sql

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jetbridge import catalog
-from jetbridge.backends.lake import LakeCatalog, spark_jobs
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.write import spark_writes
 from jetbridge.catalog import CreateTable, RemoveColumn, SchemaInfo, UniqueKey
 from jetbridge.client import connect
 from jetbridge.errors import (
@@ -183,7 +184,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
     table.lay_out("region")
     insert(table.load(), data(0, 3))
     moves: list[str] = []
-    original = spark_jobs._move_main
+    original = spark_writes._move_main
 
     def late(moved: Any, branch: str) -> None:
         if not moves:
@@ -191,7 +192,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
         moves.append(branch)
         original(moved, branch)
 
-    monkeypatch.setattr(spark_jobs, "_move_main", late)
+    monkeypatch.setattr(spark_writes, "_move_main", late)
     insert(table.load(), data(3, 6))
     assert sorted(r[0] for r in rows(table.load(), "id")) == [0, 1, 2, 3, 4, 5, 100]
     assert len(moves) == 2

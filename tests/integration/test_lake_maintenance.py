@@ -8,11 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake import LakeCatalog, branches, maintenance
-from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.maintenance import optimize as maintenance
+from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize
+from jetbridge.backends.lake.write import branches
 from jetbridge.catalog import AsOf, AtUnit, ChangeType, CreateTable, SchemaInfo
+from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import FailedPrecondition, NotFound
-from jetbridge.sqltext import lake as queries
 from tests.conformance.harness import delete, insert, read, rowids, rows, update
 from tests.lakes import new_lake
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
+from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize
 from jetbridge.catalog import CreateTable, Scan, SchemaInfo
 from jetbridge.errors import BadRequest, Unavailable
 from tests.conformance.harness import delete, insert, read, rows

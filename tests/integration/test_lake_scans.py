@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake import LakeCatalog, parts
-from jetbridge.backends.lake.hot import CHUNK_BYTES, Chunk, HotColumns
-from jetbridge.backends.lake.inventory import inventory
-from jetbridge.backends.lake.maintenance import optimize
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.maintenance.optimize import optimize
+from jetbridge.backends.lake.metadata.snapshot_files import inventory
+from jetbridge.backends.lake.read import splits
+from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, Chunk, HotColumns
 from jetbridge.catalog import ROWID, AddColumn, CreateTable, RenameColumn, Scan, SchemaInfo
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.expr import Column, Comparison, Constant
@@ -112,7 +113,7 @@ def test_filtered_scans_of_a_part_find_its_rows(made):
         read(table, ("id",), part=part, filter=wanted).num_rows for part in table.split(Scan())
     ]
     assert counts == [245_760, 250_000 - 245_760, 0]
-    assert table.split(Scan(filter=wanted)) == [parts.WHOLE]
+    assert table.split(Scan(filter=wanted)) == [splits.WHOLE]
 
 
 def test_files_from_before_a_new_column_are_read_by_duckdb(lake, made, monkeypatch):

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake import LakeCatalog, servers
-from jetbridge.backends.lake.sweeper import Grace
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.maintenance.sweeper import Grace
+from jetbridge.backends.lake.write import server_locks
 from jetbridge.catalog import (
     CreateTable,
     DMLOptions,
@@ -108,8 +109,8 @@ def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
 
 def test_spark_holds_a_lock_of_its_own(lake):
     folder = lake.lake.presence.folder
-    assert servers._java_holds(folder, lake.lake.options.server)
-    assert lake.lake.options.server in servers.live_servers(folder)
+    assert server_locks._java_holds(folder, lake.lake.options.server)
+    assert lake.lake.options.server in server_locks.live_servers(folder)
 
 
 def test_a_dropped_table_is_read_to_the_end_and_then_goes(lake):
@@ -141,7 +142,7 @@ def test_a_table_never_gets_the_folder_of_another(lake):
 
 
 def notes(lake: LakeCatalog) -> list[Path]:
-    return list((warehouse(lake) / servers.FOLDER).rglob("*.json"))
+    return list((warehouse(lake) / server_locks.FOLDER).rglob("*.json"))
 
 
 def test_rows_of_a_statement_that_still_runs_stay(lake):

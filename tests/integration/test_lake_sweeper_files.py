@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.dropped import Note, new_folder
-from jetbridge.backends.lake.servers import live_jobs
-from jetbridge.backends.lake.store import Options
-from jetbridge.backends.lake.sweeper import Grace, Sweeper
+from jetbridge.backends.lake.lake import Options
+from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper
+from jetbridge.backends.lake.write.dropped_tables import Note, new_folder
+from jetbridge.backends.lake.write.server_locks import live_jobs
 from jetbridge.catalog import Scan
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Conflict, Unavailable
 from jetbridge.spark.engine import SparkEngine
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
-from jetbridge.backends.lake.commit import identifier
 from jetbridge.backends.lake.types import Codec, iceberg_type, promotes, signature
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.backends.lake.write.commit import identifier
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.spark.engine import Session
 from tests.integration.type_cases import CASES
 from tests.lake_types import codec_for, connected, listed, rows_of, texts, values_of

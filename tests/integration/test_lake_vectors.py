@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake.inventory import inventory
+from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.catalog import AddColumn, CreateTable, RenameColumn, SchemaInfo
 from tests.conformance.harness import delete, insert, read, rowids, rows, update
 from tests.lakes import engine, new_lake

@@ -12,14 +12,14 @@ from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.types import LongType
 from sqlalchemy import event
 
-from jetbridge.app import App, build_app, serve
+from jetbridge.app.compose import App, build_app, serve
+from jetbridge.app.run_function import offering
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CatalogVersion, CreateTable, SchemaInfo
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
 from jetbridge.config import Config, LakeConfig, ServerConfig
-from jetbridge.remote import offering
 from tests.integration.rest_stand_in import rest_stand_in
 from tests.integration.wire_calls import Wire
 

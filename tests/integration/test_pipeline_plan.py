@@ -9,10 +9,10 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.embedded.workbench import Access, Workbench
+from jetbridge.duckdb_engine.planner import Access, Workbench
 from jetbridge.errors import BadRequest, NotFound
-from jetbridge.pipeline.places import Place, Places
-from jetbridge.pipeline.plan import Plan, plan
+from jetbridge.pipeline.name_resolution import Place, Places
+from jetbridge.pipeline.query.plan import Plan, plan
 from tests.conformance.harness import insert
 
 ID = pa.field("id", pa.int64(), nullable=False)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.service.settings import Token
+from jetbridge.service.limits import Token
 from tests.integration.run_calls import run_sql
 from tests.integration.wire_calls import Answer, Wire, read_rows
 

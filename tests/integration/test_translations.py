@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
 from jetbridge.spark.engine import Session
-from jetbridge.sqltext.spark import literal
 from tests.edge_values import VALUES
 from tests.integration.translation_cases import connected
 from tests.integration.translation_checks import Problems, check_scalars, differences

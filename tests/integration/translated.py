@@ -19,8 +19,8 @@ import pytest
 import sqlglot
 from pyspark.sql.types import DataType
 
-from jetbridge.embedded.workbench import Access, Desk, Workbench
-from jetbridge.pipeline.places import Place
+from jetbridge.duckdb_engine.planner import Access, Desk, Workbench
+from jetbridge.pipeline.name_resolution import Place
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, spark_type, translate
 from tests.lakes import engine, folder
 

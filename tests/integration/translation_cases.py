@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 
+from jetbridge.dialects.quoting import literal
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.match import filled
-from jetbridge.sqltext.quoting import literal
 from tests.edge_values import REPRESENTATIVES, VALUES, typed
 
 # How many values of the other arguments go with all values of the first, by number of arguments.

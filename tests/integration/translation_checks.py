@@ -15,10 +15,10 @@ from py4j import java_gateway, protocol
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.types import spark_type
 from jetbridge.spark.engine import Session
-from jetbridge.sqltext.spark import literal
 from tests.integration.translation_cases import (
     Case,
     cases_of,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connection.pool import Loading
 
 
 @pytest.fixture

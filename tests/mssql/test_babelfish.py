@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.catalog import MERGE_ACTION, DMLOptions, Scan
-from jetbridge.sqltext import tsql
+from jetbridge.dialects.tsql import statements
 from tests import mssql_server
 
 pytestmark = pytest.mark.mssql
@@ -90,11 +90,13 @@ def test_names_are_as_they_were_given(catalog):
 
 
 def test_names_of_views_in_lower_case_are_spelled_again(catalog, monkeypatch):
-    lower = tsql.COLUMNS_OF_ONE.replace("o.name, o.type", "LOWER(o.name), o.type")
+    lower = statements.COLUMNS_OF_ONE.replace("o.name, o.type", "LOWER(o.name), o.type")
     monkeypatch.setattr(
-        tsql, "COLUMNS_OF_ONE", lower.replace("126), c.name", "126), LOWER(c.name)")
+        statements, "COLUMNS_OF_ONE", lower.replace("126), c.name", "126), LOWER(c.name)")
     )
     monkeypatch.setattr(
-        tsql, "KEYS_OF_ONE", tsql.KEYS_OF_ONE.replace("END, c.name", "END, LOWER(c.name)")
+        statements,
+        "KEYS_OF_ONE",
+        statements.KEYS_OF_ONE.replace("END, c.name", "END, LOWER(c.name)"),
     )
     test_names_are_as_they_were_given(catalog)

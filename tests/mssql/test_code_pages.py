@@ -6,9 +6,9 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.load import Goal, load
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.wire import Loaded
+from jetbridge.backends.mssql.write.bulk_load import Goal, load
+from jetbridge.backends.mssql.write.driver_batches import Loaded
 from jetbridge.errors import BadRequest
 from tests import mssql_server
 from tests.pipeline.targets import Bench, bench

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Loading
+from jetbridge.backends.mssql.connection.pool import Loading
 from jetbridge.catalog import CreateTable
 from jetbridge.errors import (
     AlreadyExists,

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.alter import alter
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.backends.mssql.definition import create_table
-from jetbridge.backends.mssql.describe import Described, describe
+from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.ddl.alter import alter
+from jetbridge.backends.mssql.ddl.create_table import create_table
+from jetbridge.backends.mssql.metadata.catalog_views import Described, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.catalog import (
     AddCheck,

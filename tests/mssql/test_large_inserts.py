@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.pipeline import on_spark
+from jetbridge.pipeline.query import run_on_spark
 from tests import mssql_server
 from tests.pipeline.targets import Bench, bench
 
@@ -47,7 +47,7 @@ def test_identity_values_that_are_given_are_kept(people):
 
 
 def test_the_load_is_told_in_tasks(people, monkeypatch):
-    monkeypatch.setattr(on_spark, "_PERIOD", 0.01)
+    monkeypatch.setattr(run_on_spark, "_PERIOD", 0.01)
     people.steps.clear()
     people.sql("INSERT INTO t.dbo.people (v) SELECT i FROM range(100000) r(i)")
     told = [step for step in people.steps if step.unit == "tasks"]

@@ -9,16 +9,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.backends.mssql import connect, publishing, spool
-from jetbridge.backends.mssql.load import Goal
+from jetbridge.backends.mssql.connection import pool
 from jetbridge.backends.mssql.settings import SETTINGS
-from jetbridge.backends.mssql.spool import Part
-from jetbridge.backends.mssql.task import Order, load_part
-from jetbridge.backends.mssql.wire import Loaded
+from jetbridge.backends.mssql.write import spool, staged_load
+from jetbridge.backends.mssql.write.bulk_load import Goal
+from jetbridge.backends.mssql.write.driver_batches import Loaded
+from jetbridge.backends.mssql.write.spark_tasks import Order, load_part
+from jetbridge.backends.mssql.write.spool import Part
 from jetbridge.catalog import CreateTable
+from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.pipeline.session import Means, Session
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.sqltext import tsql_load
 from tests import lakes, mssql_server
 from tests.mssql_orders import sent, stand_in
 from tests.pipeline.targets import Bench, bench
@@ -157,7 +158,7 @@ def test_there_are_as_many_loaders_as_asked_for(server, setting):
 
 def test_one_loader_loads_part_after_part_on_one_connection(monkeypatch):
     """No worker knows the new database, and each that loads logs in once."""
-    monkeypatch.setattr(publishing, "_TASK_ROWS", ROWS // 4)
+    monkeypatch.setattr(staged_load, "_TASK_ROWS", ROWS // 4)
     with lakes.engine().session() as session:
         workers = session.spark.sparkContext.defaultParallelism
     with bench("mssql") as server:
@@ -287,13 +288,13 @@ BATCH = 5000
 def held(monkeypatch) -> list[int]:
     """How much more Arrow holds than now, whenever the driver takes rows."""
     found: list[int] = []
-    real, first = connect.aligned, pa.total_allocated_bytes()
+    real, first = pool.aligned, pa.total_allocated_bytes()
 
     def aligned(batch):
         found.append(pa.total_allocated_bytes() - first)
         return real(batch)
 
-    monkeypatch.setattr(connect, "aligned", aligned)
+    monkeypatch.setattr(pool, "aligned", aligned)
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jetbridge.backends.mssql import scan
+from jetbridge.backends.mssql.read import scan
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.pipeline.session import Means, Session
 from tests import lakes, mssql_server

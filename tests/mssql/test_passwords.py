@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql import publishing
-from jetbridge.backends.mssql.address import Address
 from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
+from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import SETTINGS
+from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded
 from jetbridge.pipeline.session import Means, Session
 from tests import lakes, mssql_server
@@ -123,7 +123,7 @@ def spark_settings() -> str:
 def test_no_load_by_spark_leaves_a_password(server, bench, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "jetbridge")
     began = time.time()
-    stage, seen = publishing.stage, []
+    stage, seen = staged_load.stage, []
 
     def watched(*given):
         stage(*given)
@@ -131,7 +131,7 @@ def test_no_load_by_spark_leaves_a_password(server, bench, tmp_path, monkeypatch
         seen.append(bool(files_with("row 17", tmp_path / "spool")))
         seen.append(not files_with(PASSWORD, *folders, since=began))
 
-    monkeypatch.setattr(publishing, "stage", watched)
+    monkeypatch.setattr(staged_load, "stage", watched)
     events = tmp_path / "events"
     events.mkdir()
     bench.sql("SET mssql_direct_load_rows = 100")

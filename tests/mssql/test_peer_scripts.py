@@ -12,10 +12,10 @@ from urllib.parse import quote
 import pytest
 
 import jetbridge
-from jetbridge.backends.mssql.address import Address
+from jetbridge.app.sessions import Statements
+from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
-from jetbridge.sessions import Statements
 from tests import mssql_server
 
 pytestmark = pytest.mark.mssql

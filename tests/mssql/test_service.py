@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Asking
-from jetbridge.backends.mssql.load import Goal, load
+from jetbridge.backends.mssql.connection.pool import Asking
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.wire import Loaded, converted
+from jetbridge.backends.mssql.write.bulk_load import Goal, load
+from jetbridge.backends.mssql.write.driver_batches import Loaded, converted
 from jetbridge.catalog import DMLOptions, Scan
 from jetbridge.client import Client, connect
+from jetbridge.dialects.tsql import statements
 from jetbridge.errors import (
     BadRequest,
     Conflict,
@@ -25,7 +26,6 @@ from jetbridge.errors import (
 )
 from jetbridge.expr import And, Column, Comparison, Constant
 from jetbridge.service import Server
-from jetbridge.sqltext import tsql
 from tests import mssql_server
 
 pytestmark = pytest.mark.mssql
@@ -168,7 +168,7 @@ def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
 
     def told(connection, sql, *parameters):
         found = real(connection, sql, *parameters)
-        if sql not in (tsql.COLUMNS, tsql.COLUMNS_OF_ONE):
+        if sql not in (statements.COLUMNS, statements.COLUMNS_OF_ONE):
             return found
         return [(*row[:4], "A" if row[4] == "b" else row[4], *row[5:]) for row in found]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
-from jetbridge.backends.mssql.connect import Loading, Server
-from jetbridge.backends.mssql.leftovers import running
-from jetbridge.backends.mssql.spool import new_folder
+from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.write.load_tables import running
+from jetbridge.backends.mssql.write.spool import new_folder
 from jetbridge.cli import main
-from jetbridge.sqltext import tsql_load
+from jetbridge.dialects.tsql import load
 from tests import mssql_server
 from tests.faults.peers import wait_until
 
@@ -86,7 +86,7 @@ def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
     dead = [*place.leave(DEAD), *place.leave(DEAD, "other")]
     living = place.leave(LIVING)
     with closing(Loading(place.server.address)) as holder:  # at the end it dies
-        assert holder.run(tsql_load.lock_run(LIVING)) == [(0,)]
+        assert holder.run(load.lock_run(LIVING)) == [(0,)]
         assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
         assert place.tables() == sorted([*kept, *living])
         assert place.server.ask(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
@@ -100,8 +100,8 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
     catalog = MssqlCatalog("m", place.server.address)
     with running(catalog.database, "dbo") as run:
         place.run(
-            tsql_load.staging(run.staging, [("id", "int")]),
-            tsql_load.create_ledger("dbo", run.ledger_name),
+            load.staging(run.staging, [("id", "int")]),
+            load.create_ledger("dbo", run.ledger_name),
         )
         there = place.tables()
         assert there == [f"dbo.{run.ledger_name}", f"dbo.{run.rows}"]

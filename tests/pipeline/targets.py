@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.settings import SETTINGS
-from jetbridge.embedded import duckdb_type
-from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.duckdb_engine import duckdb_type
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import Step
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session

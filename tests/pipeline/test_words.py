@@ -4,7 +4,7 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, ServerError
-from jetbridge.pipeline.rules import Rules
+from jetbridge.pipeline.access import Rules
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
 from tests.pipeline.targets import Bench

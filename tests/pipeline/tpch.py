@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded.extended import extension_file
-from jetbridge.sqltext.quoting import identifier, literal
+from jetbridge.dialects.quoting import identifier, literal
+from jetbridge.duckdb_engine.instance import extension_file
 
 NUMBERS = tuple(range(1, 23))
 # Means and quotients are sums in an order of their own, so their last digits may differ.

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparable
+from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.embedded import duckdb_type
+from jetbridge.dialects.duckdb import predicates as dialect
+from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, Function, In
-from jetbridge.sqltext.dialects import duckdb as dialect
 from tests.conformance.harness import insert, read
 
 LARGEST = 2**63 - 1

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.app import Shared
+from jetbridge.app.compose import Shared
+from jetbridge.app.run_function import offering
 from jetbridge.catalog import Catalog
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import Config
-from jetbridge.remote import offering
 from jetbridge.service import Server
 from tests import lakes
 from tests.integration.run_calls import run_sql

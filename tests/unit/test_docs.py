@@ -18,7 +18,7 @@ from jetbridge.config import (
     SqlConfig,
 )
 from jetbridge.pipeline import settings
-from jetbridge.service.settings import Limits
+from jetbridge.service.limits import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docs/reference/configuration.md"

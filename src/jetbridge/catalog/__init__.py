@@ -36,6 +36,7 @@ from jetbridge.catalog.functions import (
     TableInOutFunction,
     Transform,
 )
+from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.protocols import (
     CanAlter,
     CanConfigure,
@@ -74,7 +75,6 @@ from jetbridge.catalog.values import (
     TableInfo,
     UniqueKey,
 )
-from jetbridge.names import fold
 
 __all__ = [
     "MERGE_ACTION",

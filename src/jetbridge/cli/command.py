@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jetbridge.cli.exits import INTERRUPTED
-from jetbridge.observability import set_up_logging
+from jetbridge.cli.logs import set_up_logging
 from jetbridge.version import __version__
 
 ABOUT = "One SQL front door for DuckDB: attach to it over Arrow Flight with the Airport extension."

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.output import complain, say, say_json
+from jetbridge.cli.terminal import complain, say, say_json
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
 def _sweep(config_file: Path | None) -> int:
     """What crashed loads have left in the SQL Servers; a lake is swept by its server."""
     # Here for the same reason as in `_configuration`.
-    from jetbridge.app import BACKENDS, Shared, close_catalog  # noqa: PLC0415
+    from jetbridge.app.compose import BACKENDS, Shared, close_catalog  # noqa: PLC0415
     from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
     from jetbridge.errors import ServerError  # noqa: PLC0415
 

@@ -6,12 +6,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import timedelta
 
-from jetbridge.app import open_lake
+from jetbridge.app.compose import open_lake
+from jetbridge.catalog.identifiers import dotted, fold
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.output import complain, note, say
+from jetbridge.cli.terminal import complain, note, say
 from jetbridge.config import Config, ConfigError, LakeConfig, load_config
 from jetbridge.errors import BadRequest, ServerError
-from jetbridge.names import dotted, fold
 
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = re.compile(r"(\d{1,6})([dhms])")
@@ -46,7 +46,7 @@ def _optimize(
     catalog, schema, table = name
     opened, engine = open_lake(config, catalog, verbose=options.verbose)
     # Here, because it needs the packages of the extra, which `open_lake` has asked for.
-    from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize  # noqa: PLC0415
+    from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize  # noqa: PLC0415
 
     opened.load_schema(schema).load_table(table)
     try:

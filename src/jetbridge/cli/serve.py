@@ -11,16 +11,16 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from jetbridge.app import App, Shared, build_app
+from jetbridge.app.compose import App, Shared, build_app
+from jetbridge.app.run_function import Execute
+from jetbridge.app.statement_memory import StatementMemory
 from jetbridge.catalog import Catalog
 from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.output import complain, say
+from jetbridge.cli.terminal import complain, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
 from jetbridge.pipeline.settings import byte_count
-from jetbridge.remote import Execute
-from jetbridge.service.statement_memory import StatementMemory
-from jetbridge.temporary import remove_all
+from jetbridge.runtime.temporary_folders import remove_all
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def statements_for_clients(
     def execute(
         text: str, catalog: str, may_use: frozenset[str] | None, owner: str
     ) -> Iterable[dict[str, Any]]:
-        from jetbridge.sessions import client_reports  # noqa: PLC0415
+        from jetbridge.app.sessions import client_reports  # noqa: PLC0415
 
         with memory.taken(owner) as share:
             yield from client_reports(config, shared, catalogs, text, catalog, may_use, share)

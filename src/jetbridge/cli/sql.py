@@ -13,20 +13,20 @@ from types import FrameType
 
 import pyarrow as pa
 
-from jetbridge.cancellation import Cancellation, scope
+from jetbridge.app.sessions import open_session
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.output import complain, note, say, say_json
 from jetbridge.cli.progress import Progress
+from jetbridge.cli.terminal import complain, note, say, say_json
 from jetbridge.config import Config, ConfigError, load_config
-from jetbridge.embedded.render import as_json, as_texts
+from jetbridge.duckdb_engine.rendering import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
+from jetbridge.pipeline.parsing.tokens import split_text, without_secrets
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import check
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.tokens import split_text, without_secrets
-from jetbridge.sessions import open_session
-from jetbridge.temporary import remove_all
+from jetbridge.runtime.cancellation import Cancellation, scope
+from jetbridge.runtime.temporary_folders import remove_all
 
 # A table for people; whoever wants all rows takes another format.
 MOST_ROWS = 1_000

@@ -8,9 +8,7 @@ docs/reference/configuration.md lists them, and a test compares the two.
 from jetbridge.config.catalogs import LAKE_RULES
 from jetbridge.config.credentials import load_tokens
 from jetbridge.config.load import TABLES, load_config, refuse_open_door
-from jetbridge.config.mssql import MSSQL_DEFAULTS
-from jetbridge.config.rules import RULES
-from jetbridge.config.values import (
+from jetbridge.config.model import (
     CatalogConfig,
     Config,
     ConfigError,
@@ -20,6 +18,8 @@ from jetbridge.config.values import (
     ServerConfig,
     SqlConfig,
 )
+from jetbridge.config.mssql import MSSQL_DEFAULTS
+from jetbridge.config.rules import RULES
 
 __all__ = [
     "LAKE_RULES",

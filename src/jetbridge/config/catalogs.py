@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from jetbridge.config.mssql import load_mssql
-from jetbridge.config.properties import settings
-from jetbridge.config.rules import Refused, Rule, checked, refuse_unknown, table, whole
-from jetbridge.config.values import (
+from jetbridge.config.model import (
     COMMAND_LINE,
     CatalogConfig,
     ConfigError,
     LakeConfig,
     default_catalogs,
 )
-from jetbridge.service.settings import catalog_name_problem
+from jetbridge.config.mssql import load_mssql
+from jetbridge.config.properties import settings
+from jetbridge.config.rules import Refused, Rule, checked, refuse_unknown, table, whole
+from jetbridge.service.limits import catalog_name_problem
 
 # Spark makes a settings name of it, and looks for that with a regular expression.
 LAKE_NAME = re.compile(r"[A-Za-z0-9_-]+")

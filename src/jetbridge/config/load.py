@@ -9,9 +9,7 @@ from types import MappingProxyType
 
 from jetbridge.config.catalogs import load_catalogs, with_warehouse
 from jetbridge.config.credentials import load_credentials
-from jetbridge.config.properties import settings
-from jetbridge.config.rules import RULES, checked, refuse_unknown, table
-from jetbridge.config.values import (
+from jetbridge.config.model import (
     COMMAND_LINE,
     DATA_FOLDER,
     Config,
@@ -19,7 +17,9 @@ from jetbridge.config.values import (
     ServerConfig,
     SqlConfig,
 )
-from jetbridge.service.settings import Limits, is_loopback
+from jetbridge.config.properties import settings
+from jetbridge.config.rules import RULES, checked, refuse_unknown, table
+from jetbridge.service.limits import Limits, is_loopback
 from jetbridge.spark.settings import FIXED
 
 log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jetbridge.backends.mssql.address import ENCRYPT, Address, address_of, parts
+from jetbridge.backends.mssql.connection.address import ENCRYPT, Address, address_of, parts
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
+from jetbridge.config.model import ConfigError, MssqlConfig
 from jetbridge.config.properties import FROM_ENVIRONMENT, variable
 from jetbridge.config.rules import Refused, Rule, checked, one_of, refuse_unknown, truth
-from jetbridge.config.values import ConfigError, MssqlConfig
 from jetbridge.errors import BadRequest
 
 PASSWORD = "password"  # noqa: S105 - the name of a key

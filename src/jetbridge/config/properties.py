@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 
-from jetbridge.config.values import ConfigError
+from jetbridge.config.model import ConfigError
 
 # What a key ends with whose value is the name of an environment variable.
 FROM_ENVIRONMENT = "_env"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jetbridge.config.values import ConfigError
+from jetbridge.config.model import ConfigError
 
 MAX_PORT = 65_535
 # The client cannot put more into one gRPC message (its length is a signed 32-bit number).

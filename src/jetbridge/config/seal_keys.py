@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jetbridge.config.credentials import SEAL_KEY_BYTES, read_seal_keys, warn_if_open_to_others
-from jetbridge.config.values import ConfigError
+from jetbridge.config.model import ConfigError
 from jetbridge.errors import FailedPrecondition
 
 log = logging.getLogger(__name__)

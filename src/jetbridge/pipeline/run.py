@@ -6,23 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.cancellation import own_scope, scope
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
-from jetbridge.pipeline import (
-    alters,
-    changes,
-    create_as,
-    inquiries,
-    inserts,
-    merges,
-    produce,
-    tables,
+from jetbridge.pipeline.commands import (
+    alter,
+    create_table_as,
+    ddl,
+    insert,
+    merge,
+    query,
+    show,
+    update_delete,
 )
-from jetbridge.pipeline.parse import parse
-from jetbridge.pipeline.places import DEFAULT_SCHEMA, Place
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.statements import (
+from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Place
+from jetbridge.pipeline.parsing.parse import parse
+from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     Attach,
     Boundary,
@@ -46,7 +43,10 @@ from jetbridge.pipeline.statements import (
     UpdateOrDelete,
     Use,
 )
+from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.session import Outcome, Session
 from jetbridge.pipeline.transactions import Transaction as Open
+from jetbridge.runtime.cancellation import own_scope, scope
 
 _TOO_DEEP = "the statement is nested too deeply; write it in parts"
 
@@ -174,15 +174,15 @@ def _load(_: Session, statement: Load) -> Outcome:
 
 
 HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
-    Query: produce.query,
-    CreateTableAs: create_as.create_table_as,
-    CreateTable: tables.create_table,
-    Insert: inserts.insert,
-    UpdateOrDelete: changes.change,
-    MergeStatement: merges.merge,
-    CreateSchema: tables.create_schema,
-    Drop: tables.drop,
-    AlterTable: alters.alter,
+    Query: query.query,
+    CreateTableAs: create_table_as.create_table_as,
+    CreateTable: ddl.create_table,
+    Insert: insert.insert,
+    UpdateOrDelete: update_delete.change,
+    MergeStatement: merge.merge,
+    CreateSchema: ddl.create_schema,
+    Drop: ddl.drop,
+    AlterTable: alter.alter,
     Transaction: _transaction,
     Attach: _attach,
     Detach: _detach,
@@ -191,9 +191,9 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     Load: _load,
     Use: _use,
     SetValue: _set,
-    Show: inquiries.show,
-    Describe: inquiries.describe,
-    Explain: inquiries.explain,
+    Show: show.show,
+    Describe: show.describe,
+    Explain: show.explain,
 }
 
 # What can be refused before the statements that come first have run.

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from jetbridge.catalog import OnConflict
+from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, NotFound
-from jetbridge.names import fold
 
 # The name of one that has none; ATTACH takes it where it names no other.
 UNNAMED = "__default_mssql"

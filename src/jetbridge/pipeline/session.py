@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from jetbridge.cancellation import Cancellation
 from jetbridge.catalog import (
     CanBeReached,
     CanConfigure,
@@ -16,18 +15,19 @@ from jetbridge.catalog import (
     Write,
     supports,
 )
+from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import Setting, truth
-from jetbridge.embedded.workbench import Access, Desk, Workbench, names_in
+from jetbridge.duckdb_engine.planner import Access, Desk, Workbench, names_in
 from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
-from jetbridge.names import fold
-from jetbridge.pipeline.on_spark import SparkRunner
-from jetbridge.pipeline.places import Path, Place, Places
+from jetbridge.pipeline.access import Files, Rules, reads_files
+from jetbridge.pipeline.name_resolution import Path, Place, Places
+from jetbridge.pipeline.parsing.statements import Attach, CreateSecret, ObjectName
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
-from jetbridge.pipeline.rules import Files, Rules, reads_files
 from jetbridge.pipeline.secrets import Secrets
 from jetbridge.pipeline.settings import IDLE, NO_EFFECT, Settings, refuse_unknown
-from jetbridge.pipeline.statements import Attach, CreateSecret, ObjectName
 from jetbridge.pipeline.transactions import Beginning, Transaction
+from jetbridge.runtime.cancellation import Cancellation
 
 # Words of queries that need DuckDB's extensions: `s3://`, `read_avro`, `iceberg_scan`.
 _EXTENDED = re.compile("://|avro|iceberg", re.IGNORECASE)

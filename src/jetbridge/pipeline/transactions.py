@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 
 from jetbridge.catalog import Write
+from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import FailedPrecondition
-from jetbridge.names import fold
-from jetbridge.pipeline.places import Path, Places
+from jetbridge.pipeline.name_resolution import Path, Places
 
 # Begins a write; what is staged is published when it ends well.
 Beginning = Callable[[], AbstractContextManager[Write]]

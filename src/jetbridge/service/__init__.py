@@ -1,6 +1,6 @@
 """The Flight service that DuckDB's Airport extension talks to."""
 
+from jetbridge.service.limits import Limits, Token
 from jetbridge.service.server import Server
-from jetbridge.service.settings import Limits, Token
 
 __all__ = ["Limits", "Server", "Token"]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from jetbridge.service.calls import Call
-from jetbridge.service.flights import Flights
+from jetbridge.service.call_context import Call
+from jetbridge.service.flight_info import Flights
 from jetbridge.wire.flight_data import encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo
-from jetbridge.wire.sealing import Ticket
+from jetbridge.wire.tickets import Ticket
 
 _PATH = ("__databases",)
 _COLUMNS = pa.schema([pa.field("name", pa.string(), nullable=False)])

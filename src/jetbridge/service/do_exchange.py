@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.cancellation import shielded
 from jetbridge.catalog import (
     ROWID,
     CanDelete,
@@ -33,13 +32,14 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from jetbridge.service.admission import Gate, StagedBytes
-from jetbridge.service.calls import Call, Served
+from jetbridge.runtime.cancellation import shielded
+from jetbridge.service.admission.concurrency import Gate, StagedBytes
+from jetbridge.service.batch_layout import conform
+from jetbridge.service.call_context import Call, Served
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
-from jetbridge.service.locate import Located, Locator
+from jetbridge.service.limits import Limits
 from jetbridge.service.prefetch import prefetched, within
-from jetbridge.service.scans import conform
-from jetbridge.service.settings import Limits
+from jetbridge.service.table_lookup import Located, Locator
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import encode
@@ -52,7 +52,7 @@ from jetbridge.wire.flight_data import (
 )
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.schemas import rowid_field, wire_schema
-from jetbridge.wire.sealing import ObjectName, read_descriptor
+from jetbridge.wire.tickets import ObjectName, read_descriptor
 
 log = logging.getLogger(__name__)
 

@@ -16,22 +16,22 @@ from jetbridge.catalog import (
     TableFunction,
     supports,
 )
+from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
-from jetbridge.service.admission import Gate
-from jetbridge.service.calls import Call, Served
+from jetbridge.service.admission.concurrency import Gate
+from jetbridge.service.batch_layout import in_layout
+from jetbridge.service.call_context import Call, Served
 from jetbridge.service.databases import DATABASES, read_databases
 from jetbridge.service.functions import find_function
-from jetbridge.service.locate import read_point, travel
-from jetbridge.service.scans import in_layout
-from jetbridge.service.settings import Limits
+from jetbridge.service.limits import Limits
+from jetbridge.service.table_lookup import read_point, travel
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import encode
-from jetbridge.wire.filters import parse_filters
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.schemas import wire_schema
-from jetbridge.wire.sealing import ObjectName, Sealer, Ticket
+from jetbridge.wire.tickets import ObjectName, Sealer, Ticket
 
 
 @dataclass(frozen=True)

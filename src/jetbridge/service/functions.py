@@ -16,8 +16,8 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.errors import BadRequest, NotFound, ServerError
-from jetbridge.service.calls import Served
-from jetbridge.service.scans import conform, nulls
+from jetbridge.service.batch_layout import conform, nulls
+from jetbridge.service.call_context import Served
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import decode, encode
@@ -33,7 +33,7 @@ from jetbridge.wire.functions import (
 )
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages.functions import InOutParameters
-from jetbridge.wire.sealing import ObjectName, Sealer
+from jetbridge.wire.tickets import ObjectName, Sealer
 
 F = TypeVar("F")
 

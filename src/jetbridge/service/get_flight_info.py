@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from jetbridge.service.calls import Call
+from jetbridge.service.call_context import Call
 from jetbridge.service.databases import describe_databases, names_databases
-from jetbridge.service.flights import Flights
-from jetbridge.service.locate import Locator
+from jetbridge.service.flight_info import Flights
+from jetbridge.service.table_lookup import Locator
 from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo, SchemaResult
 
 

@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 
 import grpc
 
-from jetbridge.cancellation import Cancellation, answering, scope
 from jetbridge.errors import ServerError
-from jetbridge.service.admission import Door, Gate
-from jetbridge.service.auth import Authenticator
-from jetbridge.service.calls import Call, Catalogs, read_headers
-from jetbridge.service.paths import without_paths
-from jetbridge.service.settings import Token
-from jetbridge.service.time_limit import TimeLimit
+from jetbridge.runtime.cancellation import Cancellation, answering, scope
+from jetbridge.service.admission.authentication import Authenticator
+from jetbridge.service.admission.concurrency import Door, Gate
+from jetbridge.service.admission.time_limit import TimeLimit
+from jetbridge.service.call_context import Call, Catalogs, read_headers
+from jetbridge.service.error_paths import without_paths
+from jetbridge.service.limits import Token
 from jetbridge.wire.codec import encode
 
 _log = logging.getLogger(__name__)

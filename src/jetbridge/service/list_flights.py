@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jetbridge.service.calls import Call, Served
-from jetbridge.service.flights import Flights, to_list
+from jetbridge.service.call_context import Call, Served
+from jetbridge.service.flight_info import Flights, to_list
 from jetbridge.wire.flight_pb2 import Criteria, FlightInfo
 
 _CATALOG = "airport-list-flights-filter-catalog"

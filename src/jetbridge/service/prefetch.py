@@ -17,8 +17,8 @@ import grpc
 from grpc import _server  # its own iterator, done differently
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
-from jetbridge.cancellation import current
 from jetbridge.errors import BadRequest, DeadlineExceeded, NotSupported
+from jetbridge.runtime.cancellation import current
 
 # Ahead of the handler, in bytes: bounded, so that a fast client cannot fill the memory.
 _MOST_AHEAD = 4 * 1024 * 1024

@@ -7,12 +7,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.service.auth import Authenticator
-from jetbridge.service.calls import Call
+from jetbridge.service.admission.authentication import Authenticator
+from jetbridge.service.admission.entrance import Headers, Method, OpenCalls, run_in
+from jetbridge.service.call_context import Call
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
-from jetbridge.service.entrance import Headers, Method, OpenCalls, run_in
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights

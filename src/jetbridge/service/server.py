@@ -12,23 +12,22 @@ import grpc
 
 from jetbridge.catalog import Catalog
 from jetbridge.errors import Unavailable
-from jetbridge.service.about import Health, about_methods
-from jetbridge.service.admission import Door, Gate, StagedBytes
-from jetbridge.service.auth import Authenticator
-from jetbridge.service.calls import Catalogs
+from jetbridge.runtime.process_memory import keep_freed_memory
+from jetbridge.service.admission.authentication import Authenticator
+from jetbridge.service.admission.concurrency import Door, Gate, StagedBytes
+from jetbridge.service.admission.entrance import Entrance, OpenCalls
+from jetbridge.service.admission.failed_logins import FailedLogins
+from jetbridge.service.admission.time_limit import TimeLimit
+from jetbridge.service.admission.time_quota import TimeQuota
+from jetbridge.service.call_context import Catalogs
 from jetbridge.service.do_action import DoAction, OwnAction, Services
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
-from jetbridge.service.entrance import Entrance, OpenCalls
-from jetbridge.service.failed_logins import FailedLogins
-from jetbridge.service.flights import Flights
+from jetbridge.service.flight_info import Flights
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
-from jetbridge.service.list_flights import ListFlights
-from jetbridge.service.locate import Locator
-from jetbridge.service.memory import keep_freed_memory
-from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
-from jetbridge.service.settings import (
+from jetbridge.service.health import Health, about_methods
+from jetbridge.service.limits import (
     Limits,
     Openness,
     Shares,
@@ -36,10 +35,11 @@ from jetbridge.service.settings import (
     catalog_name_problem,
     is_loopback,
 )
-from jetbridge.service.time_limit import TimeLimit
-from jetbridge.service.time_quota import TimeQuota
+from jetbridge.service.list_flights import ListFlights
+from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
+from jetbridge.service.table_lookup import Locator
 from jetbridge.service.transactions import Transactions
-from jetbridge.wire.sealing import Sealer
+from jetbridge.wire.tickets import Sealer
 
 # Above the calls that gRPC admits, so that none of them ever waits for a thread.
 _SPARE_THREADS = 16

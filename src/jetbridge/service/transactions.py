@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
-from jetbridge.service.calls import Call, Served
+from jetbridge.service.call_context import Call, Served
 
 
 class Transaction:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from jetbridge.cancellation import current
+from jetbridge.dialects.spark import rows_of
 from jetbridge.errors import Unavailable
-from jetbridge.spark.process import END_SECONDS, Jvm
+from jetbridge.runtime.cancellation import current
+from jetbridge.spark.jvm import END_SECONDS, Jvm
 from jetbridge.spark.settings import worker_python
-from jetbridge.sqltext.spark import rows_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, StatusTracker

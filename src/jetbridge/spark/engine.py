@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jetbridge.cancellation import current
 from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
+from jetbridge.runtime.cancellation import current
 from jetbridge.spark.application import Application, Session
-from jetbridge.spark.attempt import STOPPING, Attempt, Order
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.spark.jars import needed_jars
 from jetbridge.spark.settings import catalog_settings, is_local
+from jetbridge.spark.startup import STOPPING, Attempt, Order
 
 __all__ = ["Session", "SparkEngine"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.array_sizes import expands, plain_bytes
 from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.runtime.array_sizes import expands, plain_bytes
 from jetbridge.wire.flight_data import FlightData
 from jetbridge.wire.ipc_headers import (
     DICTIONARY_BATCH,

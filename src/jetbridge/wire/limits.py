@@ -33,8 +33,6 @@ SCHEMA_DEPTH = 64
 SCHEMA_TEXT_BYTES = 16 * MIB
 # A value without bytes of its own (NULL of the type null, a repeated value) counts as this many.
 WEIGHTLESS_BYTES = 8
-# Lists and objects in the JSON of pushed filters; an IN of 30,000 values has a third of them.
-FILTER_ITEMS = 300_000
 # A descriptor is one path.
 DESCRIPTOR_BYTES = 64 * 1024
 # FlightData has four fields.

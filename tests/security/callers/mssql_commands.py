@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jetbridge.backends.mssql.address import Address
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.connection.pool import Server
 from tests import mssql_server
 from tests.faults.peers import wait_until
 from tests.mssql_orders import stand_in

@@ -14,13 +14,13 @@ import grpc
 import msgpack
 import pyarrow as pa
 
-from jetbridge.app import Shared
+from jetbridge.app.compose import Shared
+from jetbridge.app.run_function import offering
 from jetbridge.catalog import Catalog
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import Config
-from jetbridge.remote import offering
 from jetbridge.service import Server
-from jetbridge.service.settings import Limits
+from jetbridge.service.limits import Limits
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.flight_data import encode_batch

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.load import CommitUnknown
-from jetbridge.cancellation import Cancellation, scope
+from jetbridge.backends.mssql.write.bulk_load import CommitUnknown
 from jetbridge.catalog import CreateTable, DMLOptions, Scan
 from jetbridge.errors import Cancelled
+from jetbridge.runtime.cancellation import Cancellation, scope
 from tests import mssql_server
 from tests.faults.peers import wait_until
 from tests.mssql_orders import stand_in

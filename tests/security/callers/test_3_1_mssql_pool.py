@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from jetbridge.backends.mssql import connect
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.cancellation import scope
+from jetbridge.backends.mssql.connection import pool
+from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.runtime.cancellation import scope
 from tests import mssql_server
 
 pytestmark = pytest.mark.mssql
@@ -60,9 +60,9 @@ class Cursor:
 
 
 def test_a_statement_ends_after_the_cut_that_has_begun(monkeypatch):
-    monkeypatch.setattr(connect, "_ATTENTION_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "_ATTENTION_SECONDS", 0.0)
     used = Socket()
-    with connect._Attention(cast(Any, Cursor()), cast(Any, used)) as attention:
+    with pool._Attention(cast(Any, Cursor()), cast(Any, used)) as attention:
         attention.send()
         assert used.begun.wait(10)
         threading.Timer(0.2, used.go_on.set).start()

@@ -15,16 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app import Shared
+from jetbridge.app.compose import Shared
+from jetbridge.app.run_function import offering
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.state import Store
+from jetbridge.backends.memory.store import Store
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
 from jetbridge.errors import LimitExceeded
-from jetbridge.remote import offering
-from jetbridge.service import Limits, Server, Token, time_limit, time_quota
-from jetbridge.service.settings import Shares
+from jetbridge.service import Limits, Server, Token
+from jetbridge.service.admission import time_limit, time_quota
+from jetbridge.service.limits import Shares
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw

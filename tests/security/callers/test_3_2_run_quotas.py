@@ -17,9 +17,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from jetbridge.app.statement_memory import MINIMUM, StatementMemory
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.settings import Limits
-from jetbridge.service.statement_memory import MINIMUM, StatementMemory
+from jetbridge.service.limits import Limits
 from tests.faults.peers import wait_until
 from tests.integration.test_limits import eventually
 from tests.security.callers.running import Caller, status

@@ -18,11 +18,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import text
 
-from jetbridge.backends.lake.hot import Chunk, HotColumns
-from jetbridge.backends.lake.metadata import TableState
-from jetbridge.backends.lake.metadata_file import parsed
-from jetbridge.backends.lake.pointers import Pointer, SqlPointers
-from jetbridge.backends.lake.state_cache import StateCache
+from jetbridge.backends.lake.metadata.metadata_file import parsed
+from jetbridge.backends.lake.metadata.pointers import Pointer, SqlPointers
+from jetbridge.backends.lake.metadata.state_cache import StateCache
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.read.column_cache import Chunk, HotColumns
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.service import Server

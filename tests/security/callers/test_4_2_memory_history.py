@@ -11,14 +11,14 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from jetbridge.app import Shared, open_catalogs
+from jetbridge.app.compose import Shared, open_catalogs
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.client import Client, connect
 from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import ServerError
 from jetbridge.service import Server
-from jetbridge.service.settings import Limits
+from jetbridge.service.limits import Limits
 
 ROWS = 100_000
 COLUMNS = pa.schema({"n": pa.int64()})

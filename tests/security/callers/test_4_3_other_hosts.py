@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge import temporary
-from jetbridge.temporary import TemporaryFolder, sweep
+from jetbridge.runtime import temporary_folders
+from jetbridge.runtime.temporary_folders import TemporaryFolder, sweep
 from tests.faults.peers import wait_until
 
 HOUR = 3600
@@ -58,7 +58,7 @@ def left_behind(parent: Path) -> Path:
 @pytest.fixture
 def unshared_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of many shared volumes hold on one host only."""
-    monkeypatch.setattr(temporary, "_take", lambda _: None)
+    monkeypatch.setattr(temporary_folders, "_take", lambda _: None)
 
 
 @pytest.mark.parametrize(("hours", "stays"), [(0, True), (23.9, True), (24.1, False), (900, False)])
@@ -114,7 +114,7 @@ def test_a_fork_gives_no_signs_of_life_for_its_parent(tmp_path, monkeypatch):
     mine = os.getpid()
     with monkeypatch.context() as fork:
         fork.setattr(os, "getpid", lambda: mine + 1)
-        temporary.renew_marks()
+        temporary_folders.renew_marks()
         assert (folder.path / "owner.lock").stat().st_mtime < time.time() - 24 * HOUR
-    temporary.renew_marks()
+    temporary_folders.renew_marks()
     assert (folder.path / "owner.lock").stat().st_mtime > time.time() - HOUR

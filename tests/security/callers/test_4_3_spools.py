@@ -13,8 +13,8 @@ import pytest
 
 from jetbridge.backends.mssql.database import Options
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.spool import spooling
-from jetbridge.temporary import sweep
+from jetbridge.backends.mssql.write.spool import spooling
+from jetbridge.runtime.temporary_folders import sweep
 
 pytestmark = pytest.mark.mssql
 ROWS = pa.record_batch({"n": list(range(1000))})
@@ -23,7 +23,7 @@ import sys, time
 import pyarrow as pa
 from jetbridge.backends.mssql.database import Options
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.spool import spooling
+from jetbridge.backends.mssql.write.spool import spooling
 with spooling(Options(sys.argv[1]), MssqlSettings(copy_flush_rows=1000)) as spool:
     spool.add(pa.record_batch({"n": list(range(1000))}))
     print(spool.parts[0].files[0], flush=True)
@@ -70,7 +70,7 @@ import sys, time
 from pathlib import Path
 from typing import Any
 from jetbridge.config import Config
-from jetbridge.sessions import _runner
+from jetbridge.app.sessions import _runner
 made: Any = _runner(Config(), "an engine", [])
 spool = Path(made.folder, made.prefix())
 spool.mkdir()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge import app
+from jetbridge.app import compose
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.config import load_config
@@ -113,7 +113,7 @@ def test_servers_that_share_a_file_learn_of_a_new_key_without_a_restart(tmp_path
     file = tmp_path / "seal.key"
     file.write_text("cd" * 32)
     (tmp_path / "jetbridge.toml").write_text("[server]\nseal_key_file = 'seal.key'")
-    keys = [app.seal_keys(load_config(tmp_path / "jetbridge.toml")) for _ in range(2)]
+    keys = [compose.seal_keys(load_config(tmp_path / "jetbridge.toml")) for _ in range(2)]
     with Server({"cat": catalog}, port=0, seal_keys=keys[0]) as first:
         first.start()
         file.write_text(f"{NEW_KEY}\n{file.read_text()}\n")
@@ -160,13 +160,13 @@ def test_without_a_lake_on_this_machine_the_key_is_beside_the_configuration(
     file.parent.mkdir()
     kept = file.parent / "jetbridge-data" / KEPT
     file.write_text("[catalogs.mine]\ntype = 'memory'")
-    assert app.seal_keys(load_config(file)) is None
+    assert compose.seal_keys(load_config(file)) is None
     assert not kept.parent.exists()
     file.write_text(
         "[catalogs.far]\ntype = 'lake'\nwarehouse = 's3://bucket/lake'\n"
         "uri = 'jdbc:postgresql://db.example/lake'"
     )
-    keys = app.seal_keys(load_config(file))
+    keys = compose.seal_keys(load_config(file))
     assert keys is not None
     assert keys() == (bytes.fromhex(kept.read_text().strip()),)
     assert [each.name for each in tmp_path.iterdir()] == ["etc"]

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.catalog import FunctionInfo, Parameter
-from jetbridge.embedded.casts import is_misread
+from jetbridge.duckdb_engine.casts import is_misread
 from jetbridge.errors import ServerError
 from jetbridge.service.do_action.registry import registered_actions
 from jetbridge.wire.arrow_input import BatchDecoder

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from jetbridge.embedded import (
+from jetbridge.duckdb_engine import (
     check_expression,
     default_expression,
     default_values,
@@ -22,7 +22,7 @@ from jetbridge.embedded import (
     first_violation,
     row_expression,
 )
-from jetbridge.embedded.functions import CHANGING, SIZES
+from jetbridge.duckdb_engine.functions import CHANGING, SIZES
 from jetbridge.errors import BadRequest, LimitExceeded
 
 LONG = 4_000_000

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jetbridge import cancellation
-from jetbridge.catalog.fields import DEFAULT
+from jetbridge.backends.tables.constraints import refuse_violation
+from jetbridge.catalog.columns import DEFAULT
 from jetbridge.client import Client
-from jetbridge.embedded import (
+from jetbridge.duckdb_engine import (
     check_expression,
     default_values,
     evaluate,
@@ -28,7 +28,7 @@ from jetbridge.embedded import (
     row_expression,
 )
 from jetbridge.errors import BadRequest, Cancelled, LimitExceeded
-from jetbridge.tables.constraints import refuse_violation
+from jetbridge.runtime import cancellation
 
 MOST_MEBIBYTES = 200
 MOST_SECONDS = 30

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.lake import spool_tables, spooling
-from jetbridge.backends.mssql import relations
+from jetbridge.backends.lake.ddl import spark_spooling
+from jetbridge.backends.lake.write import spool_tables
+from jetbridge.backends.mssql.read import spark_relation
 from jetbridge.errors import FailedPrecondition
-from jetbridge.spark import rows
+from jetbridge.spark import written_rows
 from tests.pipeline.targets import TARGETS, Bench, bench
 
 pytestmark = pytest.mark.lake
@@ -32,7 +33,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
     """From now on so many files of each spool are removed as soon as Spark has written them."""
 
     def begin(count: int) -> None:
-        readable, files_of = rows.readable, spool_tables.files_of
+        readable, files_of = written_rows.readable, spool_tables.files_of
 
         def of_folder(files):
             found = sorted(map(Path, files))
@@ -46,9 +47,9 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
                 Path(str(file.location()).removeprefix("file:")).unlink()
             return found
 
-        monkeypatch.setattr(rows, "readable", of_folder)
-        monkeypatch.setattr(relations, "readable", of_folder)
-        monkeypatch.setattr(spooling, "files_of", of_table)
+        monkeypatch.setattr(written_rows, "readable", of_folder)
+        monkeypatch.setattr(spark_relation, "readable", of_folder)
+        monkeypatch.setattr(spark_spooling, "files_of", of_table)
 
     return begin
 
@@ -101,7 +102,7 @@ def test_select_fails_if_rows_are_lost(target, lose, count, found):
 
 def test_file_that_goes_while_rows_are_read_is_an_error(target, monkeypatch):
     """It was there when the rows were counted, and is empty when they are read."""
-    readable = rows.readable
+    readable = written_rows.readable
 
     def then_lost(files):
         found = readable(files)
@@ -110,7 +111,7 @@ def test_file_that_goes_while_rows_are_read_is_an_error(target, monkeypatch):
             Path(name).write_bytes(Path(kept).read_bytes()[:0])
         return found
 
-    monkeypatch.setattr(rows, "readable", then_lost)
+    monkeypatch.setattr(written_rows, "readable", then_lost)
     with pytest.raises(Exception, match=r"parquet|Parquet|too small"):
         in_spark_sql(target, f"INSERT INTO t.dbo.more {FOUR_FILES}")
     assert target.rows("FROM t.dbo.more") == [(1,)]

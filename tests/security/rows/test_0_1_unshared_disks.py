@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.lake.pointers import SPOOL
+from jetbridge.backends.lake.metadata.pointers import SPOOL
 from tests import cluster
 from tests.cluster import Cluster
 from tests.faults import pipeline_process

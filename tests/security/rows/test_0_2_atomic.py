@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from jetbridge import cancellation
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.spool_tables import schema_of, spool_table, written
-from jetbridge.backends.lake.store import Superseded
+from jetbridge.backends.lake.lake import Superseded
+from jetbridge.backends.lake.write.spool_tables import schema_of, spool_table, written
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.errors import Cancelled, NotFound, ServerError, Unavailable
+from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rowids, rows, update
 from tests.lakes import new_lake
 

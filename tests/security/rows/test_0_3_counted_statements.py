@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.sqltext import tsql_load
-from jetbridge.sqltext.tsql import END_SNAPSHOT
+from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.dialects.tsql import load as tsql_load
+from jetbridge.dialects.tsql.statements import END_SNAPSHOT
 from tests import mssql_server
 from tests.mssql_orders import sent
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.service.settings import Token
+from jetbridge.service.limits import Token
 from tests.integration.run_calls import run_sql
 from tests.integration.wire_calls import Answer, Wire, read_rows
 

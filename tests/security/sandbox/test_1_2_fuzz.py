@@ -12,12 +12,12 @@ import duckdb
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.embedded.statements import check_expression_text, in_brackets, kind_of_statement
+from jetbridge.duckdb_engine.statements import check_expression_text, in_brackets, kind_of_statement
 from jetbridge.errors import BadRequest, ServerError
-from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.pipeline.access import Files, Rules
+from jetbridge.pipeline.parsing.tokens import Words, split_text
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
-from jetbridge.pipeline.tokens import Words, split_text
 from tests.security.sandbox.mutations import EXPRESSIONS, STATEMENTS, mutated
 
 COUNTS = [2_000, pytest.param(60_000, marks=pytest.mark.soak)]

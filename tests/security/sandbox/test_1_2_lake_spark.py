@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.on_spark import SparkRunner
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
 from jetbridge.pipeline.settings import Settings

@@ -8,7 +8,7 @@ import jetbridge
 
 SOURCE = Path(jetbridge.__file__).parent
 # The only module that runs text in DuckDB.
-ONE_PLACE = SOURCE / "embedded" / "statements.py"
+ONE_PLACE = SOURCE / "duckdb_engine" / "statements.py"
 # Methods of DuckDB's connection that run a text, or look up a name in one.
 RUNNING = {"execute", "executemany", "sql", "from_query", "view", "get_table_names", "query_df"}
 OPENING = {"connect", "sql", "execute", "query", "from_query", "default_connection"}
@@ -43,12 +43,12 @@ def test_1_2_only_one_module_runs_text_in_duckdb() -> None:
     assert not found
 
 
-def test_1_2_only_the_embedded_room_opens_duckdb() -> None:
+def test_1_2_only_duckdb_engine_opens_duckdb() -> None:
     found = [
         f"{path.relative_to(SOURCE)}:{call.lineno} {call.attr}"
         for path, tree in modules_with_duckdb()
         for call in calls(tree)
-        if path.parent.name != "embedded"
+        if "duckdb_engine" not in path.parts
         and isinstance(call.value, ast.Name)
         and call.value.id == "duckdb"
         and call.attr in OPENING

@@ -1,6 +1,6 @@
 """`clients = false` in `[sql]`: clients work in the catalogs, and run no SQL on the server."""
 
-from jetbridge.app import build_app
+from jetbridge.app.compose import build_app
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig, SqlConfig

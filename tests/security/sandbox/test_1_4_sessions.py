@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge.app import Shared, new_engine, open_catalogs
+from jetbridge.app.compose import Shared, new_engine, open_catalogs
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig
-from jetbridge.embedded.workbench import Access, Workbench
-from jetbridge.pipeline.rules import Files, Rules
+from jetbridge.duckdb_engine.planner import Access, Workbench
+from jetbridge.pipeline.access import Files, Rules
 from jetbridge.pipeline.session import Means, Session
 from tests.security.sandbox.clients import Caller, serving
 

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from jetbridge.spark import SparkEngine
-from jetbridge.spark.attempt import warn_open
 from jetbridge.spark.settings import complete, shown
+from jetbridge.spark.startup import warn_open
 from tests import lakes
 from tests.jvms import jvms
 

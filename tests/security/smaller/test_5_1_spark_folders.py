@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jetbridge.temporary import sweep
+from jetbridge.runtime.temporary_folders import sweep
 from tests.faults.peers import wait_until
 from tests.jvms import jvms
 
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from jetbridge.errors import Unavailable
 from jetbridge.spark import SparkEngine
-from jetbridge.temporary import start_sweep
+from jetbridge.runtime.temporary_folders import start_sweep
 
 folder = Path(sys.argv[1])
 engine = SparkEngine({"spark.driver.memory": "512m"}, log_file=folder / "spark.log")

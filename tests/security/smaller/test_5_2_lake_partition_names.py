@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.commit import identifier
-from jetbridge.backends.lake.maintenance import OptimizeOptions, optimize
-from jetbridge.backends.lake.metadata import TableState
+from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.write.commit import identifier
 from jetbridge.catalog import CreateTable, RenameColumn, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable

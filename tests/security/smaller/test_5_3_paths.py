@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from jetbridge.app.run_function import RunFunction
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Scan
 from jetbridge.client import connect
 from jetbridge.errors import LimitExceeded, ServerError
 from jetbridge.pipeline.report import Report
-from jetbridge.remote import RunFunction
 from jetbridge.service import Server
-from jetbridge.service.paths import without_paths
+from jetbridge.service.error_paths import without_paths
 from jetbridge.spark import SparkEngine
 
 NUMBERS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})

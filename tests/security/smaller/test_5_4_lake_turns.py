@@ -18,13 +18,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jetbridge import cancellation
-from jetbridge.backends.lake import LakeCatalog, store, turns
-from jetbridge.backends.lake.commit import Change
-from jetbridge.backends.lake.turns import Turns, pauses
+from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake import lake as store
+from jetbridge.backends.lake.write import commit_turns
+from jetbridge.backends.lake.write.commit import Change
+from jetbridge.backends.lake.write.commit_turns import Turns, pauses
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
+from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rows
 from tests.faults.peers import ServerProcess
 from tests.lakes import engine, folder, new_lake, reader
@@ -33,7 +35,7 @@ COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.
 RIVAL = """
 import sys, time
-from jetbridge.backends.lake.turns import Turns
+from jetbridge.backends.lake.write.commit_turns import Turns
 turns = Turns(sys.argv[1])
 print("begun", flush=True)
 while True:
@@ -150,7 +152,7 @@ def rival_that_waits(warehouse: Path) -> Iterator[None]:
 def test_a_server_that_hangs_is_waited_for_a_while_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "_MOST_SECONDS", 0.3)
+    monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.3)
     with rival(tmp_path, 60) as process:
         process.send_signal(signal.SIGSTOP)
         assert 0.2 < waited(Turns(str(tmp_path))) < 5
@@ -185,7 +187,7 @@ def test_a_turn_ends_without_an_error_where_its_lock_cannot_be_given_back(
         refused.append(descriptor)
         raise error
 
-    monkeypatch.setattr(turns, "_unlock_byte", refuse)
+    monkeypatch.setattr(commit_turns, "_unlock_byte", refuse)
     with Turns(str(tmp_path)).turn("table"):
         pass
     assert len(refused) == 2
@@ -203,7 +205,7 @@ def test_a_commit_that_others_outrun_is_aborted_after_a_stated_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(store, "COMMIT_SECONDS", 0.5)
-    monkeypatch.setattr(turns, "_MOST_SECONDS", 0.0)  # other engines take no turns
+    monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.0)  # other engines take no turns
     lake = new_lake()
     name = lake.lake.name
     other = LakeCatalog(name, folder() / name, engine(), reader=reader())

@@ -15,7 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.maintenance import OptimizeOptions, _Optimize, optimize
+from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, _Optimize, optimize
 from jetbridge.catalog import CreateTable, SchemaInfo
 from tests.conformance.harness import insert, rows
 from tests.lakes import engine, folder, new_lake, reader

@@ -18,11 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql import connecting
-from jetbridge.backends.mssql.address import CONNECT_SECONDS, MOST_CONNECT_SECONDS, Address
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.cancellation import Cancellation, scope
+from jetbridge.backends.mssql.connection import opening
+from jetbridge.backends.mssql.connection.address import (
+    CONNECT_SECONDS,
+    MOST_CONNECT_SECONDS,
+    Address,
+)
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.errors import Cancelled, FailedPrecondition, Unavailable
+from jetbridge.runtime.cancellation import Cancellation, scope
 from tests import mssql_server
 from tests.faults.peers import wait_until
 from tests.security.callers.mssql_commands import PASSWORD, catalog_table
@@ -61,8 +65,8 @@ def test_an_empty_password_is_called_so(tmp_path):
 
 
 def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatch, caplog):
-    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(connecting, "MOST_CONNECT_SECONDS", 0.8)
+    monkeypatch.setattr(opening, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(opening, "MOST_CONNECT_SECONDS", 0.8)
     monkeypatch.setattr(logging.getLogger("jetbridge"), "propagate", True)
     began = time.monotonic()
     with closing(Server(silent)) as server, pytest.raises(Unavailable) as failed:

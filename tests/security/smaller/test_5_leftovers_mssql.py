@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from jetbridge.backends.mssql import leftovers
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connect import Loading, Server
+from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.write import load_tables
 from jetbridge.client import connect
+from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 from jetbridge.service import Server as FlightServer
-from jetbridge.sqltext import tsql_load
 from tests import mssql_server
 from tests.faults.peers import wait_until
 from tests.mssql_orders import failing, stand_in
@@ -127,7 +127,7 @@ def test_a_living_load_keeps_its_tables(server, catalog):
 
 
 def test_a_server_sweeps_again_while_it_is_used(server, catalog, monkeypatch):
-    monkeypatch.setattr(leftovers, "_SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(load_tables, "_SWEEP_SECONDS", 0.0)
     sql(catalog, "FROM m.dbo.t")
     leave(server)
     sql(catalog, "FROM m.dbo.t")

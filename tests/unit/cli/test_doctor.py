@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from jetbridge import app
+from jetbridge.app import compose
 from jetbridge.cli import doctor, main
 from jetbridge.cli.doctor import _driver, _package, _satisfies, _spark
 from jetbridge.config import LakeConfig
@@ -167,7 +167,7 @@ SWEPT: list[Sweeping] = []
 @pytest.fixture
 def servers(tmp_path, monkeypatch):
     SWEPT.clear()
-    monkeypatch.setattr(app, "BACKENDS", {**app.BACKENDS, "mssql": Sweeping})
+    monkeypatch.setattr(compose, "BACKENDS", {**compose.BACKENDS, "mssql": Sweeping})
 
     def write(*names):
         path = tmp_path / "servers.toml"

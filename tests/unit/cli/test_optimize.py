@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
+from jetbridge.catalog.identifiers import dotted
 from jetbridge.cli import main, optimize
 from jetbridge.errors import BadRequest, NotFound, Unavailable
-from jetbridge.names import dotted
 
 ROWS = [("data files", 120, 2), ("bytes", 48_213, 9_001)]
 
@@ -47,7 +47,7 @@ def asked(monkeypatch, spark):
             raise calls[0]
         return ROWS
 
-    module = types.ModuleType("jetbridge.backends.lake.maintenance")
+    module = types.ModuleType("jetbridge.backends.lake.maintenance.optimize")
     monkeypatch.setattr(module, "optimize", pretend, raising=False)
     monkeypatch.setattr(module, "OptimizeOptions", types.SimpleNamespace, raising=False)
     monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -7,7 +7,7 @@ from jetbridge.errors import Unavailable
 from jetbridge.wire.codec import Blob, decode
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.messages.scan import Endpoints, ScanParameters
-from jetbridge.wire.sealing import ObjectName, Sealer
+from jetbridge.wire.tickets import ObjectName, Sealer
 
 
 @pytest.mark.parametrize(

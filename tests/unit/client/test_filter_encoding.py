@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.client.filters import duckdb_type, encode_filter
+from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import NotSupported
 from jetbridge.expr import (
     And,
@@ -22,7 +23,6 @@ from jetbridge.expr import (
     Not,
     Or,
 )
-from jetbridge.wire.filters import parse_filters
 
 TYPES = {"id": pa.int32(), "name": pa.string(), "rowid": pa.int64()}
 ID, NAME = Column("id", "INTEGER"), Column("name", "VARCHAR")

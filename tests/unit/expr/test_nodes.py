@@ -1,5 +1,13 @@
 import pytest
 
+from jetbridge.duckdb_syntax.nested_types import (
+    array_of,
+    enum_of,
+    kind_of,
+    list_of,
+    map_of,
+    struct_of,
+)
 from jetbridge.expr import (
     And,
     Between,
@@ -19,7 +27,6 @@ from jetbridge.expr import (
     columns_of,
     walk,
 )
-from jetbridge.expr.types import array_of, enum_of, kind_of, list_of, map_of, struct_of
 
 A, B, C, ONE = Column("a"), Column("b"), Column("c"), Constant("INTEGER", 1)
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.tokens import SPARK, Words, split_text
+from jetbridge.pipeline.parsing.tokens import SPARK, Words, split_text
 
 AGREED = [
     "SELECT a.b, .5, 5., t.1, 1_000, 1e5, 1.5e-3",

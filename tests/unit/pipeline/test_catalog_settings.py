@@ -5,7 +5,7 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CanConfigure, supports
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.rules import Rules
+from jetbridge.pipeline.access import Rules
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
 from tests.unit.pipeline.configurable import SETTINGS, ConfigurableCatalog

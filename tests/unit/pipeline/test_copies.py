@@ -5,9 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.embedded.workbench import Desk
+from jetbridge.duckdb_engine.planner import Desk
 from jetbridge.errors import Cancelled
-from jetbridge.pipeline import on_duckdb
+from jetbridge.pipeline.query import run_on_duckdb
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 
@@ -134,13 +134,13 @@ def test_a_new_table_takes_the_rows_as_they_come(answer):
 def test_rows_are_read_before_the_first_is_written(session, monkeypatch, statement, streams):
     """Where they are written as they come: else a table copied into itself meets its own locks."""
     said = []
-    real = on_duckdb.rows
+    real = run_on_duckdb.rows
 
     def rows(*given, **options):
         said.append(options)
         return real(*given, **options)
 
-    monkeypatch.setattr(on_duckdb, "rows", rows)
+    monkeypatch.setattr(run_on_duckdb, "rows", rows)
     list(run(session, "CREATE OR REPLACE TABLE m.s.own AS SELECT 1 AS a"))
     said.clear()
     list(run(session, statement))

@@ -5,9 +5,9 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, Scan, SchemaInfo
+from jetbridge.dialects.duckdb.predicates import render
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
-from jetbridge.sqltext.dialects.duckdb import render
 
 COLUMNS = pa.schema(
     [("id", pa.int32()), ("name", pa.string()), ("d", pa.date32()), ("price", pa.decimal128(9, 2))]

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from jetbridge.pipeline.nullability import never_null
+from jetbridge.pipeline.query.nullability import never_null
 
 SOURCES = {
     ("lake", "s", "t"): pa.schema([pa.field("ID", pa.int64(), nullable=False), ("x", pa.string())]),

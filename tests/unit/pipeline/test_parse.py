@@ -4,8 +4,8 @@ import pytest
 
 from jetbridge.catalog import OnConflict, RenameTable
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.parse import parse
-from jetbridge.pipeline.statements import (
+from jetbridge.pipeline.parsing.parse import parse
+from jetbridge.pipeline.parsing.statements import (
     AddDeclaredColumn,
     AlterTable,
     Attach,

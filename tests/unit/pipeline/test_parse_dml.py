@@ -1,8 +1,8 @@
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.parse_dml import read_merge
-from jetbridge.pipeline.tokens import Words
+from jetbridge.pipeline.parsing.dml import read_merge
+from jetbridge.pipeline.parsing.tokens import Words
 
 MERGE = "MERGE INTO t USING s USING (id) WHEN NOT MATCHED THEN ERROR"
 

@@ -6,10 +6,10 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, ServerError
-from jetbridge.pipeline.parse import parse
+from jetbridge.pipeline.parsing.parse import parse
+from jetbridge.pipeline.parsing.tokens import without_secrets
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Means, Session
-from jetbridge.pipeline.tokens import without_secrets
 
 WORD = "hunter2"
 SECRET = f"CREATE SECRET s (TYPE mssql, HOST 'db', PASSWORD '{WORD}')"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from jetbridge.embedded.workbench import Access, Desk, Workbench
-from jetbridge.pipeline.places import Place
+from jetbridge.duckdb_engine.planner import Access, Desk, Workbench
+from jetbridge.pipeline.name_resolution import Place
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
 SCHEMA = pa.schema(

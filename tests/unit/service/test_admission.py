@@ -6,7 +6,7 @@ import time
 import pytest
 
 from jetbridge.errors import LimitExceeded, Unavailable
-from jetbridge.service.admission import Door, Gate
+from jetbridge.service.admission.concurrency import Door, Gate
 
 
 def test_a_closed_door_lets_nobody_in_and_waits_for_those_inside():

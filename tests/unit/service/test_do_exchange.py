@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jetbridge import cancellation
 from jetbridge.errors import NotFound, Unavailable
+from jetbridge.runtime import cancellation
 from jetbridge.service.do_exchange import _move_pin
 
 

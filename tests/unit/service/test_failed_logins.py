@@ -3,8 +3,8 @@
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.service import failed_logins
-from jetbridge.service.failed_logins import FailedLogins
+from jetbridge.service.admission import failed_logins
+from jetbridge.service.admission.failed_logins import FailedLogins
 
 GUESSER, OTHER = "ipv4:192.0.2.1:4000", "ipv4:192.0.2.2:4000"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jetbridge.cancellation import Cancellation
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.time_limit import TimeLimit
+from jetbridge.runtime.cancellation import Cancellation
+from jetbridge.service.admission.time_limit import TimeLimit
 from tests.faults.peers import wait_until
 
 CONTEXT: Any = SimpleNamespace(cancel=bool)

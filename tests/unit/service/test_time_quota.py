@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 
 from jetbridge.errors import LimitExceeded
-from jetbridge.service import time_quota
-from jetbridge.service.time_quota import TimeQuota
+from jetbridge.service.admission import time_quota
+from jetbridge.service.admission.time_quota import TimeQuota
 
 
 class Clock:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from jetbridge import cancellation
 from jetbridge.errors import Cancelled, FailedPrecondition, NotFound, Unavailable
+from jetbridge.runtime import cancellation
 from jetbridge.spark import SparkEngine, engine
-from jetbridge.spark.attempt import Attempt
+from jetbridge.spark.startup import Attempt
 
 
 class FakeJvm:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark import attempt as attempt_module
-from jetbridge.spark import process
-from jetbridge.spark.attempt import Attempt, Order
+from jetbridge.spark import jvm as process
+from jetbridge.spark import startup as attempt_module
 from jetbridge.spark.java import Java
-from jetbridge.spark.process import FetchFailed, Jvm, Launch
+from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
+from jetbridge.spark.startup import Attempt, Order
 
 SECRET = "hunter2"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jetbridge import cancellation
 from jetbridge.errors import Cancelled
-from jetbridge.spark import shared
-from jetbridge.spark.shared import Application, Executor, refuse_unshared
+from jetbridge.runtime import cancellation
+from jetbridge.spark import shared_folders
+from jetbridge.spark.shared_folders import Application, Executor, refuse_unshared
 
 
 def session(application: str) -> Any:
@@ -23,7 +23,7 @@ SESSION = session("test-shared")
 @pytest.fixture
 def asked(monkeypatch):
     """Two executors; the second one never gets its task. Who was asked, each time."""
-    monkeypatch.setattr(shared, "_applications", {})
+    monkeypatch.setattr(shared_folders, "_applications", {})
     found: list[list[str]] = []
 
     def ask(_session, _folder, executors):
@@ -31,8 +31,8 @@ def asked(monkeypatch):
         return {"1"}
 
     executors = [Executor("1", "a"), Executor("2", "b")]
-    monkeypatch.setattr(shared, "_executors", lambda *_: executors)
-    monkeypatch.setattr(shared, "_asked", ask)
+    monkeypatch.setattr(shared_folders, "_executors", lambda *_: executors)
+    monkeypatch.setattr(shared_folders, "_asked", ask)
     return found
 
 
@@ -48,7 +48,7 @@ def test_an_executor_that_does_not_answer_is_logged_and_asked_again(asked, tmp_p
 
 
 def test_whoever_waits_for_another_probe_can_be_cancelled(asked, tmp_path):
-    held = shared._application("test-shared").lock
+    held = shared_folders._application("test-shared").lock
     with held, cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         # Without this the test would hang where the wait cannot be cancelled.
@@ -65,21 +65,21 @@ def test_whoever_waits_for_the_first_executor_can_be_cancelled(monkeypatch):
     core = SimpleNamespace(
         statusStore=lambda: SimpleNamespace(executorList=lambda _: nobody),
     )
-    monkeypatch.setattr(shared, "_core", lambda _: core)
-    monkeypatch.setattr(shared, "_comes_on_demand", lambda _: False)
+    monkeypatch.setattr(shared_folders, "_core", lambda _: core)
+    monkeypatch.setattr(shared_folders, "_comes_on_demand", lambda _: False)
     application = Application()
     with cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         with pytest.raises(Cancelled):
-            shared._executors(SESSION, application)
+            shared_folders._executors(SESSION, application)
     assert not application.has_executors  # the next statement waits for it, too
 
 
 def test_only_the_last_applications_are_remembered(asked):
-    first = shared._application("first")
-    for number in range(shared._MOST_APPLICATIONS - 1):
-        shared._application(str(number))
-        assert shared._application("first") is first
-    shared._application("one more")
-    assert shared._application("first") is first
-    assert len(shared._applications) == shared._MOST_APPLICATIONS
+    first = shared_folders._application("first")
+    for number in range(shared_folders._MOST_APPLICATIONS - 1):
+        shared_folders._application(str(number))
+        assert shared_folders._application("first") is first
+    shared_folders._application("one more")
+    assert shared_folders._application("first") is first
+    assert len(shared_folders._applications) == shared_folders._MOST_APPLICATIONS

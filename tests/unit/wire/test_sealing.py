@@ -4,7 +4,7 @@ import pytest
 
 from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
-from jetbridge.wire.sealing import ObjectName, Sealer, Ticket, read_descriptor
+from jetbridge.wire.tickets import ObjectName, Sealer, Ticket, read_descriptor
 
 SEALER = Sealer(lambda: [b"k" * 32])
 TICKET = Ticket("cat", "s", "t", version=3, columns=["a"], filters="{}", part="0-4")

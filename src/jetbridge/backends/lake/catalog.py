@@ -5,18 +5,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from jetbridge.backends.lake.connect import Connection, connected
-from jetbridge.backends.lake.pointers import Listing
+from jetbridge.backends.lake.connection import Connection, connected
+from jetbridge.backends.lake.lake import Lake, Options
+from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper, Swept, sweep
+from jetbridge.backends.lake.metadata.pointers import Listing
 from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
-from jetbridge.backends.lake.spool_tables import spooled
-from jetbridge.backends.lake.store import Lake, Options
-from jetbridge.backends.lake.sweeper import Grace, Sweeper, Swept, sweep
+from jetbridge.backends.lake.write.spool_tables import spooled
 from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo
-from jetbridge.embedded.lake import LakeReader
+from jetbridge.catalog.identifiers import fold
+from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
-from jetbridge.names import fold
 from jetbridge.spark.engine import Session, SparkEngine
-from jetbridge.spark.rows import Written
+from jetbridge.spark.written_rows import Written
 
 
 class LakeCatalog:

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from jetbridge.backends.lake import filling, spooling
-from jetbridge.backends.lake.making import making
-from jetbridge.backends.lake.metadata import COMMENT
-from jetbridge.backends.lake.pointers import Listing, Pointer
-from jetbridge.backends.lake.store import Lake
+from jetbridge.backends.lake.ddl import create_table_as, spark_spooling
+from jetbridge.backends.lake.ddl.create_table import making
+from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.metadata.pointers import Listing, Pointer
+from jetbridge.backends.lake.metadata.table_state import COMMENT
 from jetbridge.backends.lake.table import LakeTable
 from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
+from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, NotFound, ServerError
-from jetbridge.names import fold
 
 log = logging.getLogger(__name__)
 
@@ -114,10 +114,10 @@ class LakeSchema:
         return self.load_table(request.name)
 
     def creating(self, request: CreateTable) -> AbstractContextManager[Write]:
-        return filling.creating(self._lake, self._name, request)
+        return create_table_as.creating(self._lake, self._name, request)
 
     def create_on_spark(self, request: CreateTable, query: str) -> Filled:
-        return spooling.create_on_spark(self._lake, self._name, request, query)
+        return spark_spooling.create_on_spark(self._lake, self._name, request, query)
 
     def drop_table(self, name: str) -> None:
         state = self._lake.load(self._name, name)

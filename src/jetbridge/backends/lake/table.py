@@ -5,9 +5,11 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.lake import alter, change, insert, layout, merge, parts, relations, scan
-from jetbridge.backends.lake.metadata import TableState
-from jetbridge.backends.lake.store import Lake
+from jetbridge.backends.lake.ddl import alter, layout
+from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.read import engine_relations, scan, splits
+from jetbridge.backends.lake.write import insert, merge, update_delete
 from jetbridge.catalog import Alteration, AsOf, DMLOptions, Scan, SparkRelation, TableInfo, Write
 
 
@@ -28,13 +30,13 @@ class PastTable:
         return scan.scan(self._lake, self._state, request)
 
     def split(self, request: Scan) -> Sequence[str]:
-        return parts.split(self._lake, self._state, request)
+        return splits.split(self._lake, self._state, request)
 
     def relation(self, *, row_ids: bool = False) -> AbstractContextManager[str | None]:
-        return relations.relation(self._lake, self._state, row_ids=row_ids)
+        return engine_relations.relation(self._lake, self._state, row_ids=row_ids)
 
     def spark_relation(self) -> SparkRelation:
-        return relations.spark_relation(self._lake, self._state)
+        return engine_relations.spark_relation(self._lake, self._state)
 
     def count_rows(self) -> int:
         count = self._state.count()
@@ -46,10 +48,10 @@ class LakeTable(PastTable):
         return insert.inserting(self._lake, self._state, options)
 
     def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return change.updating(self._lake, self._state, options)
+        return update_delete.updating(self._lake, self._state, options)
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return change.deleting(self._lake, self._state, options)
+        return update_delete.deleting(self._lake, self._state, options)
 
     def merging(self) -> AbstractContextManager[Write]:
         return merge.merging(self._lake, self._state)

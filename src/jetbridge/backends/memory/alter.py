@@ -6,10 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Segment, live_only
-from jetbridge.backends.memory.state import Store, TableCell, TableState
-from jetbridge.cancellation import current
+from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.tables import alter
 from jetbridge.catalog import Alteration
-from jetbridge.tables import alter
+from jetbridge.runtime.cancellation import current
 
 
 def altered(store: Store, cell: TableCell, change: Alteration) -> TableState:

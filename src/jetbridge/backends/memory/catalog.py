@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from jetbridge.backends.memory.schema import MemorySchema, SnapshotSchema
-from jetbridge.backends.memory.state import Clock, Options, SchemaCell, Store, utc_now
+from jetbridge.backends.memory.store import Clock, Options, SchemaCell, Store, utc_now
 from jetbridge.catalog import CatalogVersion, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 

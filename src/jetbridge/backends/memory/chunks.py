@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jetbridge.backends.memory.comparable import Bounds, bounds_of
-from jetbridge.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenated
+from jetbridge.backends.memory.value_order import Bounds, bounds_of
+from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenated
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
 CHUNK_ROWS = JOINED_ROWS

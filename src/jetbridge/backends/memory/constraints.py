@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk, Mask
-from jetbridge.backends.memory.comparable import NO_BOUNDS, Bounds, bounds_of
+from jetbridge.backends.memory.value_order import NO_BOUNDS, Bounds, bounds_of
+from jetbridge.backends.tables import constraints
+from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import UniqueKey
-from jetbridge.tables import constraints
-from jetbridge.tables.definition import Definition
 
 Others = Iterable[tuple[Chunk, Mask | None]]
 

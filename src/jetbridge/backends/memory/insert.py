@@ -10,12 +10,12 @@ import pyarrow as pa
 from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Integers, Segment
 from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.scan import projected
-from jetbridge.backends.memory.state import Store, TableCell, TableState
+from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.tables.column_mapping import Mapping, insert_mapping
+from jetbridge.backends.tables.constraints import check_rows
+from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.errors import BadRequest, Conflict, ConstraintViolation, NotFound
-from jetbridge.tables.constraints import check_rows
-from jetbridge.tables.mapping import Mapping, insert_mapping
-from jetbridge.tables.staging import Staging
 
 # With more small segments at the end than this, INSERT puts them together.
 _MOST_SMALL = 64

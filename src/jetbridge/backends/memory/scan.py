@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge import embedded
+from jetbridge import duckdb_engine
 from jetbridge.backends.memory.chunks import Chunk, Mask
-from jetbridge.backends.memory.predicates import Simple, simple_parts
-from jetbridge.backends.memory.state import TableState
+from jetbridge.backends.memory.filters import Simple, simple_parts
+from jetbridge.backends.memory.store import TableState
 from jetbridge.catalog import ROWID, Scan
+from jetbridge.catalog.identifiers import fold
+from jetbridge.dialects.duckdb import predicates as dialect
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import Expr, Function, columns_of, walk
-from jetbridge.names import fold
-from jetbridge.sqltext.dialects import duckdb as dialect
 
 # One question to DuckDB costs about 2 ms, however small, so it is asked about many chunks.
 _CHUNKS_PER_QUESTION = 16
@@ -101,7 +101,7 @@ def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) ->
     try:
         sql = dialect.render(condition)
         if _calls(condition):
-            embedded.check_filter(sql)
+            duckdb_engine.check_filter(sql)
         positions = [_position(state, name) for name in sorted(columns_of(condition))]
     except BadRequest:
         yield from ((chunk, _live(chunk)) for chunk in chunks)
@@ -146,7 +146,7 @@ def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
 def _asked(state: TableState, chunks: list[Chunk], sql: str, positions: list[int]) -> list[Found]:
     schema = projected(state.schema, positions)
     data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
-    answer = embedded.mask(sql, data)
+    answer = duckdb_engine.mask(sql, data)
     found: list[Found] = []
     start = 0
     for chunk in chunks:

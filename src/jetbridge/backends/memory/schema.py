@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from jetbridge.backends.memory.insert import inserting
-from jetbridge.backends.memory.state import SchemaCell, Store, TableCell, TableState
+from jetbridge.backends.memory.store import SchemaCell, Store, TableCell, TableState
 from jetbridge.backends.memory.table import MemoryTable
+from jetbridge.backends.tables.definition import new_definition
 from jetbridge.catalog import CreateTable, DMLOptions, OnConflict, SchemaInfo, Write, fold
 from jetbridge.errors import AlreadyExists, NotFound
-from jetbridge.tables.definition import new_definition
 
 Versions = Mapping[str, tuple[TableCell, int]]
 

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.memory import change, insert, scan
+from jetbridge.backends.memory import insert, scan, update_delete
 from jetbridge.backends.memory.alter import altered
-from jetbridge.backends.memory.state import Store, TableCell, TableState
-from jetbridge.backends.memory.travel import state_at
+from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.memory.time_travel import state_at
 from jetbridge.catalog import (
     Alteration,
     AsOf,
@@ -48,10 +48,10 @@ class MemoryTable(PastTable):
         return insert.inserting(self._store, self._cell, options)
 
     def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return change.updating(self._store, self._cell, self._state, options)
+        return update_delete.updating(self._store, self._cell, self._state, options)
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return change.deleting(self._store, self._cell, self._state, options)
+        return update_delete.deleting(self._store, self._cell, self._state, options)
 
     def alter(self, change: Alteration) -> "MemoryTable":
         """Applies to the table as it is now, not as this handle saw it."""

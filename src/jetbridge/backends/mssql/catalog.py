@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jetbridge.backends.mssql.address import Address
-from jetbridge.backends.mssql.connect import Server
+from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.connection.pool import Server
 from jetbridge.backends.mssql.database import Database, Known, Options
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.leftovers import Sweeper, sweep
+from jetbridge.backends.mssql.read.snapshots import Moment, Moments
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.snapshots import Moment, Moments
+from jetbridge.backends.mssql.write.load_tables import Sweeper, sweep
 from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.dialects.tsql import statements
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.sqltext import tsql
 
 __all__ = ["MssqlCatalog", "Options"]
 
@@ -79,7 +79,7 @@ class MssqlCatalog:
             pass
         else:
             raise AlreadyExists("schema", info.name)
-        self._run(tsql.create_schema(info.name))
+        self._run(statements.create_schema(info.name))
         return self.load_schema(info.name)
 
     def drop_schema(self, name: str) -> None:
@@ -87,7 +87,7 @@ class MssqlCatalog:
         tables = self._database.tables(schema)
         if tables:
             raise FailedPrecondition(f"schema {schema!r} has {len(tables)} tables; drop them first")
-        self._run(tsql.drop_schema(schema))
+        self._run(statements.drop_schema(schema))
 
     def _run(self, sql: str) -> None:
         try:

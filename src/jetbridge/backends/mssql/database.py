@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.backends.mssql.describe import Described, describe
+from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.metadata.catalog_views import Described, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.catalog.identifiers import fold, twin
+from jetbridge.dialects.tsql import statements
 from jetbridge.errors import FailedPrecondition, NotFound
-from jetbridge.names import fold, twin
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.sqltext import tsql
 
 _T = TypeVar("_T")
 # Seconds. One call looks for a schema, then a table, then both as they were at its moment; no
@@ -72,7 +72,9 @@ class Known:
             if self._stamp is not None and time.monotonic() - self._looked < _STILL_SO:
                 return
         by_columns = self._server.is_babelfish()
-        (stamp,) = self._server.ask(tsql.VERSION_BY_COLUMNS if by_columns else tsql.VERSION)
+        (stamp,) = self._server.ask(
+            statements.VERSION_BY_COLUMNS if by_columns else statements.VERSION
+        )
         with self._lock:
             self._looked = time.monotonic()
             if stamp != self._stamp:
@@ -87,7 +89,7 @@ class Known:
         even by the statement that has read them, so there the answer is no.
         """
         if self._snapshots is None:
-            allowed = self._server.ask(tsql.SNAPSHOTS) == [(1,)]
+            allowed = self._server.ask(statements.SNAPSHOTS) == [(1,)]
             self._snapshots = allowed and not self._server.is_babelfish()
         return self._snapshots
 
@@ -103,7 +105,9 @@ class Database:
     known: Known = field(repr=False)
 
     def schemas(self) -> list[str]:
-        return self.known.get("schemas", lambda: [n for (n,) in self.server.ask(tsql.SCHEMAS)])
+        return self.known.get(
+            "schemas", lambda: [n for (n,) in self.server.ask(statements.SCHEMAS)]
+        )
 
     def schema(self, name: str) -> str:
         """As the server spells it."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jetbridge.backends.mssql.address import MOST_CONNECT_SECONDS, Address
+from jetbridge.backends.mssql.connection.address import MOST_CONNECT_SECONDS, Address
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,

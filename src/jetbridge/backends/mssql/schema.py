@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from jetbridge.backends.mssql import filling, on_spark
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.definition import create_table
-from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.ddl import create_table_as, spark_load
+from jetbridge.backends.mssql.ddl.create_table import create_table
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.leftovers import is_leftover
-from jetbridge.backends.mssql.snapshots import Moment
+from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.read.snapshots import Moment
 from jetbridge.backends.mssql.table import MssqlTable, MssqlView
+from jetbridge.backends.mssql.write.load_tables import is_leftover
 from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
+from jetbridge.dialects.tsql import statements
 from jetbridge.errors import AlreadyExists, FailedPrecondition
-from jetbridge.sqltext import tsql
 
 
 class MssqlSchema:
@@ -36,7 +36,7 @@ class MssqlSchema:
         return kind(self._database, described, self._moment)
 
     def create_table(self, request: CreateTable) -> MssqlView:
-        there = filling.existing(self._database, self._name, request.name)
+        there = create_table_as.existing(self._database, self._name, request.name)
         if there is not None and request.on_conflict is OnConflict.IGNORE:
             return self.load_table(there.name)
         if there is not None and request.on_conflict is OnConflict.ERROR:
@@ -50,18 +50,18 @@ class MssqlSchema:
                 connection.transaction(),
             ):
                 if there is not None:
-                    filling.refuse_view(there)
-                    connection.run(tsql.drop_table(self._name, there.name))
+                    create_table_as.refuse_view(there)
+                    connection.run(statements.drop_table(self._name, there.name))
                 connection.run(sql)
         finally:
             self._database.known.forget()
         return self.load_table(request.name)
 
     def creating(self, request: CreateTable) -> AbstractContextManager[Write]:
-        return filling.creating(self._database, self._name, request)
+        return create_table_as.creating(self._database, self._name, request)
 
     def create_on_spark(self, request: CreateTable, query: str) -> Filled:
-        return on_spark.create_on_spark(self._database, self._name, request, query)
+        return spark_load.create_on_spark(self._database, self._name, request, query)
 
     def drop_table(self, name: str) -> None:
         found = self._database.table(self._name, name)
@@ -72,6 +72,6 @@ class MssqlSchema:
                 naming(f"{self._name}.{found.name}"),
                 self._database.server.asking() as connection,
             ):
-                connection.run(tsql.drop_table(self._name, found.name))
+                connection.run(statements.drop_table(self._name, found.name))
         finally:
             self._database.known.forget()

@@ -5,11 +5,14 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql import alter, changes, insert, relations, scan
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.describe import Described
-from jetbridge.backends.mssql.row_ids import RowIds, row_ids
-from jetbridge.backends.mssql.snapshots import Moment
+from jetbridge.backends.mssql.ddl import alter
+from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.row_ids import RowIds, row_ids
+from jetbridge.backends.mssql.read import scan
+from jetbridge.backends.mssql.read import spark_relation as relations
+from jetbridge.backends.mssql.read.snapshots import Moment
+from jetbridge.backends.mssql.write import insert, update_delete
 from jetbridge.catalog import Alteration, DMLOptions, Scan, SparkRelation, TableInfo, Write
 from jetbridge.errors import FailedPrecondition
 
@@ -54,13 +57,13 @@ class MssqlTable(MssqlView):
         return insert.inserting(self._database, self._described, options)
 
     def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return changes.updating(self._database, self._described, self._ids(), options)
+        return update_delete.updating(self._database, self._described, self._ids(), options)
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return changes.deleting(self._database, self._described, self._ids(), options)
+        return update_delete.deleting(self._database, self._described, self._ids(), options)
 
     def merging(self) -> AbstractContextManager[Write]:
-        return changes.merging(self._database, self._described, self._ids())
+        return update_delete.merging(self._database, self._described, self._ids())
 
     def alter(self, change: Alteration) -> "MssqlTable":
         database, schema = self._database, self._described.schema

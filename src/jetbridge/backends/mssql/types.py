@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.embedded import duckdb_type
+from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.errors import BadRequest
 
 _PLAIN = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bind_select import SelectBinder
 from jetbridge.pipeline.translate.bound import (
     Bound,

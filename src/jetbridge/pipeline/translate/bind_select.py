@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bound import (
     Bound,
     BoundSelect,

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.bound import type_of
 from jetbridge.pipeline.translate.types import NULL, kind, spark_type
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sqltext.spark import literal
 
 _COMPUTED = (
     exp.Literal,

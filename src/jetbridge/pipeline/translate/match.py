@@ -13,7 +13,7 @@ from functools import cache
 import sqlglot
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.types import kind, spark_type
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from jetbridge.dialects.quoting import identifier
 from jetbridge.pipeline.translate.bound import is_typed, reference, set_type, type_of
 from jetbridge.pipeline.translate.resolve import Calls
 from jetbridge.pipeline.translate.types import NULL
 from jetbridge.pipeline.translate.work import Work, empty
-from jetbridge.sqltext.quoting import identifier
 
 # Nodes that are no values, but hold some.
 _HOLDERS = (

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from jetbridge.embedded.workbench import Desk
-from jetbridge.sqltext.quoting import literal
+from jetbridge.dialects.quoting import literal
+from jetbridge.duckdb_engine.planner import Desk
 
 _OPERATORS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.Neg),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from jetbridge.dialects.spark import identifier
 from jetbridge.pipeline.translate.bound import (
     Bound,
     BoundSelect,
@@ -26,7 +27,6 @@ from jetbridge.pipeline.translate.text import Env, Texts
 from jetbridge.pipeline.translate.types import spark_type
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sqltext.spark import identifier
 
 Names = Sequence[str]
 

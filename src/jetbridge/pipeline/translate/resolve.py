@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bound import RESOLVED, Bound, Nested, only, reference
 from jetbridge.pipeline.translate.scope import Scope
 from jetbridge.pipeline.translate.types import NULL

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bound import Column, Source, reference, set_type, type_of
 from jetbridge.pipeline.translate.types import kind, struct_fields
 from jetbridge.pipeline.translate.untranslatable import Untranslatable

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from jetbridge.names import fold
-from jetbridge.pipeline.places import DEFAULT_SCHEMA
+from jetbridge.catalog.identifiers import fold
+from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA
 from jetbridge.pipeline.translate.bound import (
     Bound,
     Column,

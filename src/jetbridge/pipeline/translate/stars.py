@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bound import only
 from jetbridge.pipeline.translate.resolve import Resolver
 from jetbridge.pipeline.translate.scope import Scope

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from jetbridge.names import fold
+from jetbridge.catalog.identifiers import fold
 from jetbridge.pipeline.translate.bound import Field, Sorting, Tail, only, type_of
 from jetbridge.pipeline.translate.types import kind
 from jetbridge.pipeline.translate.untranslatable import Untranslatable

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from jetbridge.dialects.spark import identifier, literal
 from jetbridge.pipeline.translate.bound import Bound, Nested, only, set_type, type_of, what
 from jetbridge.pipeline.translate.coerce import Typed, compared, converted
 from jetbridge.pipeline.translate.constants import (
@@ -22,7 +23,6 @@ from jetbridge.pipeline.translate.match import bracketed, filled, takes
 from jetbridge.pipeline.translate.types import NULL, element_type, kind, struct_fields
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.work import Work
-from jetbridge.sqltext.spark import identifier, literal
 
 # A mark of a search in a subquery that stands where Spark does it right.
 _FILTERS = "filters"

@@ -4,7 +4,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from jetbridge.embedded.workbench import Desk
+from jetbridge.duckdb_engine.planner import Desk
 from jetbridge.pipeline.translate.bind import Binder
 from jetbridge.pipeline.translate.bound import Bound
 from jetbridge.pipeline.translate.match import Matcher, matcher

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from jetbridge.dialects.spark import identifier
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
-from jetbridge.sqltext.spark import identifier
 
 # The type of a bare NULL, which fits everywhere; DESCRIBE would call it INTEGER.
 NULL = "NULL"

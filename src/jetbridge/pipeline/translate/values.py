@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jetbridge.pipeline.places import Path, Place
+from jetbridge.pipeline.name_resolution import Path, Place
 
 
 @dataclass(frozen=True)

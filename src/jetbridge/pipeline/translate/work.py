@@ -6,13 +6,13 @@ from itertools import count
 import duckdb
 from sqlglot import exp
 
-from jetbridge.embedded.workbench import Desk
+from jetbridge.dialects.quoting import identifier
+from jetbridge.duckdb_engine.planner import Desk
 from jetbridge.pipeline.translate.bound import Nested, Shared
 from jetbridge.pipeline.translate.match import Matcher
 from jetbridge.pipeline.translate.types import NULL
 from jetbridge.pipeline.translate.untranslatable import Untranslatable
 from jetbridge.pipeline.translate.values import Question
-from jetbridge.sqltext.quoting import identifier
 
 _LONGEST = 80
 

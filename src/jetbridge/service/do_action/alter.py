@@ -21,10 +21,10 @@ from jetbridge.catalog import (
     Table,
     supports,
 )
+from jetbridge.duckdb_syntax.constraints import parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.calls import Call, Served
+from jetbridge.service.call_context import Call, Served
 from jetbridge.service.do_action.registry import Services, action
-from jetbridge.wire.constraints import parse_constraint
 from jetbridge.wire.messages import ddl as m
 from jetbridge.wire.schemas import read_single_field
 

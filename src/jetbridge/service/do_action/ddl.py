@@ -17,11 +17,11 @@ from jetbridge.catalog import (
     fold,
     supports,
 )
+from jetbridge.duckdb_syntax.constraints import parse_check, parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.calls import Call, Served
+from jetbridge.service.call_context import Call, Served
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.wire.codec import encode
-from jetbridge.wire.constraints import parse_check, parse_constraint
 from jetbridge.wire.messages import ddl as messages
 from jetbridge.wire.schemas import read_schema, wire_type
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from jetbridge.service.calls import Call
+from jetbridge.service.call_context import Call
 from jetbridge.service.do_action.registry import Services, action
 from jetbridge.service.functions import bind_table_function
 from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.messages.functions import TableFunctionFlightInfo
 from jetbridge.wire.schemas import read_schema
-from jetbridge.wire.sealing import read_descriptor
+from jetbridge.wire.tickets import read_descriptor
 
 
 @action("table_function_flight_info", TableFunctionFlightInfo)

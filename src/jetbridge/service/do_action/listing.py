@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from jetbridge.service.calls import Call
+from jetbridge.service.call_context import Call
 from jetbridge.service.do_action.registry import Services, action
-from jetbridge.service.flights import to_list
+from jetbridge.service.flight_info import to_list
 from jetbridge.wire.codec import encode
 from jetbridge.wire.contents import listing, version_map
 from jetbridge.wire.messages.catalog import CatalogRequest

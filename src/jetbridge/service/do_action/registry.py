@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.service.calls import Call
-from jetbridge.service.flights import Flights
-from jetbridge.service.locate import Locator
+from jetbridge.service.call_context import Call
+from jetbridge.service.flight_info import Flights
+from jetbridge.service.table_lookup import Locator
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import decode, decode_text, is_text
 from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from jetbridge.catalog import CanSplit, Scan, supports
-from jetbridge.service.calls import Call
+from jetbridge.duckdb_syntax.filters import parse_filters
+from jetbridge.service.batch_layout import read_column_ids
+from jetbridge.service.call_context import Call
 from jetbridge.service.databases import TICKET, names_databases
 from jetbridge.service.do_action.registry import Services, action
-from jetbridge.service.locate import read_point
-from jetbridge.service.scans import read_column_ids
+from jetbridge.service.table_lookup import read_point
 from jetbridge.wire.codec import encode
-from jetbridge.wire.filters import parse_filters
 from jetbridge.wire.messages import scan as messages
-from jetbridge.wire.sealing import Ticket, read_descriptor
+from jetbridge.wire.tickets import Ticket, read_descriptor
 
 # A filter is a hint; beyond this its tickets would cost more than the rows it saves.
 _MOST_FILTERS = 1024 * 1024

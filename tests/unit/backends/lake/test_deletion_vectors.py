@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from jetbridge.backends.lake.deletion_vectors import Positions, positions, puffin
+from jetbridge.backends.lake.metadata.deletion_vectors import Positions, positions, puffin
 from jetbridge.errors import ServerError
 
 HIGH = 1 << 32

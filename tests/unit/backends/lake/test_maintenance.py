@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jetbridge.backends.lake.maintenance import _Contents, _Kind, _may_expire
-from jetbridge.backends.lake.metadata import TableState
-from jetbridge.backends.lake.metadata_file import parsed
-from jetbridge.backends.lake.pointers import Pointer
+from jetbridge.backends.lake.maintenance.optimize import _Contents, _Kind, _may_expire
+from jetbridge.backends.lake.metadata.metadata_file import parsed
+from jetbridge.backends.lake.metadata.pointers import Pointer
+from jetbridge.backends.lake.metadata.table_state import TableState
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 LIMIT = int(MOMENT.timestamp() * 1000)

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from jetbridge.backends.lake.servers import Presence, dead, live_servers
+from jetbridge.backends.lake.write.server_locks import Presence, dead, live_servers
 
 
 def leave(path: Path) -> None:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from jetbridge.backends.lake.terms import TRANSFORMS, Ordering, Term, parse_order, parse_partitions
+from jetbridge.backends.lake.ddl.layout_syntax import (
+    TRANSFORMS,
+    Ordering,
+    Term,
+    parse_order,
+    parse_partitions,
+)
 from jetbridge.errors import BadRequest
 
 BUCKET, TRUNCATE, DAY = TRANSFORMS["bucket"], TRANSFORMS["truncate"], TRANSFORMS["day"]

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.errors import LimitExceeded
-from jetbridge.tables.staging import Staging
 from tests.conformance.harness import insert, rows
 
 LONG = "x" * 1_000_000

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.rows import replaced
+from jetbridge.backends.memory.row_lookup import replaced
 from jetbridge.catalog import (
     AddColumn,
     CreateTable,

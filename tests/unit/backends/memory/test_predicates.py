@@ -5,11 +5,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.memory.comparable import NO_BOUNDS, bounds_of, comparable
-from jetbridge.backends.memory.predicates import simple_parts
-from jetbridge.backends.memory.state import TableState
+from jetbridge.backends.memory.filters import simple_parts
+from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
+from jetbridge.backends.tables.definition import Definition
 from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull
-from jetbridge.tables.definition import Definition
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())])
 STATE = TableState(Definition("t", SCHEMA))

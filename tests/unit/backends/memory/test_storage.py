@@ -9,10 +9,10 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, join, without_deleted
+from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, DMLOptions, Scan, SchemaInfo
 from jetbridge.errors import NotFound
 from jetbridge.expr import Column, Comparison, Constant, In
-from jetbridge.tables.staging import Staging
 
 
 def chunk(values, first=0, **more) -> Chunk:
@@ -131,7 +131,7 @@ def test_staged_rows_above_the_limit_go_to_a_file_and_come_back_in_order():
 
 
 def test_many_staged_batches_are_joined_as_they_come(monkeypatch):
-    monkeypatch.setattr("jetbridge.tables.staging._MOST_RAW_BYTES", 100_000)
+    monkeypatch.setattr("jetbridge.backends.tables.staging._MOST_RAW_BYTES", 100_000)
     schema = table()
     one, two = schema.load_table("t"), schema.load_table("t")
     returning = DMLOptions(returning=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql.address import Address, is_url, parse
+from jetbridge.backends.mssql.connection.address import Address, is_url, parse
 from jetbridge.errors import BadRequest
 
 

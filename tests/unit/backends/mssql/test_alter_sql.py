@@ -8,9 +8,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql import alter as module
-from jetbridge.backends.mssql.connect import Server
-from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.ddl import alter as module
+from jetbridge.backends.mssql.metadata.catalog_views import Described
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn
 from jetbridge.catalog import (
@@ -26,8 +26,8 @@ from jetbridge.catalog import (
     SetNotNull,
     UniqueKey,
 )
+from jetbridge.dialects.tsql import ddl
 from jetbridge.errors import BadRequest, DuplicateKey, FailedPrecondition, NotFound, NotSupported
-from jetbridge.sqltext import tsql_ddl
 
 COLUMNS = (
     ServerColumn("id", "int", 4, 10, 0, False),
@@ -271,4 +271,4 @@ def test_columns_without_brackets_are_found_in_checks(told):
     ],
 )
 def test_constants_of_babelfish_are_shown_as_they_were_given(shown, given):
-    assert tsql_ddl.without_casts(shown) == given
+    assert ddl.without_casts(shown) == given

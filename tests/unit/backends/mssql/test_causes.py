@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql import publishing
+from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded, Unavailable
 
 AROUND = """An error occurred while calling o1.collect.
@@ -20,7 +20,7 @@ Traceback (most recent call last):
 
 @pytest.fixture(autouse=True)
 def _from_spark(monkeypatch):
-    monkeypatch.setattr(publishing, "is_from_spark", lambda error: True)
+    monkeypatch.setattr(staged_load, "is_from_spark", lambda error: True)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def _from_spark(monkeypatch):
     ],
 )
 def test_it_is_what_the_worker_raised(raised, kind, message):
-    found = publishing._cause(Exception(AROUND.format(raised)))
+    found = staged_load._cause(Exception(AROUND.format(raised)))
     assert isinstance(found, kind)
     assert message in str(found)
     assert "Traceback" not in str(found)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql.changes import counted
+from jetbridge.backends.mssql.write.update_delete import counted
 from jetbridge.errors import NotSupported
 
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from jetbridge.backends.mssql import load
-from jetbridge.backends.mssql.load import CommitUnknown, in_one_transaction
+from jetbridge.backends.mssql.write import bulk_load
+from jetbridge.backends.mssql.write.bulk_load import CommitUnknown, in_one_transaction
 from jetbridge.errors import ConstraintViolation, FailedPrecondition, ServerError, Unavailable
 
 
@@ -38,7 +38,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(load, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(bulk_load, "_FIRST_PAUSE", 0.0)
 
 
 def loaded(server: Server, happened: Any = None) -> None:

@@ -3,7 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.definition import create_table, declared, fitting, written_default
+from jetbridge.backends.mssql.ddl.create_table import (
+    create_table,
+    declared,
+    fitting,
+    written_default,
+)
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn
 from jetbridge.catalog import CreateTable, UniqueKey

@@ -4,8 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from jetbridge.backends.mssql import load
-from jetbridge.backends.mssql.address import Address
+from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.errors import (
     naming,
     not_connected,
@@ -15,7 +14,8 @@ from jetbridge.backends.mssql.errors import (
     server_number,
     translated,
 )
-from jetbridge.backends.mssql.load import retried
+from jetbridge.backends.mssql.write import bulk_load
+from jetbridge.backends.mssql.write.bulk_load import retried
 from jetbridge.errors import (
     BadRequest,
     Conflict,
@@ -164,7 +164,7 @@ def test_a_server_that_is_not_there_is_not_waited_for():
 
 
 def test_a_server_that_was_lost_is_waited_for(monkeypatch):
-    monkeypatch.setattr(load, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(bulk_load, "_FIRST_PAUSE", 0.0)
     refused = not_connected(RuntimeError("refused"), None, Address("host", "db"))
     server = _Server(Unavailable("lost"), refused, KeyError("third"))
     with pytest.raises(KeyError):

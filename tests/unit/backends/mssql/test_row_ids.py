@@ -7,8 +7,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.describe import Described
-from jetbridge.backends.mssql.row_ids import row_ids
+from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.row_ids import row_ids
 from jetbridge.backends.mssql.types import ServerColumn
 from jetbridge.catalog import UniqueKey
 from jetbridge.errors import BadRequest

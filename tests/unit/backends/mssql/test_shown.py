@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.describe import Described
-from jetbridge.backends.mssql.shown import filled_by_server, for_clients
+from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.visible_constraints import filled_by_server, for_clients
 from jetbridge.backends.mssql.types import ServerColumn
 
 

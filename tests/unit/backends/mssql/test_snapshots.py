@@ -8,10 +8,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql import snapshots
-from jetbridge.backends.mssql.snapshots import Moments
+from jetbridge.backends.mssql.read import snapshots
+from jetbridge.backends.mssql.read.snapshots import Moments
+from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Cancelled, Conflict, Unavailable
-from jetbridge.sqltext import tsql
 from tests.faults.peers import wait_until
 
 
@@ -150,4 +150,4 @@ def test_a_moment_that_could_not_begin_begins_at_the_next_question(server, momen
     assert (server.lent, server.closed) == (0, 1)
     server.connection.refuses = False
     assert numbers(moment.stream("two", ())) == list(range(10))
-    assert server.connection.asked == [tsql.BEGIN_SNAPSHOT, tsql.BEGIN_SNAPSHOT, "two"]
+    assert server.connection.asked == [statements.BEGIN_SNAPSHOT, statements.BEGIN_SNAPSHOT, "two"]

@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from jetbridge.backends.mssql import sockets
-from jetbridge.backends.mssql.sockets import DriverSocket
+from jetbridge.backends.mssql.connection import sockets
+from jetbridge.backends.mssql.connection.sockets import DriverSocket
 
 Place = tuple[str, int]
 

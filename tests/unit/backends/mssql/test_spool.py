@@ -10,7 +10,7 @@ import pytest
 
 from jetbridge.backends.mssql.database import Options
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.spool import Part, grouped, new_folder, remove_orphans, spooling
+from jetbridge.backends.mssql.write.spool import Part, grouped, new_folder, remove_orphans, spooling
 from jetbridge.errors import LimitExceeded
 
 THOUSAND = MssqlSettings(copy_flush_rows=1000)

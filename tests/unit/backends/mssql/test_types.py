@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.describe import Described
+from jetbridge.backends.mssql.metadata.catalog_views import Described
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.errors import BadRequest

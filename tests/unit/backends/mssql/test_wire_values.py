@@ -5,8 +5,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.connect import aligned
-from jetbridge.backends.mssql.wire import Loaded, converted, octets, sized, units
+from jetbridge.backends.mssql.connection.pool import aligned
+from jetbridge.backends.mssql.write.driver_batches import Loaded, converted, octets, sized, units
 from jetbridge.errors import BadRequest
 
 

@@ -1,7 +1,6 @@
 """How columns of every DuckDB type are kept in Iceberg tables, and come back equal."""
 
-from jetbridge.backends.lake.types.codec import Codec
-from jetbridge.backends.lake.types.iceberg import (
+from jetbridge.backends.lake.types.iceberg_schema import (
     Iceberg,
     Note,
     arrow_field,
@@ -11,7 +10,8 @@ from jetbridge.backends.lake.types.iceberg import (
     storage_field,
 )
 from jetbridge.backends.lake.types.promotion import promotes
-from jetbridge.backends.lake.types.table import KEPT, Kept
+from jetbridge.backends.lake.types.row_codec import Codec
+from jetbridge.backends.lake.types.storage_types import KEPT, Kept
 
 __all__ = [
     "KEPT",

@@ -4,9 +4,9 @@ import re
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.types.shapes import children, shape_of, stored_names
-from jetbridge.backends.lake.types.table import kept
-from jetbridge.expr.types import kind_of
+from jetbridge.backends.lake.types.nested_types import children, shape_of, stored_names
+from jetbridge.backends.lake.types.storage_types import kept
+from jetbridge.duckdb_syntax.nested_types import kind_of
 
 # Each type, and those that hold all its values, in a storage type that is the same or that
 # Iceberg widens: int to long, float to double. Digits of decimals are below.

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT, TIMES
 from jetbridge.pipeline.translate.entries.readings import BLANK, with_blanks
-from jetbridge.sqltext.spark import literal
 
 # The codes that both write alike, in Java's letters.
 _CODES = {

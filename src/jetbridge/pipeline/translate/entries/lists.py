@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jetbridge.dialects.spark import identifier
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import (
     BLOB,
@@ -18,7 +19,6 @@ from jetbridge.pipeline.translate.entries.kinds import (
     Kinds,
 )
 from jetbridge.pipeline.translate.entries.text import positive
-from jetbridge.sqltext.spark import identifier
 
 _ELEMENTS: tuple[Kinds, ...] = (
     *(frozenset({kind}) for kind in sorted(INTEGERS)),

@@ -4,10 +4,10 @@ import re
 from functools import partial
 from typing import Any
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import TEXT
 from jetbridge.pipeline.translate.entries.letters import LOWER
-from jetbridge.sqltext.spark import literal
 
 _SPECIAL = "\\%_"
 _ESCAPES = "!#$^|~"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries.entry import Entry
 from jetbridge.pipeline.translate.entries.kinds import BLOB, INTEGERS, TEXT, Kinds
 from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
-from jetbridge.sqltext.spark import literal
 
 # What DuckDB's trim takes away: the blanks of Unicode; Spark's takes U+0020 only.
 BLANKS = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"

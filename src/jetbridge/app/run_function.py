@@ -1,0 +1,159 @@
+"""`run(sql)` in the schema `jetbridge` of a served catalog: statements for clients of the server.
+
+DuckDB's client refuses some statements before they reach a server, CREATE OR REPLACE TABLE among
+them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a row for each.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from jetbridge.catalog import (
+    CanCreateSchemas,
+    CanList,
+    CanSnapshot,
+    Catalog,
+    CatalogVersion,
+    Function,
+    FunctionInfo,
+    Parameter,
+    Scan,
+    Schema,
+    SchemaInfo,
+    Table,
+    supports,
+)
+from jetbridge.catalog.identifiers import fold
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.pipeline.report import REPORT
+from jetbridge.service.error_paths import without_paths
+from jetbridge.service.transactions import Lapsing
+
+SCHEMA = "jetbridge"
+# Of a report: what may quote an error, as that of an engine that could not run a query.
+_SAID = ("reason", "note")
+ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
+# Nothing interrupts the parsers: for a million characters they take seconds, and DuckDB's stops all
+# other threads for a time that grows with the square of the conditions (3 s for 33,000).
+MOST_CHARACTERS = 200_000
+MOST_CONDITIONS = 5_000
+_CONDITION = re.compile(r"(?<!\w)(?:and|or)(?!\w)", re.IGNORECASE)
+# Runs SQL in a catalog, for someone who may use these catalogs only, None for all, and whose token
+# has this name; gives reports.
+Execute = Callable[[str, str, frozenset[str] | None, str], Iterable[dict[str, Any]]]
+
+
+class RunFunction:
+    def __init__(self, catalog: str, execute: Execute) -> None:
+        self._catalog, self._execute = catalog, execute
+
+    def info(self) -> FunctionInfo:
+        return FunctionInfo("run", (Parameter("sql", pa.string()),), ABOUT, stable=False)
+
+    def bind(self, arguments: pa.RecordBatch) -> pa.Schema:
+        self._text(arguments)
+        return REPORT
+
+    def rows(self, arguments: pa.RecordBatch, request: Scan) -> Iterable[pa.RecordBatch]:
+        text = self._text(arguments)
+        for row in self._execute(text, self._catalog, request.may_use, request.owner):
+            told = {name: without_paths(row[name]) for name in _SAID}
+            yield pa.RecordBatch.from_pylist([{**row, **told}], schema=REPORT)
+
+    def _text(self, arguments: pa.RecordBatch) -> str:
+        is_text = arguments.num_columns == 1 and pa.types.is_string(arguments.column(0).type)
+        text = arguments.column(0)[0].as_py() if is_text else None
+        if not isinstance(text, str) or not text.strip():
+            raise BadRequest("run needs a text with statements: run('CREATE TABLE ...')")
+        if len(text) > MOST_CHARACTERS:
+            raise BadRequest(
+                f"the text of run has {len(text)} characters, and may have {MOST_CHARACTERS}; "
+                "send rows by INSERT over a connection, or several calls"
+            )
+        conditions = sum(1 for _ in _CONDITION.finditer(text))
+        if conditions > MOST_CONDITIONS:
+            raise BadRequest(
+                f"the text of run has {conditions} ANDs and ORs, and may have {MOST_CONDITIONS}; "
+                "put the values into a table and join it, or use IN"
+            )
+        return text
+
+
+class RunSchema:
+    """No tables, one function."""
+
+    def __init__(self, function: RunFunction) -> None:
+        self._function = function
+
+    def info(self) -> SchemaInfo:
+        return SchemaInfo(SCHEMA, "functions of the server")
+
+    def list_tables(self) -> Sequence[Table]:
+        return ()
+
+    def load_table(self, name: str) -> NoReturn:
+        raise NotFound("table", f"{SCHEMA}.{name}")
+
+    def list_functions(self) -> Sequence[Function]:
+        return (self._function,)
+
+
+class _Seen:
+    """A catalog with one schema more."""
+
+    def __init__(self, inner: Catalog, extra: RunSchema) -> None:
+        self._inner, self._extra = inner, extra
+
+    def list_schemas(self) -> Sequence[Schema]:
+        named = [(fold(schema.info().name), schema) for schema in self._inner.list_schemas()]
+        inner = [(name, schema) for name, schema in named if name != SCHEMA]
+        schemas = sorted([*inner, (SCHEMA, self._extra)], key=lambda pair: pair[0])
+        return [schema for _, schema in schemas]
+
+    def load_schema(self, name: str) -> Schema:
+        return self._extra if fold(name) == SCHEMA else self._inner.load_schema(name)
+
+    def version(self) -> CatalogVersion:
+        return self._inner.version()
+
+    def may_lapse(self) -> None:
+        if isinstance(self._inner, Lapsing):
+            self._inner.may_lapse()
+
+
+class Runnable(_Seen):
+    """A catalog that takes CREATE SCHEMA and has snapshots, with `run` besides."""
+
+    def __init__(self, inner: Catalog, name: str, execute: Execute) -> None:
+        super().__init__(inner, RunSchema(RunFunction(name, execute)))
+        self.inner = inner
+
+    def snapshot(self) -> Catalog:
+        assert supports(self.inner, CanSnapshot)  # noqa: S101 - `offering` has looked
+        return _Seen(self.inner.snapshot(), self._extra)
+
+    def listing(self) -> Catalog:
+        listed = self.inner.listing() if supports(self.inner, CanList) else self.inner
+        return _Seen(listed, self._extra)
+
+    def create_schema(self, info: SchemaInfo) -> Schema:
+        if fold(info.name) == SCHEMA:
+            raise AlreadyExists("schema", info.name, "it has the functions of the server")
+        assert supports(self.inner, CanCreateSchemas)  # noqa: S101 - `offering` has looked
+        return self.inner.create_schema(info)
+
+    def drop_schema(self, name: str) -> None:
+        if fold(name) == SCHEMA:
+            raise FailedPrecondition(f"schema {name!r} has the functions of the server; it stays")
+        assert supports(self.inner, CanCreateSchemas)  # noqa: S101 - `offering` has looked
+        self.inner.drop_schema(name)
+
+
+def offering(catalog: Catalog, name: str, execute: Execute) -> Catalog:
+    """The catalog with `run`, if it can be written and has not a schema of that name itself."""
+    wanted = (CanSnapshot, CanCreateSchemas)
+    if not all(issubclass(type(catalog), capability) for capability in wanted):
+        return catalog
+    return Runnable(catalog, name, execute)

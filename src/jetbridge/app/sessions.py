@@ -1,0 +1,257 @@
+"""Statements without a server: what `jetbridge sql` and programs open, and close again."""
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from jetbridge.app.attach import attached, made_secret
+from jetbridge.app.compose import (
+    BACKENDS,
+    SPARK_END_SECONDS,
+    Shared,
+    close_catalog,
+    local_folder,
+    new_engine,
+    open_catalogs,
+    spare_engine,
+)
+from jetbridge.app.statement_memory import StatementShare
+from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
+from jetbridge.catalog import Catalog
+from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.settings import Setting
+from jetbridge.config import Config, MssqlConfig, load_config
+from jetbridge.errors import FailedPrecondition
+from jetbridge.pipeline.access import Files, Rules
+from jetbridge.pipeline.commands.show import EXPLAIN
+from jetbridge.pipeline.name_resolution import Place
+from jetbridge.pipeline.parsing.statements import Attach
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
+from jetbridge.pipeline.report import Report, Watch, nobody
+from jetbridge.pipeline.run import run
+from jetbridge.pipeline.session import Means, Outcome, Session
+from jetbridge.pipeline.settings import Settings
+from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
+from jetbridge.spark import SparkEngine
+from jetbridge.spark.settings import is_local
+
+log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from jetbridge.backends.lake import LakeCatalog
+
+
+@contextmanager
+def open_session(
+    config: Config, *, verbose: bool = False, watch: Watch = nobody
+) -> Iterator[Session]:
+    """Statements over all catalogs of a configuration, without a server.
+
+    Spark begins to start when a lake is there, since whatever is written to it needs Spark.
+    """
+    start_sweep()
+    engine = new_engine(config, verbose) or spare_engine(config, verbose)
+    shared = Shared(config.limits, engine)
+    catalogs = open_catalogs(config, shared)
+    session = Session(
+        catalogs,
+        _means(config, shared, catalogs),
+        settings=_settings(config),
+        watch=watch,
+    )
+    try:
+        yield session
+    finally:
+        session.close()
+        _sweep(engine, catalogs.values())
+        engine.stop(SPARK_END_SECONDS)
+        for catalog in catalogs.values():
+            close_catalog(catalog)
+
+
+def _sweep(engine: SparkEngine, catalogs: Iterable[Catalog]) -> None:
+    """What crashes have left behind goes when Spark, which that needs, is there anyway."""
+    if not engine.alive():
+        return
+    for lake in map(_as_lake, catalogs):
+        if lake is not None:
+            try:
+                lake.sweep()
+            except Exception as error:  # noqa: BLE001 - the statements are done; there is a next time
+                log.warning("the lake was not swept: %s", str(error)[:300])
+
+
+def _settings(config: Config) -> Settings:
+    return (
+        Settings().changed("engine", config.sql.engine).changed("spark_from", config.sql.spark_from)
+    )
+
+
+def _means(config: Config, shared: Shared, catalogs: Mapping[str, Catalog]) -> Means:
+    def opened(statement: Attach) -> Catalog:
+        given = attached(statement)
+        return BACKENDS[given.type](statement.alias, given, shared)
+
+    files = Files.ALL if config.sql.files else Files.NONE
+    return Means(
+        Rules(files, trusted=True),
+        spark=_runner(config, shared.engine, catalogs.values()),
+        memory_limit=config.sql.memory_limit,
+        open_catalog=opened,
+        close_catalog=close_catalog,
+        make_secret=made_secret,
+        settings=_catalog_settings(config),
+    )
+
+
+def _catalog_settings(config: Config) -> dict[str, Setting]:
+    """Those of SQL Server; at first they are what the configuration says, if it says one thing."""
+    given = [each.settings for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
+    same = given[0] if given and all(each == given[0] for each in given) else MssqlSettings()
+    first = {f"mssql_{name}": value for name, value in vars(same).items()}
+    return {name: replace(each, default=first[name]) for name, each in SETTINGS.items()}
+
+
+def _runner(
+    config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
+) -> SparkRunner | None:
+    """Its spools lie in the first warehouse that is a folder; on a cluster else in any other one.
+
+    Without a lake they lie in `spool`.
+    """
+    if engine is None:
+        return None
+    lakes = [lake for lake in map(_as_lake, catalogs) if lake is not None]
+    folders = [(lake, local_folder(lake.lake.staging_folder())) for lake in lakes]
+    for lake, folder in folders:
+        if folder is not None:
+            return SparkRunner(engine, str(folder), lake.lake.prefix)
+    if lakes and not is_local(config.spark):
+        first = lakes[0]
+        place, prefix = first.lake.staging_folder(), first.lake.prefix
+        return SparkRunner(engine, place, prefix, first.spooled)
+    given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
+    spool = next(filter(None, given), "")
+    shared = not is_local(config.spark)
+    return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool, shared=shared))
+
+
+def _owned(spool: str, *, shared: bool) -> Callable[[], str]:
+    """Spools are in a folder with an owner, made for the first: a killed process leaves none."""
+    mode = 0o777 if shared else 0o700  # workers of a cluster may be of another user
+    made: list[TemporaryFolder] = []
+
+    def prefix() -> str:
+        if not made:
+            try:
+                made.append(TemporaryFolder("spool", spool or None, mode=mode))
+            except OSError as error:
+                raise FailedPrecondition(
+                    f"rows cannot be spooled in {spool or tempfile.gettempdir()}: "
+                    f"{error.strerror or error}; choose another folder with `spool`"
+                ) from error
+        return f"{made[0].path.name}/rows"
+
+    return prefix
+
+
+def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
+    return cast("LakeCatalog", catalog) if hasattr(catalog, "start_sweeper") else None
+
+
+def client_reports(
+    config: Config,
+    shared: Shared,
+    catalogs: Mapping[str, Catalog],
+    text: str,
+    catalog: str,
+    may_use: frozenset[str] | None,
+    share: StatementShare,
+) -> Iterator[dict[str, Any]]:
+    """Runs the statements of a client of the server; a report for each.
+
+    They see the catalogs that the client may use, and no files but those in `[sql] folders`.
+    """
+    allowed = None if may_use is None else {fold(name) for name in may_use}
+    seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
+    folders = tuple(str(folder) for folder in config.sql.folders)
+    means = Means(
+        Rules(Files.FOLDERS if folders else Files.NONE),
+        folders=folders,
+        spark=_runner(config, shared.engine, seen.values()),
+        memory_limit=f"{share.memory_bytes}B",
+        threads=share.threads,
+        spill_bytes=share.spill_bytes,
+        settings=_catalog_settings(config),
+    )
+    opened = Session(seen, means, settings=_settings(config), place=Place(catalog))
+    try:
+        for outcome in run(opened, text):
+            yield from (report.as_row() for report in _reports(outcome))
+    finally:
+        opened.close()
+
+
+def _reports(outcome: Outcome) -> Iterator[Report]:
+    """Yield one report; of EXPLAIN one for each line of its text.
+
+    Other rows are counted, and forgotten: a client reads tables itself.
+    """
+    report, rows = outcome.report, 0
+    for batch in outcome.batches:
+        rows += batch.num_rows
+        if report is not None and report.statement == EXPLAIN:
+            for line in batch.to_pylist():
+                yield replace(report, note=f"{line['what']}: {line['text']}")
+    if report is None:
+        yield Report("SELECT", rows_produced=rows)
+    elif report.statement != EXPLAIN:
+        yield report
+
+
+def sql(
+    statements: str,
+    config: Config | Path | str | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Runs statements; the rows of the last one, or a row that reports what it did.
+
+    `config` is a file or a configuration. For several calls use `with jetbridge.session(...)`.
+    """
+    with session(config, settings=settings) as opened:
+        return opened.sql(statements)
+
+
+@contextmanager
+def session(
+    config: Config | Path | str | None = None, *, settings: Mapping[str, str] | None = None
+) -> Iterator["Statements"]:
+    """`run` gives one outcome for each statement, `sql` the rows of the last one."""
+    given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
+    with open_session(given) as opened:
+        for name, value in (settings or {}).items():
+            opened.change(name, value)
+        yield Statements(opened)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A session for programs."""
+
+    session: Session
+
+    def run(self, statements: str) -> Iterator[Outcome]:
+        return run(self.session, statements)
+
+    def sql(self, statements: str) -> pa.Table:
+        answer = pa.table({})
+        for outcome in self.run(statements):
+            answer = outcome.table()
+        return answer

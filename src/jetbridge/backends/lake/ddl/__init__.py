@@ -1,0 +1,1 @@
+"""Creates, alters and drops Iceberg tables."""

@@ -1,0 +1,52 @@
+"""CREATE TABLE AS: the rows are written first, then table and rows appear in one step."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from jetbridge.backends.lake.ddl.create_table import Making, making
+from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.parquet_writer import DataWriter
+from jetbridge.backends.tables.column_mapping import insert_mapping
+from jetbridge.backends.tables.constraints import check_rows
+from jetbridge.catalog import CreateTable, DMLResult, Write
+from jetbridge.errors import ServerError
+
+
+@contextmanager
+def creating(lake: Lake, namespace: str, request: CreateTable) -> Iterator[Write]:
+    with making(lake, namespace, request) as made:
+        writer = DataWriter(lake.files, made.data_folder, lake.prefix(), made.codec.storage_schema)
+        try:
+            yield _writing(made, writer)
+            files = made.files(writer.close())
+        except BaseException:
+            writer.abandon()
+            raise
+        published(made, files, writer.abandon)
+
+
+def published(made: Making, files: list[object], abandon: Callable[[], None]) -> None:
+    """Files of a table that was refused go at once; if nobody knows, the sweeper finds out."""
+    try:
+        made.publish(files)
+    except ServerError as error:
+        if not error.retryable:
+            abandon()
+        raise
+
+
+def _writing(made: Making, writer: DataWriter) -> Write:
+    schema = made.definition.schema
+
+    def write(batch: pa.RecordBatch) -> DMLResult:
+        if batch.num_rows:
+            mapping = insert_mapping(batch.schema, schema, made.title)
+            columns = mapping.columns(batch, writer.rows)
+            stored = pa.RecordBatch.from_arrays(columns, schema=schema)
+            check_rows(made.definition, made.title, [stored])
+            writer.add(made.codec.to_storage(stored, writer.rows))
+        return DMLResult(batch.num_rows)
+
+    return write

@@ -1,0 +1,1 @@
+"""Compacts tables and removes files that are no longer needed."""

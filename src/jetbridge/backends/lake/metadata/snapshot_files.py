@@ -1,0 +1,214 @@
+"""The files of a snapshot, read from its manifests by the embedded DuckDB."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jetbridge.backends.lake.errors import damaged
+from jetbridge.backends.lake.files import Files, readable
+from jetbridge.backends.lake.metadata import deletion_vectors
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.write.commit import DeletionVector
+from jetbridge.dialects.duckdb import iceberg as queries
+from jetbridge.duckdb_engine.lake_reader import LakeReader, QueryError
+from jetbridge.errors import ServerError, Unavailable
+
+_DELETED = 2
+_DATA = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileEntry:
+    """`first_row_id` counts for rows that carry no row id of their own, as updated ones do."""
+
+    location: str
+    rows: int
+    first_row_id: int | None
+    own_row_ids: bool
+    sequence_number: int
+    file_format: str
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """`old_deletes`: there are delete files of format 2, which no vector may stand beside."""
+
+    files: tuple[DataFileEntry, ...]
+    vectors: dict[str, DeletionVector]
+    old_deletes: bool = False
+
+    def shares_vectors(self) -> bool:
+        """Whether one Puffin file holds several vectors, as those that Spark writes do."""
+        return len({vector.location for vector in self.vectors.values()}) < len(self.vectors)
+
+    @cached_property
+    def _ranges(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        firsts = [-1 if f.first_row_id is None else f.first_row_id for f in self.files]
+        starts = np.array(firsts, dtype=np.int64)
+        return starts, starts + np.array([f.rows for f in self.files], dtype=np.int64)
+
+    def may_hold(self, row_ids: npt.NDArray[np.int64]) -> list[str]:
+        """The files in which these rows can be; `row_ids` ascend."""
+        counted = self._counted(row_ids)
+        return [
+            file.location
+            for file, some in zip(self.files, counted, strict=True)
+            if file.own_row_ids or file.first_row_id is None or some
+        ]
+
+    def mixes(self, row_ids: npt.NDArray[np.int64]) -> bool:
+        """Whether one of these rows has no id of its own in a file where others have; they ascend.
+
+        A MERGE of Spark writes such files, with rows that are new beside rows that have changed.
+        """
+        counted = self._counted(row_ids)
+        return any(f.own_row_ids and some for f, some in zip(self.files, counted, strict=True))
+
+    def _counted(self, row_ids: npt.NDArray[np.int64]) -> list[bool]:
+        """For each file, whether some of these would be ids of its rows by their place in it."""
+        starts, ends = self._ranges
+        found: list[bool] = (
+            np.searchsorted(row_ids, starts) < np.searchsorted(row_ids, ends)
+        ).tolist()
+        return found
+
+
+def inventory(reader: LakeReader, state: TableState) -> Inventory:
+    """Reads the manifests: a dozen milliseconds, so the last few answers are kept.
+
+    Raises Unavailable with the one that is damaged.
+    """
+    if state.snapshot is None:
+        return Inventory((), {})
+    manifest_list = str(state.snapshot["manifest-list"])
+    known = _kept.get(manifest_list)
+    if known is None:
+        known = _read(reader, state, manifest_list)
+        _keep(manifest_list, known)
+    return known
+
+
+# A manifest list never changes, and no other gets its name. One statement asks two or three times.
+_kept: dict[str, Inventory] = {}
+_keeping = threading.Lock()
+_MOST_KEPT = 32
+# Of all that are kept; a file takes some 400 bytes.
+_MOST_FILES_KEPT = 20_000
+
+
+def _keep(manifest_list: str, found: Inventory) -> None:
+    with _keeping:
+        _kept[manifest_list] = found
+        while len(_kept) > _MOST_KEPT or _files_kept() > _MOST_FILES_KEPT:
+            del _kept[next(iter(_kept))]
+
+
+def _files_kept() -> int:
+    return sum(len(each.files) + len(each.vectors) for each in _kept.values())
+
+
+def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventory:
+    try:
+        rows = reader.query(queries.manifests(readable(manifest_list))).to_pylist()
+    except QueryError as error:
+        raise damaged(state, error, manifest_list) from error
+    first_ids = {readable(row["manifest_path"]): row.get("first_row_id") for row in rows}
+    numbers = {readable(row["manifest_path"]): row.get("sequence_number") or 0 for row in rows}
+    files: list[DataFileEntry] = []
+    vectors: dict[str, DeletionVector] = {}
+    old_deletes = False
+    for entry in _entries(reader, state, list(first_ids)):
+        if entry["status"] == _DELETED:
+            continue
+        if entry["content"] == _DATA:
+            files.append(_data_file(entry, first_ids, numbers))
+        elif entry["referenced_data_file"] and entry["content_offset"] is not None:
+            vectors[entry["referenced_data_file"]] = _vector(entry)
+        else:
+            old_deletes = True
+    files.sort(key=lambda file: file.location)
+    return Inventory(tuple(files), vectors, old_deletes)
+
+
+def _entries(reader: LakeReader, state: TableState, manifests: list[str]) -> list[dict[str, Any]]:
+    if not manifests:
+        return []
+    try:
+        return list(reader.query(queries.manifest_entries(manifests)).to_pylist())
+    except QueryError:
+        # Manifests of older formats have fewer columns: each is read for itself.
+        return [entry for path in manifests for entry in _old_entries(reader, state, path)]
+
+
+def _old_entries(reader: LakeReader, state: TableState, manifest: str) -> Iterator[dict[str, Any]]:
+    try:
+        rows = reader.query(queries.whole_manifest(manifest)).to_pylist()
+    except QueryError as error:
+        raise damaged(state, error, manifest) from error
+    for row in rows:
+        found = row["data_file"]
+        counts = found.get("value_counts")
+        own = None if not counts else any(key == queries.ROW_ID_FIELD for key, _ in counts)
+        known = {name: found.get(name) for name in queries.ENTRY_COLUMNS}
+        known["content"] = known["content"] or _DATA
+        entry = {"manifest": manifest, "status": row["status"], "own_row_ids": own}
+        yield {**entry, "sequence_number": row.get("sequence_number"), **known}
+
+
+def _data_file(
+    entry: dict[str, Any], first_ids: dict[str, int | None], numbers: dict[str, int]
+) -> DataFileEntry:
+    """A file without a first row id takes the next one its manifest has."""
+    first = entry["first_row_id"]
+    number = entry["sequence_number"]
+    if first is None:
+        manifest = entry["manifest"]
+        first = first_ids[manifest]
+        if first is not None:
+            first_ids[manifest] = first + entry["record_count"]
+    own = entry["own_row_ids"] is not False  # unknown may be
+    return DataFileEntry(
+        entry["file_path"],
+        entry["record_count"],
+        first,
+        own,
+        numbers[entry["manifest"]] if number is None else number,
+        str(entry["file_format"]).upper(),
+    )
+
+
+def _vector(entry: dict[str, Any]) -> DeletionVector:
+    return DeletionVector(
+        location=entry["file_path"],
+        data_file=entry["referenced_data_file"],
+        offset=entry["content_offset"],
+        length=entry["content_size_in_bytes"],
+        rows=entry["record_count"],
+        file_size=entry["file_size_in_bytes"],
+    )
+
+
+def positions_of(
+    files: Files, state: TableState, vectors: Iterable[DeletionVector]
+) -> Iterator[tuple[DeletionVector, deletion_vectors.Positions]]:
+    """The positions that each vector deletes; raises Unavailable with the file that is damaged."""
+    by_file = sorted(vectors, key=lambda vector: vector.location)
+    for location, together in groupby(by_file, key=lambda vector: vector.location):
+        try:
+            data = files.read(location)
+            if not data.endswith(deletion_vectors.MAGIC):
+                raise damaged(state, "it is cut", location)
+            for vector in together:
+                blob = data[vector.offset : vector.offset + vector.length]
+                yield vector, deletion_vectors.positions(blob)
+        except Unavailable:
+            raise
+        except (OSError, ServerError) as error:
+            problem = getattr(error, "strerror", None) or error
+            raise damaged(state, problem, location) from error

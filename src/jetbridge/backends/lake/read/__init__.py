@@ -1,0 +1,1 @@
+"""Reads snapshots of Iceberg tables."""

@@ -1,0 +1,137 @@
+"""What each flat type of DuckDB is kept as: one row for each, and nowhere else."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from jetbridge.backends.lake.types.nested_types import plain
+from jetbridge.duckdb_engine import duckdb_type
+from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.errors import BadRequest
+
+
+class Kept(NamedTuple):
+    """What a type of DuckDB is in the table.
+
+    `write` makes the stored value in DuckDB SQL; nothing if Arrow's own cast does. `read` makes
+    the value again from the stored one; nothing if they are the same.
+    """
+
+    iceberg: str
+    write: str = ""
+    read: str = ""
+    remark: str = ""
+
+
+# DuckDB does it at any depth: a CAST of a list is one of its elements.
+CAST = "CAST({x} AS {type})"
+# The same value in a fifth of the time: DuckDB divides a decimal of more than 18 digits by one.
+CAST_BY_TEXT = "CAST(CAST({x} AS VARCHAR) AS {type})"
+
+
+def _cast(iceberg: str, remark: str = "", *, text: bool = False) -> Kept:
+    return Kept(iceberg, "CAST({x} AS VARCHAR)" if text else "", CAST, remark)
+
+
+# DuckDB drops the hours of an offset below an hour that has seconds: 00:00:00+00:00:01 is printed
+# as 00:00:00+00:01. So the offset is spelled out.
+_OFFSET = "date_part('timezone', {x})"
+_TIMETZ = (
+    f"CAST(CAST({{x}} AS TIME) AS VARCHAR) || CASE WHEN {_OFFSET} < 0 THEN '-' ELSE '+' END || "
+    f"printf('%02d:%02d:%02d', abs({_OFFSET}) // 3600, abs({_OFFSET}) // 60 % 60, "
+    f"abs({_OFFSET}) % 60)"
+)
+# In units that Spark reads, too.
+_INTERVAL = (
+    "(date_part('year', {x}) * 12 + date_part('month', {x})) || ' months ' || "
+    "date_part('day', {x}) || ' days ' || (date_part('hour', {x}) * 3600000000 + "
+    "date_part('minute', {x}) * 60000000 + date_part('microsecond', {x})) || ' microseconds'"
+)
+DURATION = "INTERVAL (Arrow duration)"
+
+# One row for each type of DuckDB that is no list, struct, map or union.
+KEPT: dict[str, Kept] = {
+    "BOOLEAN": Kept("boolean"),
+    "TINYINT": _cast("int"),
+    "SMALLINT": _cast("int"),
+    "INTEGER": Kept("int", remark="also a column of Arrow's null type"),
+    "BIGINT": Kept("long"),
+    "UTINYINT": _cast("int"),
+    "USMALLINT": _cast("int"),
+    "UINTEGER": _cast("long"),
+    "UBIGINT": Kept("decimal(20,0)", read=CAST_BY_TEXT),
+    "HUGEINT": _cast("string", "its digits", text=True),
+    "UHUGEINT": _cast("string", "its digits", text=True),
+    "BIGNUM": _cast("string", "its digits", text=True),
+    "FLOAT": Kept("float"),
+    "DOUBLE": Kept("double"),
+    "DECIMAL": Kept(
+        "decimal({digits})", remark="a value with more digits than its type is refused"
+    ),
+    "VARCHAR": Kept("string", remark="also ENUM, which is VARCHAR to a client"),
+    "JSON": _cast("string", "as it was written; what is no JSON is refused", text=True),
+    "BLOB": Kept("binary"),
+    "BIT": _cast("string", "`0` and `1`", text=True),
+    "UUID": Kept("uuid"),
+    "DATE": Kept("date", remark="`infinity` and `-infinity` are the last and first day"),
+    "TIME": _cast("string", "`12:34:56.789012`; Spark has no Iceberg time", text=True),
+    "TIME_NS": _cast("string", "`12:34:56.789012345`", text=True),
+    "TIME WITH TIME ZONE": Kept("string", _TIMETZ, CAST, "`12:34:56+02:30:00`"),
+    "TIMESTAMP": Kept("timestamp", remark="infinities are the last and first microsecond"),
+    "TIMESTAMP_S": Kept(
+        "timestamp",
+        "CAST({x} AS TIMESTAMP)",
+        CAST,
+        "from the year 290309 BC to 294247, others are refused",
+    ),
+    "TIMESTAMP_MS": Kept(
+        "timestamp",
+        "CAST({x} AS TIMESTAMP)",
+        CAST,
+        "from the year 290309 BC to 294247, others are refused",
+    ),
+    "TIMESTAMP_NS": _cast(
+        "string", "`2020-01-01 01:02:03.456789012`, from 1677-09-22 on", text=True
+    ),
+    "TIMESTAMP WITH TIME ZONE": Kept(
+        "timestamptz", remark="a fraction of a microsecond (Arrow) is refused"
+    ),
+    "INTERVAL": Kept(
+        "string",
+        _INTERVAL,
+        CAST,
+        "`14 months 3 days 5 microseconds`; a fraction of a microsecond (Arrow) is refused",
+    ),
+    DURATION: Kept(
+        "long", "", "to_microseconds({x})", "microseconds; at most 292 years, others are refused"
+    ),
+    "GEOMETRY": Kept(
+        "binary",
+        "ST_AsWKB({x})",
+        "CAST(ST_GeomFromWKB({x}) AS {type})",
+        "WKB, little-endian; other bytes are refused",
+    ),
+}
+
+
+def type_name(field: pa.Field) -> str:
+    """What DuckDB calls the field; raises BadRequest with the column for one it does not know."""
+    # DuckDB takes the numbers of a dictionary for the values if it stands in an array.
+    return duckdb_type(plain(field))
+
+
+def kept(field: pa.Field, stored: pa.DataType | None = None) -> tuple[str, Kept]:
+    """DuckDB's type of a flat field, and its row; raises BadRequest for one that has none.
+
+    `stored` is what a table has for it: one of another engine may have a time of Iceberg.
+    """
+    name = DURATION if pa.types.is_duration(field.type) else type_name(field)
+    kind = kind_of(name) if name != DURATION else name
+    row = KEPT.get(kind)
+    if row is None:
+        raise BadRequest(f"column {field.name!r}: type {name} cannot be kept in an Iceberg table")
+    if kind == "DECIMAL":
+        row = row._replace(iceberg=row.iceberg.format(digits=name[len("DECIMAL(") : -1]))
+    if stored == field.type and pa.types.is_temporal(field.type):
+        row = row._replace(write="", read="")
+    return name, row

@@ -1,0 +1,27 @@
+"""AT (VERSION => n) and AT (TIMESTAMP => t)."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.tables.time_travel import moment, moment_of, not_kept, version_number
+from jetbridge.catalog import AsOf, AtUnit
+
+
+def state_at(table: str, history: Sequence[TableState], point: AsOf) -> TableState:
+    """The version asked for; raises NotFound that says which versions are kept."""
+    if point.unit == AtUnit.VERSION:
+        index = version_number(point.value) - history[0].version
+        found = 0 <= index < len(history)
+    else:
+        wanted = moment(point.value)
+        index = bisect_right(history, wanted, key=lambda state: moment_of(state.time)) - 1
+        found = index >= 0
+    if found:
+        return history[index]
+    first, last = history[0], history[-1]
+    raise not_kept(
+        table,
+        point,
+        f"kept are versions {first.version} to {last.version}, from {first.time:%F %T.%f} UTC on",
+    )

@@ -1,0 +1,1 @@
+"""Creates and alters SQL Server tables."""

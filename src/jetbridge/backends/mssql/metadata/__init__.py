@@ -1,0 +1,1 @@
+"""Reads the definitions of SQL Server tables."""

@@ -1,0 +1,1 @@
+"""Reads SQL Server tables."""

@@ -1,0 +1,1 @@
+"""Changes the rows of SQL Server tables."""

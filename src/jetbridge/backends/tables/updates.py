@@ -1,0 +1,83 @@
+"""The rows of an UPDATE as they stream in: row ids and new values, kept until its end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.backends.tables.column_mapping import Mapping, update_mapping
+from jetbridge.backends.tables.row_ids import Integers, SeenRowIds, last_of_each, row_id_values
+from jetbridge.backends.tables.staging import Staging
+from jetbridge.catalog import ROWID, DMLOptions, DMLResult
+from jetbridge.errors import BadRequest
+
+
+@dataclass(frozen=True)
+class NewValues:
+    """For each row id, once and in their order, what the columns become."""
+
+    row_ids: Integers
+    fields: tuple[pa.Field, ...]
+    values: list[pa.Array]
+
+
+class StagedUpdate:
+    """`check` raises for a row id that the table cannot have."""
+
+    def __init__(
+        self,
+        table: str,
+        schema: pa.Schema,
+        options: DMLOptions,
+        staging: Staging,
+        check: Callable[[Integers], None],
+    ) -> None:
+        self._table, self._schema, self._options = table, schema, options
+        self._staging, self._check = staging, check
+        self._mapping: Mapping | None = None
+        self._seen = SeenRowIds()
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> DMLResult:
+        mapping = self._mapping
+        if mapping is None or not batch.schema.equals(mapping.sent):
+            mapping = self._mapped(batch.schema)
+        row_ids = row_id_values(batch.column(mapping.rowid), self._table)
+        self._check(row_ids)
+        columns = mapping.columns(batch, self._rows, self._staging.room())
+        self._rows += batch.num_rows
+        names = [field.name for field in mapping.targets]
+        stored = pa.RecordBatch.from_arrays([*columns, pa.array(row_ids)], names=[*names, ROWID])
+        if batch.num_rows:
+            self._staging.add(stored)
+        count = self._seen.new(row_ids)
+        return DMLResult(count, _answer(stored, mapping) if self._options.returning else None)
+
+    def _mapped(self, sent: pa.Schema) -> Mapping:
+        mapping = update_mapping(sent, self._schema, self._table)
+        before = self._mapping
+        if before is not None and before.targets != mapping.targets:
+            raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
+        self._mapping = mapping
+        return mapping
+
+    def new_values(self) -> NewValues | None:
+        """What came last for each row; None where nothing is to be set."""
+        mapping = self._mapping
+        if not self._staging.rows or mapping is None or not mapping.targets:
+            return None
+        staged = pa.Table.from_batches(self._staging.batches()).combine_chunks()
+        row_ids, values = last_of_each(staged)
+        return NewValues(row_ids, mapping.targets, values)
+
+    def close(self) -> None:
+        self._staging.close()
+
+
+def _answer(stored: pa.RecordBatch, mapping: Mapping) -> pa.RecordBatch:
+    """What was sent, in the order it was sent, with the types of the table."""
+    fields, columns = list(mapping.targets), stored.columns
+    values = columns[:-1]
+    values.insert(mapping.rowid, columns[-1])
+    fields.insert(mapping.rowid, pa.field(ROWID, pa.int64(), nullable=False))
+    return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))

@@ -1,0 +1,1 @@
+"""Renders T-SQL, and reads the constraints that SQL Server stores."""

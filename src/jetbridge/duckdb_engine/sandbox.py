@@ -1,0 +1,116 @@
+"""The one in-memory DuckDB of the process, shut off from files, network and Python variables."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from jetbridge.duckdb_engine.statements import SET, execute
+from jetbridge.duckdb_engine.watchdog import Watchdog
+from jetbridge.errors import BadRequest, LimitExceeded, ServerError
+from jetbridge.runtime.cancellation import current
+
+# How long one evaluation of an expression in DDL or DML may take. A filter gets less: it can be
+# left to the client.
+EXPRESSION_SECONDS = 30.0
+FILTER_SECONDS = 10.0
+
+# The name under which Arrow data is visible to the SQL of one call.
+DATA = "jetbridge_data"
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    # A replacement scan would let SQL text read the Python variables of its caller.
+    "python_enable_replacements": False,
+    # Without it BOOLEAN, HUGEINT, UUID, JSON, BIT and TIMETZ come back as other types.
+    "arrow_lossless_conversion": True,
+    "memory_limit": "1GB",
+    "temp_directory": "",
+    "threads": 2,
+}
+
+_lock = threading.Lock()
+_instance: duckdb.DuckDBPyConnection | None = None
+_watchdog = Watchdog()
+
+
+def _root() -> duckdb.DuckDBPyConnection:
+    global _instance  # noqa: PLW0603 - one DuckDB per process, made at the first use
+    with _lock:
+        if _instance is None:
+            root = duckdb.connect(":memory:", config=_CONFIG)
+            # TimeZone belongs to the icu extension, so it is not known yet to connect().
+            execute(root, "SET GLOBAL TimeZone = 'UTC'", SET)
+            # It hands the range of a join key to pyarrow, for which NaN is equal to nothing.
+            execute(root, "SET GLOBAL disabled_optimizers = 'join_filter_pushdown'", SET)
+            execute(root, "SET GLOBAL lock_configuration = true", SET)
+            _instance = root
+        return _instance
+
+
+@contextmanager
+def session(
+    data: pa.Table | pa.RecordBatchReader | None = None,
+    seconds: float | None = None,
+    **more: pa.Table,
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A cursor of its own: what it registers or creates temporarily is seen by no one else.
+
+    Its statement is interrupted after so many seconds, and when nobody waits for it any more.
+    """
+    cursor = _root().cursor()
+    try:
+        if data is not None:
+            cursor.register(DATA, _whole(data))
+        for name, table in more.items():
+            cursor.register(name, _whole(table))
+        with _watchdog.limit(cursor, seconds), current().on_cancel(cursor.interrupt):
+            yield cursor
+    finally:
+        cursor.close()
+
+
+def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """The data without slices of nested arrays: DuckDB 1.5 reads wrong rows of their children."""
+    if isinstance(data, pa.Table):
+        for index, field in enumerate(data.schema):
+            if pa.types.is_nested(field.type):
+                chunks = [pa.concat_arrays([c, c.slice(0, 0)]) for c in data.column(index).chunks]
+                data = data.set_column(index, field, pa.chunked_array(chunks, field.type))
+    return data
+
+
+def query(
+    sql: str,
+    data: pa.Table | pa.RecordBatchReader | None = None,
+    parameters: Sequence[Any] = (),
+    seconds: float | None = None,
+    **more: pa.Table,
+) -> pa.Table:
+    """The result of one statement; raises `duckdb.Error`."""
+    with session(data, seconds, **more) as cursor:
+        answer: pa.Table = execute(cursor, sql, parameters=list(parameters)).to_arrow_table()
+        return answer
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def first_line(error: BaseException) -> str:
+    """The message of a DuckDB or Arrow error, without the lines that quote the statement."""
+    return str(error).split("\n", 1)[0][:300]
+
+
+def refusal(error: duckdb.Error | pa.ArrowException, what: str) -> ServerError:
+    """What the caller is told of a statement that failed."""
+    if isinstance(error, duckdb.InterruptException):
+        return LimitExceeded(f"{what} took too long and was interrupted; make it simpler"[:450])
+    if isinstance(error, duckdb.OutOfMemoryException | pa.ArrowMemoryError):
+        return LimitExceeded(f"{what} needs too much memory; make it smaller"[:450])
+    return BadRequest(f"{what}: {first_line(error)}"[:450])

@@ -1,0 +1,1 @@
+"""Checks and evaluates CHECK, DEFAULT, GENERATED and USING expressions."""

@@ -1,0 +1,1 @@
+"""Reads what DuckDB writes: constraints, filters, values, types and plans."""

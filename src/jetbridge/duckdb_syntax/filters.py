@@ -1,0 +1,296 @@
+"""The filters a scan pushes down: DuckDB's bound expressions as JSON → one `Expr`.
+
+The client filters again, so a filter may let too many rows through but never too few. What has no
+exact equal in `expr` becomes TRUE: it drops out of an AND, turns an OR into TRUE, and beneath
+anything else (NOT, CASE, a comparison, a function) takes the whole boolean with it.
+
+Exact means exact in any session: an expression that depends on the client's time zone or on its
+float division setting has no equal here, for the server does not know them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jetbridge.duckdb_syntax.filter_functions import FLOAT_DIVISIONS, FUNCTIONS, OPERATORS, RENAMED
+from jetbridge.duckdb_syntax.types import (
+    MAX_DEPTH,
+    Node,
+    Unencodable,
+    member,
+    members,
+    text,
+    type_name,
+)
+from jetbridge.duckdb_syntax.values import constant
+from jetbridge.errors import BadRequest, LimitExceeded
+from jetbridge.expr import (
+    And,
+    Between,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Comparison,
+    ComparisonOp,
+    Constant,
+    Expr,
+    Function,
+    In,
+    IsNull,
+    Not,
+    Or,
+    walk,
+)
+
+COMPARISONS: dict[str, ComparisonOp] = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+    "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
+    "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
+}
+
+BUILT_IN = frozenset({"system", ""})  # "": made by the optimizer, or by a collation
+CALLABLE = FUNCTIONS | OPERATORS
+FLOATS = frozenset({"FLOAT", "DOUBLE"})
+# Lists and objects in the JSON of pushed filters; an IN of 30,000 values has a third of them.
+FILTER_ITEMS = 300_000
+
+
+class _Pushed(msgspec.Struct):
+    filters: list[dict[str, Any]]
+    column_binding_names_by_index: list[str]
+
+
+class _Typed(NamedTuple):
+    expr: Expr
+    type: str
+
+
+def parse_filters(json_text: str) -> Expr | None:
+    """The conjunction of the pushed filters; None when nothing can be left out.
+
+    Raises BadRequest for what is not the client's JSON at all, and LimitExceeded.
+    """
+    if not json_text:  # the client had no filter to push
+        return None
+    if json_text.count("{") + json_text.count("[") > FILTER_ITEMS:
+        raise LimitExceeded(f"json_filters has more than {FILTER_ITEMS} lists and objects")
+    try:
+        pushed = msgspec.convert(json.loads(json_text), _Pushed)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise BadRequest(f"json_filters cannot be read: {_reason(error)}") from None
+    reader = _Reader(pushed.column_binding_names_by_index)
+    return reader.conjunction(pushed.filters, 0)
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+
+
+class _Reader:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+
+    def conjunction(self, nodes: Sequence[Node], depth: int) -> Expr | None:
+        widened = [self.widened(node, depth) for node in nodes]
+        kept = tuple(expr for expr in widened if expr is not None)
+        return And(kept) if len(kept) > 1 else (kept[0] if kept else None)
+
+    def _disjunction(self, nodes: Sequence[Node], depth: int) -> Expr | None:
+        kept: list[Expr] = []
+        for node in nodes:
+            expr = self.widened(node, depth)
+            if expr is None:
+                return None
+            kept.append(expr)
+        return Or(tuple(kept)) if kept else None
+
+    def widened(self, node: Node, depth: int) -> Expr | None:
+        """The boolean, or a weaker one; None is TRUE."""
+        junction = {
+            "CONJUNCTION_AND": self.conjunction,
+            "CONJUNCTION_OR": self._disjunction,
+        }.get(str(node.get("type")))
+        try:
+            if junction and depth < MAX_DEPTH:
+                return junction(members(node, "children"), depth + 1)
+            exact = self.exact(node, depth)
+        except Unencodable:
+            return None
+        return exact.expr if exact.type == "BOOLEAN" else None
+
+    def exact(self, node: Node, depth: int) -> _Typed:
+        """Raises Unencodable rather than change the meaning."""
+        read = READERS.get(member(node, "expression_class", str))
+        if not read or depth > MAX_DEPTH:
+            raise Unencodable(str(node["expression_class"]))
+        return read(self, node, depth + 1)
+
+    def all_exact(self, nodes: Sequence[Node], depth: int) -> list[_Typed]:
+        return [self.exact(node, depth) for node in nodes]
+
+    def column(self, node: Node, _depth: int) -> _Typed:
+        index = member(member(node, "binding", dict), "column_index", int)
+        if node.get("depth") != 0 or not 0 <= index < len(self._columns):
+            raise Unencodable("column")
+        kind = _returned(node)
+        # A dictionary column is VARCHAR to the client; should it ever come as ENUM, the server's
+        # own VARCHAR would sort by text where the ENUM sorts by position.
+        if "ENUM(" in kind:
+            raise Unencodable("ENUM")
+        return _Typed(Column(text(self._columns[index]), kind), kind)
+
+
+def _returned(node: Node) -> str:
+    return type_name(member(node, "return_type", dict))
+
+
+def _zoned(kind: str) -> bool:
+    return "TIME ZONE" in kind
+
+
+def _constant(_reader: _Reader, node: Node, depth: int) -> _Typed:
+    value = constant(member(node, "value", dict), depth)
+    return _Typed(value, value.type)
+
+
+def _same(parts: Sequence[_Typed]) -> list[Expr]:
+    """Operands that are compared with each other, brought to one type.
+
+    The binder has cast them, but the optimizer breaks the rule: for a regular expression with a
+    prefix it compares the VARCHAR with BLOB bounds, byte by byte.
+    """
+    kinds = frozenset(part.type for part in parts)
+    if len(kinds) == 1:
+        return [part.expr for part in parts]
+    if kinds == {"VARCHAR", "BLOB"}:
+        return [p.expr if p.type == "BLOB" else Function("encode", (p.expr,)) for p in parts]
+    if kinds == {"VARCHAR", "JSON"}:
+        return [p.expr if p.type == "VARCHAR" else Cast(p.expr, "VARCHAR") for p in parts]
+    raise Unencodable("operands of several types")
+
+
+def _comparison(reader: _Reader, node: Node, depth: int) -> _Typed:
+    op = COMPARISONS.get(member(node, "type", str))
+    if not op:
+        raise Unencodable("comparison")
+    sides = reader.all_exact([member(node, side, dict) for side in ("left", "right")], depth)
+    return _Typed(Comparison(op, *_same(sides)), "BOOLEAN")
+
+
+def _between(reader: _Reader, node: Node, depth: int) -> _Typed:
+    parts = [member(node, part, dict) for part in ("input", "lower", "upper")]
+    child, lower, upper = _same(reader.all_exact(parts, depth))
+    # Dialects write the child twice where a bound is exclusive; nested, that would double the text
+    # with every level.
+    if any(isinstance(part, Between) for part in walk(child)):
+        raise Unencodable("BETWEEN within BETWEEN")
+    bounds = [member(node, key, bool) for key in ("lower_inclusive", "upper_inclusive")]
+    return _Typed(Between(child, lower, upper, *bounds), "BOOLEAN")
+
+
+JUNCTIONS: dict[str, type[And] | type[Or]] = {"CONJUNCTION_AND": And, "CONJUNCTION_OR": Or}
+
+
+def _conjunction(reader: _Reader, node: Node, depth: int) -> _Typed:
+    kind = JUNCTIONS.get(member(node, "type", str))
+    parts = reader.all_exact(members(node, "children"), depth)
+    if not kind or not parts:
+        raise Unencodable("conjunction")
+    return _Typed(kind(tuple(_booleans(parts))), "BOOLEAN")
+
+
+def _operator(reader: _Reader, node: Node, depth: int) -> _Typed:
+    build = OPERATIONS.get(member(node, "type", str))
+    parts = reader.all_exact(members(node, "children"), depth)
+    if not build or not parts:
+        raise Unencodable("operator")
+    return _Typed(build(parts), _returned(node))
+
+
+def _booleans(parts: Sequence[_Typed]) -> list[Expr]:
+    if any(part.type != "BOOLEAN" for part in parts):
+        raise Unencodable("not a boolean")
+    return [part.expr for part in parts]
+
+
+def _only(parts: list[_Typed], kind: str = "") -> Expr:
+    if len(parts) != 1 or (kind and parts[0].type != kind):
+        raise Unencodable("operands")
+    return parts[0].expr
+
+
+def _in(parts: list[_Typed], negated: bool) -> Expr:
+    child, *items = _same(parts)
+    if not items:
+        raise Unencodable("IN without items")
+    return In(child, tuple(items), negated)
+
+
+OPERATIONS: dict[str, Callable[[list[_Typed]], Expr]] = {
+    "OPERATOR_NOT": lambda parts: Not(_only(parts, "BOOLEAN")),
+    "OPERATOR_IS_NULL": lambda parts: IsNull(_only(parts)),
+    "OPERATOR_IS_NOT_NULL": lambda parts: IsNull(_only(parts), negated=True),
+    "OPERATOR_COALESCE": lambda parts: Coalesce(tuple(_same(parts))),
+    "COMPARE_IN": lambda parts: _in(parts, negated=False),
+    "COMPARE_NOT_IN": lambda parts: _in(parts, negated=True),
+}
+
+
+def _case(reader: _Reader, node: Node, depth: int) -> _Typed:
+    checks = members(node, "case_checks")
+    tests = reader.all_exact([member(check, "when_expr", dict) for check in checks], depth)
+    answers = [member(check, "then_expr", dict) for check in checks]
+    *thens, otherwise = _same(reader.all_exact([*answers, member(node, "else_expr", dict)], depth))
+    if not thens:
+        raise Unencodable("CASE")
+    whens = zip(_booleans(tests), thens, strict=True)
+    return _Typed(Case(tuple(whens), otherwise), _returned(node))
+
+
+def _cast(reader: _Reader, node: Node, depth: int) -> _Typed:
+    child, kind = reader.exact(member(node, "child", dict), depth), _returned(node)
+    # To and from a zoned type DuckDB casts in the session's time zone.
+    if _zoned(child.type + kind) or kind == "NULL":
+        raise Unencodable("CAST")
+    return _Typed(Cast(child.expr, kind, member(node, "try_cast", bool)), kind)
+
+
+def _function(reader: _Reader, node: Node, depth: int) -> _Typed:
+    name = member(node, "name", str)
+    name = RENAMED.get(name, name)
+    if member(node, "catalog_name", str) not in BUILT_IN or name not in CALLABLE:
+        raise Unencodable(name)
+    parts, kind = reader.all_exact(members(node, "children"), depth), _returned(node)
+    if not parts or _zoned(kind + "".join(part.type for part in parts)):
+        raise Unencodable(name)
+    if name in FLOAT_DIVISIONS and not _divides_alike(name, parts):
+        raise Unencodable(name)
+    return _Typed(Function(name, tuple(part.expr for part in parts), name in OPERATORS), kind)
+
+
+def _divides_alike(name: str, parts: list[_Typed]) -> bool:
+    divisor = parts[-1].expr
+    if FLOATS.isdisjoint(part.type for part in parts):
+        return name != "/"  # of integers only under the client's `integer_division`
+    return isinstance(divisor, Constant) and bool(divisor.value)
+
+
+READERS: dict[str, Callable[[_Reader, Node, int], _Typed]] = {
+    "BOUND_COLUMN_REF": _Reader.column,
+    "BOUND_CONSTANT": _constant,
+    "BOUND_COMPARISON": _comparison,
+    "BOUND_BETWEEN": _between,
+    "BOUND_CONJUNCTION": _conjunction,
+    "BOUND_OPERATOR": _operator,
+    "BOUND_CASE": _case,
+    "BOUND_CAST": _cast,
+    "BOUND_FUNCTION": _function,
+}

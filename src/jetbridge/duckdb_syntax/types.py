@@ -1,0 +1,136 @@
+"""DuckDB's serialised LogicalType as the type's SQL name.
+
+The JSON is `{"id": "DECIMAL", "type_info": {"type": "DECIMAL_TYPE_INFO", "width": 12, …}}`, with
+`type_info` null for a plain type. A user-defined alias stands in `type_info.alias`.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jetbridge.duckdb_syntax.nested_types import array_of, enum_of, list_of, map_of, struct_of
+
+Node = dict[str, Any]
+T = TypeVar("T")
+
+# Types, constants and expressions may nest this deep together; Python's own stack bounds it.
+MAX_DEPTH = 100
+MAX_DECIMAL_WIDTH = 38
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_TIMES = ("DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "INTERVAL")
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+_OTHERS = ("BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR", "BLOB", "UUID", "BIT", "BIGNUM", "NULL")
+PLAIN = frozenset(
+    {*_INTEGERS, *(f"U{name}" for name in _INTEGERS), *_TIMES, *_TIMESTAMPS, *_OTHERS}
+    | {"TIMESTAMP WITH TIME ZONE"}
+)
+
+# (id, alias): JSON is VARCHAR by another name, but casts to and from it parse and print.
+ALIASES = {("VARCHAR", "JSON"): "JSON"}
+
+
+class Unencodable(Exception):  # noqa: N818 - never leaves wire/, so no error of the tree
+    """This part of a filter has no equal in `expr`; the filter has to widen around it."""
+
+
+def member(node: Node, key: str, kind: type[T]) -> T:
+    value = node.get(key)
+    if type(value) is not kind:  # isinstance would take True for an integer
+        raise Unencodable(key)
+    return value
+
+
+def members(node: Node, key: str) -> list[Node]:
+    values = member(node, key, list)
+    if not all(type(value) is dict for value in values):
+        raise Unencodable(key)
+    return values
+
+
+def text(value: object) -> str:
+    """A string that SQL text can hold as a name: JSON escapes can smuggle in what it cannot."""
+    if type(value) is not str or "\0" in value or not encodable(value):
+        raise Unencodable("text")
+    return value
+
+
+def encodable(value: str) -> bool:
+    """Whether it is valid Unicode; `json` lets a lone surrogate through."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def type_name(node: Node, depth: int = 0) -> str:
+    """Raises Unencodable for a type that SQL text cannot name."""
+    if depth > MAX_DEPTH:
+        raise Unencodable("depth")
+    name, info = member(node, "id", str), node.get("type_info") or {}
+    if type(info) is not dict:
+        raise Unencodable("type_info")
+    if info.get("alias"):
+        alias = ALIASES.get((name, str(info["alias"])))
+        if not alias:
+            raise Unencodable("alias")
+        return alias
+    if name in NESTED:
+        return NESTED[name](info, depth + 1)
+    # A collation in `type_info` can be left out: the binder has already put it into functions.
+    if name not in PLAIN:
+        raise Unencodable(name)
+    return name
+
+
+def _decimal(info: Node, _depth: int) -> str:
+    width, scale = member(info, "width", int), member(info, "scale", int)
+    if not 0 <= scale <= width <= MAX_DECIMAL_WIDTH:
+        raise Unencodable("DECIMAL")
+    return f"DECIMAL({width},{scale})"
+
+
+def _list(info: Node, depth: int) -> str:
+    return list_of(type_name(member(info, "child_type", dict), depth))
+
+
+def _array(info: Node, depth: int) -> str:
+    return array_of(type_name(member(info, "child_type", dict), depth), member(info, "size", int))
+
+
+def fields_of(info: Node, depth: int) -> list[tuple[str, str]]:
+    """Names and types of a STRUCT; row(…) has none, and no SQL name either."""
+    fields = [
+        (text(field.get("first")), type_name(member(field, "second", dict), depth))
+        for field in members(info, "child_types")
+    ]
+    if not fields or not all(name for name, _ in fields):
+        raise Unencodable("unnamed fields")
+    return fields
+
+
+def _struct(info: Node, depth: int) -> str:
+    return struct_of(fields_of(info, depth))
+
+
+def _map(info: Node, depth: int) -> str:
+    # A MAP is a list of STRUCT(key, value) to DuckDB.
+    pair = member(member(info, "child_type", dict), "type_info", dict)
+    fields = fields_of(pair, depth)
+    if [name for name, _ in fields] != ["key", "value"]:
+        raise Unencodable("MAP")
+    return map_of(fields[0][1], fields[1][1])
+
+
+def _enum(info: Node, _depth: int) -> str:
+    return enum_of([text(label) for label in member(info, "values", list)])
+
+
+NESTED: dict[str, Callable[[Node, int], str]] = {
+    "DECIMAL": _decimal,
+    "LIST": _list,
+    "ARRAY": _array,
+    "STRUCT": _struct,
+    "MAP": _map,
+    "ENUM": _enum,
+}

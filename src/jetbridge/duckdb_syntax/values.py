@@ -1,0 +1,193 @@
+"""DuckDB's serialised Value as a `Constant`.
+
+The JSON is `{"type": LogicalType, "is_null": false, "value": …}`. What stands in `value`, as seen
+from DuckDB 1.5:
+
+- 128-bit integers, wide DECIMALs and UUIDs are `{"upper": …, "lower": …}`, a UUID with its top
+  bit flipped so that it sorts as a signed integer;
+- a BLOB is the text DuckDB prints, `\\xAA` for all that is not plain ASCII;
+- NaN and Infinity stand there bare, as in no JSON standard;
+- nested values are `{"children": [Value, …]}`, an ENUM is the position of its label;
+- BIT and BIGNUM are their raw bytes: rarely UTF-8, so DuckDB fails to write them at all.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import (
+    MAX_DEPTH,
+    Node,
+    Unencodable,
+    encodable,
+    fields_of,
+    member,
+    members,
+    type_name,
+)
+from jetbridge.expr import Constant
+
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
+
+# Smallest and largest value; DuckDB refuses the text of anything beyond.
+RANGES: dict[str, tuple[int, int]] = {
+    "TINYINT": (-(2**7), 2**7 - 1),
+    "SMALLINT": (-(2**15), 2**15 - 1),
+    "INTEGER": (-(2**31), _INT32),
+    "BIGINT": (-(2**63), _INT64),
+    "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1),
+    "UINTEGER": (0, 2**32 - 1),
+    "UBIGINT": (0, 2**64 - 1),
+    "HUGEINT": (-(2**127), 2**127 - 1),
+    "UHUGEINT": (0, 2**128 - 1),
+    "DATE": (-_INT32, _INT32),
+    "TIME": (0, 86_400 * 10**6),
+    "TIME_NS": (0, 86_400 * 10**9),
+    # 290309-12-22 (BC), the first day that is whole in 64 bits of microseconds.
+    "TIMESTAMP_S": (-9_223_372_022_400, 9_223_372_036_854),
+    "TIMESTAMP_MS": (-9_223_372_022_400_000, 9_223_372_036_854_775),
+    "TIMESTAMP": (-9_223_372_022_400_000_000, _INT64),
+    "TIMESTAMP WITH TIME ZONE": (-9_223_372_022_400_000_000, _INT64),
+    # 1677-09-22: of the day before, only the end is there, and its text cannot be cast.
+    "TIMESTAMP_NS": (-9_223_286_400_000_000_000, _INT64),
+}
+INFINITIES = frozenset({_INT64, -_INT64})
+TIMESTAMPS = frozenset(name for name in RANGES if name.startswith("TIMESTAMP"))
+
+MAX_TIMETZ_OFFSET = 2 * 57599
+PRINTED_BLOB = re.compile(r"(?:[ -\[\]-~]|\\x[0-9A-Fa-f]{2})*")
+
+
+def constant(node: Node, depth: int = 0) -> Constant:
+    """Raises Unencodable for a value that `Constant` has no form for."""
+    if depth > MAX_DEPTH:
+        raise Unencodable("depth")
+    kind_node = member(node, "type", dict)
+    kind = type_name(kind_node, depth)
+    if member(node, "is_null", bool):
+        return Constant(kind, None)
+    read = READERS.get(kind_of(kind))
+    if not read:
+        raise Unencodable(kind)
+    return Constant(kind, read(node, kind, depth + 1))
+
+
+def _integer(node: Node, kind: str, _depth: int) -> int:
+    value = _whole(node)
+    low, high = RANGES[kind]
+    if not low <= value <= high and not (kind in TIMESTAMPS and value in INFINITIES):
+        raise Unencodable(kind)
+    return value
+
+
+def _whole(node: Node) -> int:
+    value = node.get("value")
+    if type(value) is dict:
+        return (member(value, "upper", int) << 64) + member(value, "lower", int)
+    return member(node, "value", int)
+
+
+def _boolean(node: Node, _kind: str, _depth: int) -> bool:
+    return member(node, "value", bool)
+
+
+def _float(node: Node, _kind: str, _depth: int) -> float:
+    return member(node, "value", float)
+
+
+def _string(node: Node, _kind: str, _depth: int) -> str:
+    value = member(node, "value", str)
+    if not encodable(value):
+        raise Unencodable("text")
+    return value
+
+
+def _decimal(node: Node, kind: str, _depth: int) -> int:
+    value, width = _whole(node), int(kind[len("DECIMAL(") :].partition(",")[0])
+    if abs(value) >= 10**width:
+        raise Unencodable(kind)
+    return value
+
+
+def _blob(node: Node, _kind: str, _depth: int) -> bytes:
+    printed = member(node, "value", str)
+    if not PRINTED_BLOB.fullmatch(printed):
+        raise Unencodable("BLOB")
+    return printed.encode().decode("unicode_escape").encode("latin-1")
+
+
+def _uuid(node: Node, _kind: str, _depth: int) -> str:
+    value = _whole(node) + 2**127
+    if not 0 <= value < 2**128:
+        raise Unencodable("UUID")
+    return str(UUID(int=value))
+
+
+def _interval(node: Node, _kind: str, _depth: int) -> tuple[int, int, int]:
+    value = member(node, "value", dict)
+    months, days = member(value, "months", int), member(value, "days", int)
+    micros = member(value, "micros", int)
+    # The lowest values have no text that DuckDB reads back.
+    if not (abs(months) <= _INT32 and abs(days) <= _INT32 and abs(micros) <= _INT64):
+        raise Unencodable("INTERVAL")
+    return months, days, micros
+
+
+def _timetz(node: Node, _kind: str, _depth: int) -> int:
+    value = _whole(node)
+    if not (0 <= value >> 24 <= RANGES["TIME"][1] and value & 0xFFFFFF <= MAX_TIMETZ_OFFSET):
+        raise Unencodable("TIME WITH TIME ZONE")
+    return value
+
+
+def _enum(node: Node, _kind: str, _depth: int) -> str:
+    labels: list[str] = node["type"]["type_info"]["values"]
+    position = member(node, "value", int)
+    if not 0 <= position < len(labels):
+        raise Unencodable("ENUM")
+    return labels[position]
+
+
+def _children(node: Node, depth: int) -> list[Constant]:
+    return [constant(child, depth) for child in members(member(node, "value", dict), "children")]
+
+
+def _list(node: Node, _kind: str, depth: int) -> tuple[Constant, ...]:
+    return tuple(_children(node, depth))
+
+
+def _struct(node: Node, _kind: str, depth: int) -> tuple[tuple[str, Constant], ...]:
+    names = [name for name, _ in fields_of(node["type"]["type_info"], depth)]
+    children = _children(node, depth)
+    if len(names) != len(children):
+        raise Unencodable("STRUCT")
+    return tuple(zip(names, children, strict=True))
+
+
+def _map(node: Node, _kind: str, depth: int) -> tuple[tuple[Constant, Constant], ...]:
+    pairs = [child.value for child in _children(node, depth)]
+    if not all(type(pair) is tuple and len(pair) == len(("key", "value")) for pair in pairs):
+        raise Unencodable("MAP")
+    return tuple((key[1], value[1]) for key, value in pairs)
+
+
+READERS: dict[str, Callable[[Node, str, int], Any]] = {
+    **dict.fromkeys(RANGES, _integer),
+    "BOOLEAN": _boolean,
+    "FLOAT": _float,
+    "DOUBLE": _float,
+    "VARCHAR": _string,
+    "JSON": _string,
+    "DECIMAL": _decimal,
+    "BLOB": _blob,
+    "UUID": _uuid,
+    "INTERVAL": _interval,
+    "TIME WITH TIME ZONE": _timetz,
+    "ENUM": _enum,
+    "LIST": _list,
+    "STRUCT": _struct,
+    "MAP": _map,
+}

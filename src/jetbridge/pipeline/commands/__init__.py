@@ -1,0 +1,1 @@
+"""Runs statements: one module for each kind."""

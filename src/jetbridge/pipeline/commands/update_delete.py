@@ -1,0 +1,92 @@
+"""UPDATE and DELETE: DuckDB finds the rows and their new values, the table changes them by id."""
+
+from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
+from jetbridge.dialects.duckdb import statements as queries
+from jetbridge.duckdb_engine import duckdb_type
+from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.errors import NotSupported
+from jetbridge.pipeline.commands.dml_target import Columns
+from jetbridge.pipeline.commands.returning import CHANGED, Returned, check, evaluated, reported
+from jetbridge.pipeline.name_resolution import Path
+from jetbridge.pipeline.parsing.statements import DmlKind, UpdateOrDelete
+from jetbridge.pipeline.query.plan import TARGET, plan
+from jetbridge.pipeline.query.run_on_duckdb import laid_out
+from jetbridge.pipeline.report import Clock, Report
+from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.transactions import Beginning
+
+
+def change(session: Session, statement: UpdateOrDelete) -> Outcome:
+    places, rules = session.places(), session.means.rules
+    path = places.path(statement.target)
+    places.live(path[0])
+    table = places.table(path)
+    if session.transaction is not None:
+        session.transaction.refuse_reading(path)
+    if table.info().row_id is None:
+        raise NotSupported(
+            f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed; in SQL Server "
+            "a table needs a primary key for that"
+        )
+    clock = session.clock()
+    query = _query(statement, table)
+    answers = Returned(statement.returning, statement.alias, table.info().schema)
+    with session.desk(query, path[0]) as desk:
+        with clock.phase("plan"):
+            found = plan(desk, places, query, rules=rules, target=table)
+            check(desk, answers, rules)
+        with clock.phase("load"), laid_out(desk, found.sources, query):
+            source = found.query
+            if answers.wanted:  # read twice: to change the rows, and to tell of them
+                desk.keep(CHANGED, queries.once(source))
+                source = queries.everything(CHANGED)
+            begin = _beginning(statement.kind, path, table)
+            with session.writing(path, statement.kind.value, begin, clock) as write:
+                rows = _written(desk, write, _sent(source, statement), clock)
+                returned = evaluated(desk, answers) if answers.wanted else None
+    report = Report(
+        statement.kind.value,
+        ".".join(path),
+        rows_produced=rows,
+        rows_written=rows,
+        seconds=clock.seconds,
+        engine="duckdb",
+        reason="rows are found by DuckDB and changed by their ids",
+    )
+    return reported(report, returned)
+
+
+def _query(statement: UpdateOrDelete, table: Table) -> str:
+    """The ids of the rows and their new values; with RETURNING, all columns as they will be."""
+    new = Columns(statement.target, table.info().schema).assigned(statement.assignments)
+    columns = []
+    for field in table.info().schema:
+        expression = new.get(field.name)
+        if expression is None and not statement.returning:
+            continue
+        old = queries.column(statement.alias, field.name)
+        columns.append((field.name, expression or old, duckdb_type(field)))
+    text = queries.changed_rows(TARGET, statement.alias, columns, statement.from_, statement.where)
+    return f"{statement.with_} {text}" if statement.with_ else text
+
+
+def _sent(source: str, statement: UpdateOrDelete) -> str:
+    """What the table is sent: row ids, and the columns that change."""
+    return queries.picked(source, [ROWID, *(name for name, _ in statement.assignments)])
+
+
+def _beginning(kind: DmlKind, path: Path, table: Table) -> Beginning:
+    options = DMLOptions()
+    if kind is DmlKind.UPDATE and supports(table, CanUpdate):
+        return lambda: table.updating(options)
+    if kind is DmlKind.DELETE and supports(table, CanDelete):
+        return lambda: table.deleting(options)
+    raise NotSupported(f"table {'.'.join(path)!r} takes no {kind.value}")
+
+
+def _written(desk: Desk, write: Write, query: str, clock: Clock) -> int:
+    rows = 0
+    for batch in desk.stream(query):
+        rows += write(batch).affected_rows
+        clock.rows(rows)
+    return rows

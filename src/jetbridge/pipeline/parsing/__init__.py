@@ -1,0 +1,1 @@
+"""Turns the text of statements into values."""

@@ -1,0 +1,65 @@
+"""What the columns and constraints of a CREATE TABLE mean: DuckDB itself makes such a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jetbridge.catalog.columns import DEFAULT
+from jetbridge.duckdb_engine.planner import SCRATCH, Desk
+from jetbridge.errors import NotSupported
+
+
+@dataclass(frozen=True)
+class Declared:
+    """`schema` has NOT NULL, and defaults as metadata; `keys` are columns, and if primary."""
+
+    schema: pa.Schema
+    checks: tuple[str, ...]
+    keys: tuple[tuple[tuple[str, ...], bool], ...]
+
+
+def declared(desk: Desk, columns: str) -> Declared:
+    """`columns` is what follows the name of the table; raises what DuckDB finds wrong."""
+    with desk.scratch(columns):
+        if "GENERATED" in columns.upper() and desk.fetch(_GENERATED):
+            raise NotSupported("generated columns are not supported: compute them in queries")
+        defaults = {name: default for name, default in desk.fetch(_COLUMNS) if default}
+        constraints = desk.fetch(_CONSTRAINTS)
+        schema = desk.schema(f"SELECT * FROM {SCRATCH}")
+    if any(kind == "FOREIGN KEY" for kind, _, _ in constraints):
+        raise NotSupported("foreign keys are not supported")
+    required = _columns_of(constraints, "NOT NULL")
+    fields = []
+    for field in schema:
+        metadata = dict(field.metadata or {})
+        if field.name in defaults:
+            metadata[DEFAULT] = defaults[field.name].encode()
+        fields.append(
+            pa.field(field.name, field.type, field.name not in required, metadata or None)
+        )
+    return Declared(
+        pa.schema(fields),
+        tuple(text for kind, text, _ in constraints if kind == "CHECK"),
+        tuple(
+            (tuple(names), kind == "PRIMARY KEY")
+            for kind, _, names in constraints
+            if kind in ("PRIMARY KEY", "UNIQUE")
+        ),
+    )
+
+
+def _columns_of(constraints: Sequence[tuple[str, str, list[str]]], wanted: str) -> set[str]:
+    return {name for kind, _, names in constraints if kind == wanted for name in names}
+
+
+_OF_SCRATCH = f"table_name = '{SCRATCH.rpartition('.')[2]}'"
+_COLUMNS = f"SELECT column_name, column_default FROM duckdb_columns() WHERE {_OF_SCRATCH}"
+_CONSTRAINTS = (
+    "SELECT constraint_type, expression, constraint_column_names FROM duckdb_constraints() "
+    f"WHERE {_OF_SCRATCH}"
+)
+# Of a generated column DuckDB says nothing but that it cannot be inserted into.
+_GENERATED = (
+    f"SELECT sql FROM duckdb_tables() WHERE {_OF_SCRATCH} AND sql ILIKE '% GENERATED ALWAYS AS%'"
+)

@@ -1,0 +1,166 @@
+"""UPDATE, DELETE and MERGE INTO as values: no command reads the text of a statement again."""
+
+from jetbridge.dialects.duckdb.statements import renamed
+from jetbridge.duckdb_engine.statements import (
+    check_list_text,
+    check_query_text,
+    check_sources_text,
+    check_with_text,
+)
+from jetbridge.errors import BadRequest, NotSupported
+from jetbridge.pipeline.parsing.statements import (
+    DmlKind,
+    MatchCase,
+    MergeStatement,
+    UpdateOrDelete,
+    WhenClause,
+)
+from jetbridge.pipeline.parsing.tokens import Words
+
+_ENDS = ("WHEN", "RETURNING")
+
+
+def read_update_or_delete(cursor: Words) -> UpdateOrDelete:
+    """Read UPDATE, DELETE or TRUNCATE; raises NotSupported for a form that is not supported."""
+    with_ = ""
+    if cursor.peek() == "WITH":
+        with_ = check_with_text(cursor.until("UPDATE", "DELETE", "TRUNCATE"))
+    kind = _kind(cursor)
+    updates = kind is DmlKind.UPDATE
+    target = cursor.name()
+    alias = cursor.alias("SET", "USING", "WHERE", "RETURNING") or target.name
+    assignments = _assignments(cursor, "FROM", "WHERE", "RETURNING") if updates else ()
+    has_sources = cursor.take("FROM" if updates else "USING")
+    from_ = check_sources_text(cursor.until("WHERE", "RETURNING")) if has_sources else ""
+    where = cursor.expression("RETURNING") if cursor.take("WHERE") else ""
+    return UpdateOrDelete(kind, target, alias, assignments, with_, from_, where, _returning(cursor))
+
+
+def _kind(cursor: Words) -> DmlKind:
+    if cursor.take("UPDATE"):
+        return DmlKind.UPDATE
+    if cursor.take("TRUNCATE"):
+        cursor.take("TABLE")
+    else:
+        cursor.expect("DELETE")
+        cursor.expect("FROM")
+    return DmlKind.DELETE
+
+
+def _returning(cursor: Words) -> str:
+    return check_list_text(cursor.rest()) if cursor.take("RETURNING") else ""
+
+
+def _assignments(cursor: Words, *ends: str) -> tuple[tuple[str, str], ...]:
+    """Read `SET a = 1, b = c + 1` up to one of these words."""
+    cursor.expect("SET")
+    assignments: list[tuple[str, str]] = []
+    while not assignments or cursor.take(","):
+        if cursor.peek() == "(":
+            raise NotSupported("SET (a, b) = ... is not supported: write SET a = ..., b = ...")
+        column = cursor.identifier()
+        cursor.expect("=")
+        assignments.append((column, cursor.expression(",", *ends)))
+    return tuple(assignments)
+
+
+def read_merge(cursor: Words) -> MergeStatement:
+    """Read MERGE INTO; raises BadRequest if no WHEN clause can change a row."""
+    with_ = check_with_text(cursor.until("MERGE")) if cursor.peek() == "WITH" else ""
+    cursor.expect("MERGE", "INTO")
+    target = cursor.name()
+    alias = cursor.alias("USING") or target.name
+    cursor.expect("USING")
+    source, source_alias = _source(cursor)
+    using: tuple[str, ...] = ()
+    condition = ""
+    if cursor.take("USING"):
+        using = cursor.names_in_brackets()
+    else:
+        cursor.expect("ON")
+        condition = cursor.expression(*_ENDS)
+    clauses = []
+    while cursor.take("WHEN"):
+        clauses.append(_clause(cursor))
+    merge = MergeStatement(
+        with_,
+        target,
+        alias,
+        source,
+        source_alias,
+        condition,
+        using,
+        tuple(clauses),
+        _returning(cursor),
+    )
+    if not merge.effective_clauses():
+        raise BadRequest("MERGE INTO needs a WHEN clause that does something")
+    return merge
+
+
+def _source(cursor: Words) -> tuple[str, str]:
+    """A query, and what its rows are called in the other parts."""
+    if cursor.take("("):
+        query = check_query_text(cursor.inside())
+        alias = cursor.alias("ON", "USING") or "source"
+        if cursor.peek() == "(":
+            query = renamed(query, alias, cursor.names_in_brackets())
+        return query, alias
+    start = cursor.position()
+    name = cursor.name()
+    if cursor.peek() == "(":
+        raise NotSupported("a function as the source of MERGE INTO: write USING (FROM ...) AS s")
+    text = cursor.text[start : cursor.position()].strip()
+    return f"FROM {text}", cursor.alias("ON", "USING") or name.name
+
+
+def _clause(cursor: Words) -> WhenClause:
+    case = MatchCase.MATCHED
+    if cursor.take("NOT"):
+        case = MatchCase.NEW
+    cursor.expect("MATCHED")
+    if case is MatchCase.NEW and cursor.take("BY", "SOURCE"):
+        case = MatchCase.GONE
+    elif case is MatchCase.NEW:
+        cursor.take("BY", "TARGET")
+    condition = cursor.expression("THEN") if cursor.take("AND") else ""
+    cursor.expect("THEN")
+    if cursor.take("DELETE"):
+        return WhenClause(case, condition, "DELETE")
+    if cursor.take("DO", "NOTHING"):
+        return WhenClause(case, condition, "NOTHING")
+    if cursor.take("ERROR"):
+        return WhenClause(case, condition, "ERROR", message=_message(cursor))
+    if cursor.take("UPDATE"):
+        return _update(cursor, case, condition)
+    cursor.expect("INSERT")
+    return _insert(cursor, case, condition)
+
+
+def _message(cursor: Words) -> str:
+    return cursor.expression(*_ENDS) if cursor and cursor.peek() not in _ENDS else ""
+
+
+def _update(cursor: Words, case: MatchCase, condition: str) -> WhenClause:
+    if cursor.take("BY", "NAME"):
+        return WhenClause(case, condition, "UPDATE", None, by_name=True)
+    cursor.take("BY", "POSITION")
+    if cursor.take("SET", "*") or cursor.peek() in ("", *_ENDS):
+        return WhenClause(case, condition, "UPDATE", None)
+    return WhenClause(case, condition, "UPDATE", _assignments(cursor, *_ENDS))
+
+
+def _insert(cursor: Words, case: MatchCase, condition: str) -> WhenClause:
+    columns = cursor.names_in_brackets() if cursor.peek() == "(" else ()
+    by_name = cursor.take("BY", "NAME")
+    if not by_name:
+        cursor.take("BY", "POSITION")
+    if cursor.take("DEFAULT", "VALUES"):
+        return WhenClause(case, condition, "INSERT", ())
+    if cursor.take("VALUES"):
+        values = tuple(("", value) for value in cursor.texts_in_brackets())
+        if columns and len(columns) != len(values):
+            raise BadRequest(f"INSERT names {len(columns)} columns and has {len(values)} values")
+        return WhenClause(case, condition, "INSERT", values, columns)
+    cursor.take("*")
+    return WhenClause(case, condition, "INSERT", None, columns, by_name)

@@ -1,0 +1,1 @@
+"""Plans a query, chooses its engine and runs it."""

@@ -1,0 +1,105 @@
+"""Which engine runs a query, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jetbridge.catalog import CanRelateOnSpark, Prepare, Scan, SparkRelation, Table, supports
+from jetbridge.catalog.identifiers import twin
+from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.errors import FailedPrecondition
+from jetbridge.pipeline.name_resolution import Path, Place
+from jetbridge.pipeline.query.plan import Plan
+from jetbridge.pipeline.query.run_on_spark import View
+from jetbridge.pipeline.query.table_scans import Need, needs
+from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
+
+AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`sql` is the query in Spark SQL, if Spark runs it; `dialect` is that of the question.
+
+    `views` make tables that Spark does not have by itself, for the time of a block.
+    """
+
+    engine: str
+    reason: str
+    sql: str = ""
+    dialect: str = DUCKDB
+    views: tuple[View, ...] = ()
+
+
+def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spark: bool) -> Choice:
+    """`auto` takes Spark for large tables, where it gives just the rows that DuckDB would give.
+
+    Raises FailedPrecondition if Spark is asked for and cannot do it.
+    """
+    if settings.engine == DUCKDB:
+        return Choice(DUCKDB, "asked for")
+    found = _relations(plan.sources) if has_spark else "there is no lake, so there is no Spark"
+    if settings.engine != SPARK:
+        small = "" if isinstance(found, str) else _small(found, settings)
+        if isinstance(found, str) or small:
+            return Choice(DUCKDB, found if isinstance(found, str) else small)
+    try:
+        if isinstance(found, str):
+            raise Untranslatable(found)
+        if twin(plan.schema.names) is not None:
+            raise Untranslatable("two columns of one name")
+        sql = translate(_question(plan, place, found), desk)
+    except Untranslatable as piece:
+        if settings.engine == SPARK:
+            raise FailedPrecondition(
+                f"Spark cannot run this query just as DuckDB: {piece}; "
+                "use engine = auto or duckdb, or dialect = spark"
+            ) from None
+        return Choice(DUCKDB, f"Spark would not give the same: {piece}")
+    size = sum(relation.size for relation in found.values())
+    asked = "asked for" if settings.engine == SPARK else f"its tables have {size:,} bytes"
+    return Choice(SPARK, asked, sql, views=_views(desk, plan, found))
+
+
+def _views(desk: Desk, plan: Plan, relations: Mapping[Path, SparkRelation]) -> tuple[View, ...]:
+    prepared = {path: each.prepare for path, each in relations.items() if each.prepare}
+    if not prepared:
+        return ()
+    wanted = needs(desk, plan.query)
+    everything = Need(())
+    views = []
+    for path, prepare in prepared.items():
+        need = wanted.get(path, everything)
+        scan = Scan(need.columns if path in wanted else None, need.filter)
+        views.append(_prepared(prepare, scan))
+    return tuple(views)
+
+
+def _prepared(prepare: Prepare, scan: Scan) -> View:
+    return lambda session: prepare(session, scan)
+
+
+def _relations(sources: Mapping[Path, Table]) -> dict[Path, SparkRelation] | str:
+    """How Spark reads each table, or which one it cannot."""
+    found = {}
+    for path, table in sources.items():
+        relation = table.spark_relation() if supports(table, CanRelateOnSpark) else None
+        if relation is None:
+            return f"table {'.'.join(path)} is not one that Spark reads"
+        found[path] = relation
+    return found
+
+
+def _small(relations: Mapping[Path, SparkRelation], settings: Settings) -> str:
+    size = sum(relation.size for relation in relations.values())
+    if size >= settings.spark_from:
+        return ""
+    return f"its tables have {size:,} bytes, and spark_from is {settings.spark_from:,}"
+
+
+def _question(plan: Plan, place: Place, relations: Mapping[Path, SparkRelation]) -> Question:
+    tables = {
+        path: SparkTable(f"({each.sql})", each.types, each.missing)
+        for path, each in relations.items()
+    }
+    return Question(plan.query, tuple(plan.schema.names), plan.types, tables, place)

@@ -1,0 +1,53 @@
+"""AT (VERSION => n) and AT (TIMESTAMP => t) in queries, which DuckDB knows for its own tables only.
+
+Such a table gets a name of its own in the query, behind which is the table as it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jetbridge.catalog import AsOf, AtUnit
+from jetbridge.dialects.duckdb.statements import expression
+from jetbridge.dialects.quoting import identifier
+from jetbridge.duckdb_engine.planner import PAST, Desk
+from jetbridge.errors import BadRequest
+from jetbridge.pipeline.access import Rules
+from jetbridge.pipeline.parsing.statements import ObjectName
+from jetbridge.pipeline.parsing.tokens import Words
+
+
+@dataclass(frozen=True)
+class Past:
+    """A query without AT, and what its new names stand for."""
+
+    query: str
+    tables: Mapping[str, tuple[ObjectName, AsOf]]
+
+
+def without_at(desk: Desk, query: str, rules: Rules) -> Past:
+    """Raises BadRequest for a point in time that is no constant."""
+    words = Words(query)
+    if not words.finds("AT", "("):
+        return Past(query, {})
+    found: dict[str, tuple[ObjectName, AsOf]] = {}
+    for start in reversed(desk.travels(query)):
+        clause = Words(query[start:])
+        name = clause.name()
+        alias = clause.alias("AT") or name.name
+        clause.expect("AT")
+        clause.expect("(")
+        unit = AtUnit(clause.identifier().upper())
+        clause.expect("=>")
+        value = _constant(desk, clause.inside(), rules)
+        key = f"past_{len(found)}"
+        found[key] = (name, AsOf(unit, value))
+        rest = query[start + clause.position() :]
+        query = f"{query[:start]}{PAST}.main.{key} AS {identifier(alias)} {rest}"
+    return Past(query, found)
+
+
+def _constant(desk: Desk, text: str, rules: Rules) -> str:
+    names = rules.check(desk, expression(text))
+    if names.tables or names.functions:
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, as VERSION => 3")
+    return desk.constant(text)

@@ -1,0 +1,1 @@
+"""Serves every room: cancellation, temporary folders, memory of the process."""

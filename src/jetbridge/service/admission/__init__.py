@@ -1,0 +1,1 @@
+"""Decides whether a call may run: its token, how many calls, for how long."""

@@ -1,0 +1,151 @@
+"""Sessions over catalogs with settings: those of the configuration, attached ones, of clients."""
+
+from dataclasses import replace
+from tempfile import gettempdir
+
+import pytest
+
+import jetbridge
+from jetbridge.app import compose, sessions
+from jetbridge.app.compose import Shared
+from jetbridge.app.statement_memory import StatementShare
+from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
+from jetbridge.config import CatalogConfig, Config, MssqlConfig
+from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
+from jetbridge.spark import SparkEngine
+from tests.unit.pipeline.configurable import ConfigurableCatalog
+
+MSSQL = MssqlConfig(address=Address("db", "s"))
+CONFIG = Config(catalogs={"m": MSSQL})
+MEMORY = Config(catalogs={"memory": CatalogConfig("memory")})
+WORD = "hunter2"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Catalogs of type `mssql` by name, with what they were opened with."""
+    found: dict[str, tuple[ConfigurableCatalog, MssqlConfig]] = {}
+
+    def open_it(name, config, _):
+        found[name] = ConfigurableCatalog(), config
+        return found[name][0]
+
+    backends = {**compose.BACKENDS, "mssql": open_it}
+    monkeypatch.setattr(compose, "BACKENDS", backends)
+    monkeypatch.setattr(sessions, "BACKENDS", backends)
+    monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
+    return found
+
+
+def test_settings_given_to_a_session_reach_the_catalog(opened):
+    with jetbridge.session(CONFIG, settings={"mssql_ctas_text_type": "VARCHAR"}) as session:
+        session.sql("CREATE SCHEMA m.s; CREATE TABLE m.s.t AS SELECT 1 AS x")
+    catalog = opened["m"][0]
+    assert catalog.seen[-1] == ("t", {"mssql_ctas_text_type": "VARCHAR"})
+    assert catalog.closed == 1
+
+
+def test_settings_of_a_session_are_checked(opened):
+    with (
+        pytest.raises(BadRequest, match="'NVARCHAR' or 'VARCHAR'"),
+        jetbridge.session(CONFIG, settings={"mssql_ctas_text_type": "TEXT"}),
+    ):
+        pass
+
+
+def test_settings_are_known_before_a_catalog_of_their_kind_is_attached(opened):
+    with jetbridge.session(MEMORY) as session:
+        session.sql("SET mssql_ctas_text_type = 'VARCHAR'; ATTACH 'mssql://u@db/s' AS m")
+        session.sql("CREATE SCHEMA m.s; CREATE TABLE m.s.t AS SELECT 1 AS x")
+    assert opened["m"][0].seen[-1] == ("t", {"mssql_ctas_text_type": "VARCHAR"})
+
+
+def shown(config):
+    with jetbridge.session(config) as session:
+        return session.sql("SHOW mssql_ctas_text_type")[0].to_pylist()
+
+
+def test_show_tells_what_the_configuration_says_if_that_is_one_thing(opened):
+    other = MssqlConfig(
+        address=Address("db", "s"), settings=MssqlSettings(ctas_text_type="VARCHAR")
+    )
+    assert shown(Config(catalogs={"m": other})) == ["VARCHAR"]
+    assert shown(Config(catalogs={"m": other, "n": MSSQL})) == ["NVARCHAR"]
+    assert shown(MEMORY) == ["NVARCHAR"]
+
+
+def test_all_settings_of_sql_server_are_shown(opened):
+    with jetbridge.session(MEMORY) as session:
+        assert set(session.sql("SHOW settings")["name"].to_pylist()) > set(SETTINGS)
+
+
+def test_secret_and_attach_make_a_catalog_that_detach_closes(opened):
+    with jetbridge.session(MEMORY) as session:
+        session.sql(f"CREATE SECRET x (TYPE mssql, HOST 'db', USER 'u', PASSWORD '{WORD}')")
+        session.sql("ATTACH 'Server=db;Database=s' AS m (TYPE mssql, SECRET x)")
+        catalog, config = opened["m"]
+        assert config.address == Address("db", "s", "u", WORD)
+        assert catalog.closed == 0
+        session.sql("DETACH m")
+        assert catalog.closed == 1
+        with pytest.raises(NotFound):
+            session.sql("FROM m.s.t")
+
+
+def test_what_is_attached_is_closed_with_the_session(opened):
+    with jetbridge.session(MEMORY) as session:
+        session.sql("ATTACH 'mssql://u@db/s' AS m")
+    assert opened["m"][0].closed == 1
+
+
+@pytest.mark.parametrize(("spool", "folder"), [("/spools", "/spools"), ("", gettempdir())])
+def test_spark_spools_where_the_configuration_says(opened, spool, folder):
+    config = Config(catalogs={"m": MSSQL, "n": replace(MSSQL, spool=spool)})
+    with jetbridge.session(config) as session:
+        runner = session.session.means.spark
+        assert runner is not None
+        assert runner.folder == folder
+
+
+def reports(text: str, catalog: ConfigurableCatalog, config: Config = CONFIG):
+    shared = Shared(config.limits, None)
+    share = StatementShare(memory_bytes=10**9, spill_bytes=10**9)
+    return list(sessions.client_reports(config, shared, {"m": catalog}, text, "m", None, share))
+
+
+def test_client_sets_them_for_its_own_statements():
+    catalog = ConfigurableCatalog()
+    told = reports(
+        "SET mssql_ctas_text_type = 'VARCHAR'; CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS x",
+        catalog,
+    )
+    assert [row["statement"] for row in told] == ["SET", "CREATE SCHEMA", "CREATE TABLE AS"]
+    assert catalog.seen[-1] == ("t", {"mssql_ctas_text_type": "VARCHAR"})
+    reports("CREATE TABLE s.u AS SELECT 1 AS x", catalog)
+    assert catalog.seen[-1] == ("u", {})
+    assert catalog.closed == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"CREATE SECRET x (TYPE mssql, PASSWORD '{WORD}')",
+        f"ATTACH 'mssql://u:{WORD}@db/s' AS n",
+    ],
+)
+def test_client_makes_no_secrets_and_attaches_nothing(text):
+    with pytest.raises(FailedPrecondition, match="not allowed here") as refused:
+        reports(text, ConfigurableCatalog())
+    assert WORD not in str(refused.value)
+
+
+def test_a_spool_that_cannot_be_used_is_named(tmp_path):
+    spool = tmp_path / "gone"
+    config = Config(catalogs={"m": replace(MSSQL, spool=str(spool))})
+    runner = sessions._runner(config, SparkEngine(log_file=tmp_path / "spark.log"), ())
+    assert runner is not None
+    with pytest.raises(FailedPrecondition, match=rf"{spool}: No such file.*another folder"):
+        runner.prefix()
+    spool.mkdir()
+    assert runner.prefix().endswith("/rows")
