@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import data
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.engine import SparkConnection, SparkEngine
 
 OwnAction = Callable[[bytes], Iterator[bytes]]
 
@@ -38,7 +38,7 @@ class ByHand:
             **{f"bench_{name}": self._timed(work) for name, work in named.items()},
         }
 
-    def _timed(self, work: Callable[[Session, str], float]) -> OwnAction:
+    def _timed(self, work: Callable[[SparkConnection, str], float]) -> OwnAction:
         def run(body: bytes) -> Iterator[bytes]:
             with self._engine.session() as session:
                 yield json.dumps(work(session, body.decode())).encode()
@@ -50,19 +50,19 @@ class ByHand:
         schema, name = body.decode().split(".")
         yield self._catalog.lake.load(schema, name).location.encode()
 
-    def _sql(self, session: Session, text: str) -> float:
+    def _sql(self, session: SparkConnection, text: str) -> float:
         start = time.perf_counter()
         session.spark.sql(text)
         return time.perf_counter() - start
 
-    def _to_arrow(self, session: Session, table: str) -> float:
+    def _to_arrow(self, session: SparkConnection, table: str) -> float:
         start = time.perf_counter()
         rows = session.spark.table(table).toArrow()
         seconds = time.perf_counter() - start
         assert rows.num_rows
         return seconds
 
-    def _append(self, session: Session, name: str) -> float:
+    def _append(self, session: SparkConnection, name: str) -> float:
         """One row in a file of pyarrow's, committed with nothing around it."""
         iceberg: Any = session.jvm.org.apache.iceberg
         catalog = session.catalog(self._catalog.lake.name)

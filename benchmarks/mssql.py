@@ -27,7 +27,7 @@ from benchmarks.processes import started
 from benchmarks.report import Result, table, write
 from jetbridge.app.sessions import open_session
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.config import CatalogConfig, Config, MssqlConfig
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.errors import Unavailable
@@ -61,7 +61,7 @@ class Sizes:
 @dataclass(frozen=True)
 class Bench:
     address: Address
-    server: Server
+    server: ConnectionPool
     folder: Path
     sizes: Sizes
 
@@ -314,7 +314,7 @@ def _measured(chosen: list[str], sizes: Sizes) -> Iterator[Result]:
     try:
         for suite in (SUITES[name] for name in SUITES if name in chosen):
             address = mssql_server.address()
-            server = Server(address)
+            server = ConnectionPool(address)
             with tempfile.TemporaryDirectory(
                 prefix="jetbridge-bench-", ignore_cleanup_errors=True
             ) as made:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
-from jetbridge.backends.lake.types import Codec, arrow_field, iceberg_type, note
+from jetbridge.backends.lake.types import RowCodec, arrow_field, iceberg_type, note
 from tests.integration.type_cases import CASES
 
 # Values that `type_cases` has not, by type.
@@ -47,7 +47,7 @@ NESTINGS: dict[str, tuple[str, str]] = {
 
 class Table(NamedTuple):
     fields: list[dict[str, Any]]
-    codec: Codec
+    codec: RowCodec
 
 
 def values_of(kind: str, *, lossless: bool = True) -> list[str]:
@@ -98,7 +98,7 @@ def table_for(schema: pa.Schema) -> Table:
     return Table(fields, codec_for(schema, fields))
 
 
-def codec_for(schema: pa.Schema, fields: list[dict[str, Any]]) -> Codec:
+def codec_for(schema: pa.Schema, fields: list[dict[str, Any]]) -> RowCodec:
     restored = []
     for column, field in zip(schema, fields, strict=True):
         made = note(column, field["type"])
@@ -106,10 +106,10 @@ def codec_for(schema: pa.Schema, fields: list[dict[str, Any]]) -> Codec:
         required = field["required"]
         restored.append(arrow_field(field["name"], field["type"], required=required, notes=notes))
     assert pa.schema(restored).equals(schema, check_metadata=True)
-    return Codec(pa.schema(restored), fields)
+    return RowCodec(pa.schema(restored), fields)
 
 
-def listed(codec: Codec, how: str = "select") -> str:
+def listed(codec: RowCodec, how: str = "select") -> str:
     """All columns of a table in SQL, by `select` or `condition`."""
     expression = getattr(codec, how)
     quoted = (name.replace('"', '""') for name in codec.schema.names)

@@ -12,7 +12,7 @@ from functools import cache
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.backends.mssql.connection.address import Address, parse
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.spark.engine import SparkEngine
@@ -48,9 +48,9 @@ def stand_in() -> StandIn:
 
 
 @cache
-def _master() -> Server:
+def _master() -> ConnectionPool:
     given = os.environ.get(GIVEN)
-    return Server(parse(given) if given else stand_in().master())
+    return ConnectionPool(parse(given) if given else stand_in().master())
 
 
 def is_babelfish() -> bool:
@@ -95,5 +95,5 @@ def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCata
     return MssqlCatalog("m", made, settings=given, engine=engine)
 
 
-def server() -> Server:
-    return Server(address())
+def server() -> ConnectionPool:
+    return ConnectionPool(address())

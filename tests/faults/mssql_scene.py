@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
+from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.errors import ServerError
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.spark.engine import SparkEngine
 from tests import mssql_server
 from tests.mssql_server import StandIn
@@ -96,7 +96,7 @@ class Scene:
     """`witness` has connections of its own, so what it sees is not what the session remembers."""
 
     server: StandIn
-    witness: Server
+    witness: ConnectionPool
     bench: Bench
 
     def order(self, **fault: Any) -> None:
@@ -182,20 +182,22 @@ def new_session(server: StandIn, engine: SparkEngine | None, folder: Path) -> Be
         _addressed(server),
         settings=MssqlSettings(),
         engine=engine,
-        options=Options(spool=str(folder)),
+        options=SpoolOptions(spool=str(folder)),
     )
     spark = None if engine is None else SparkRunner(engine, str(folder), lambda: "test")
-    return Bench("mssql", Session({"t": catalog}, Means(spark=spark, settings=SETTINGS)), catalog)
+    return Bench(
+        "mssql", Session({"t": catalog}, SessionResources(spark=spark, settings=SETTINGS)), catalog
+    )
 
 
 @contextmanager
 def opened(engine: SparkEngine | None, folder: Path, **settings: str) -> Iterator[Scene]:
     server = mssql_server.start()
-    master = Server(server.master())
+    master = ConnectionPool(server.master())
     with master.loading() as connection:
         connection.run(f"CREATE DATABASE {DATABASE}")
     master.close()
-    witness = Server(_addressed(server))
+    witness = ConnectionPool(_addressed(server))
     bench = new_session(server, engine, folder)
     for name, value in settings.items():
         bench.sql(f"SET {name} = '{value}'")

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.database import Database, Options
-from jetbridge.backends.mssql.write.bulk_load import Goal
-from jetbridge.backends.mssql.write.driver_batches import Loaded
-from jetbridge.backends.mssql.write.load_tables import Run, running
-from jetbridge.backends.mssql.write.spark_tasks import Order, load_part
-from jetbridge.backends.mssql.write.spool import Part, Spool
+from jetbridge.backends.mssql.database import Database, SpoolOptions
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
+from jetbridge.backends.mssql.write.load_tables import LoadTables, running
+from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
+from jetbridge.backends.mssql.write.spool import RowSpool, SpoolPart
 from jetbridge.backends.mssql.write.staged_load import stage
 from jetbridge.dialects.tsql import load
 from jetbridge.errors import ServerError
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.mssql,
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
-COLUMNS = (Loaded("id", "bigint"),)
+COLUMNS = (BulkColumn("id", "bigint"),)
 PART_ROWS = 3000
 PARTS = 4
 
@@ -35,9 +35,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def parts(tmp_path) -> Iterator[list[Part]]:
+def parts(tmp_path) -> Iterator[list[SpoolPart]]:
     """The files are there for as long as the spool is."""
-    spool = Spool(Options(spool=str(tmp_path)), PART_ROWS)
+    spool = RowSpool(SpoolOptions(spool=str(tmp_path)), PART_ROWS)
     for number in range(PARTS):
         ids = pa.array(range(number * PART_ROWS, (number + 1) * PART_ROWS), pa.int64())
         spool.add(pa.RecordBatch.from_arrays([ids], names=["id"]))
@@ -48,7 +48,7 @@ def parts(tmp_path) -> Iterator[list[Part]]:
 
 
 @contextmanager
-def load_of(scene: Scene) -> Iterator[tuple[Database, Run, Goal]]:
+def load_of(scene: Scene) -> Iterator[tuple[Database, LoadTables, LoadTarget]]:
     """A staging table and a ledger, as a statement makes them."""
     scene.clear()
     database = scene.bench.catalog.database
@@ -56,7 +56,7 @@ def load_of(scene: Scene) -> Iterator[tuple[Database, Run, Goal]]:
         with database.server.loading() as connection:
             connection.run(load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
             connection.run(load.create_ledger("dbo", run.ledger_name))
-        yield database, run, Goal(run.staging, COLUMNS, lock=True)
+        yield database, run, LoadTarget(run.staging, COLUMNS, lock=True)
 
 
 def at_once(*works: Callable[[], object]) -> list[object]:
@@ -64,7 +64,7 @@ def at_once(*works: Callable[[], object]) -> list[object]:
         return [each.result(120) for each in [pool.submit(work) for work in works]]
 
 
-def totals(scene: Scene, run: Run) -> list[tuple[int, ...]]:
+def totals(scene: Scene, run: LoadTables) -> list[tuple[int, ...]]:
     return scene.witness.ask(
         f"SELECT COUNT_BIG(*), COUNT_BIG(DISTINCT id), SUM(id) FROM {run.staging}"
     )
@@ -77,7 +77,7 @@ def expected(parts: int) -> list[tuple[int, ...]]:
 
 def test_two_attempts_at_one_part_load_it_once(scene, parts):
     with load_of(scene) as (database, run, goal):
-        order = Order(database.server.address, goal, run.ledger, database.settings)
+        order = LoadTask(database.server.address, goal, run.ledger, database.settings)
 
         def attempt() -> int:
             return load_part(database.server, order, parts[2])
@@ -92,7 +92,7 @@ def test_two_attempts_at_one_part_load_it_once(scene, parts):
 def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, parts):
     """It waits for the first, and does not take its failure for a success."""
     with load_of(scene) as (database, run, goal):
-        order = Order(database.server.address, goal, run.ledger, database.settings)
+        order = LoadTask(database.server.address, goal, run.ledger, database.settings)
 
         def attempt() -> object:
             try:

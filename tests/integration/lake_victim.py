@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.ddl.create_table import Making
+from jetbridge.backends.lake.ddl.create_table import TableCreation
 from jetbridge.backends.lake.maintenance.optimize import optimize
 from jetbridge.backends.lake.write import spark_writes
-from jetbridge.backends.lake.write.commit import Commits
+from jetbridge.backends.lake.write.commit import IcebergCommitter
 from jetbridge.catalog import CreateTable
 from tests import lakes
 from tests.conformance.harness import insert, rowids, update
@@ -38,7 +38,7 @@ def stop(*_: Any, **__: Any) -> None:
 
 def before_commit(schema: Any) -> None:
     """Files and vectors are complete; Java is asked, and its manifests are there."""
-    Commits._write = stop_after(Commits._write)  # type: ignore[method-assign]
+    IcebergCommitter._write = stop_after(IcebergCommitter._write)  # type: ignore[method-assign]
     table = schema.load_table("plain")
     update(table, {"v": [9.0], "rowid": rowids(table, "id", 1)})
 
@@ -58,7 +58,7 @@ def in_job(schema: Any) -> None:
 
 
 def in_create(schema: Any) -> None:
-    Making.publish = stop_after(Making.publish)  # type: ignore[method-assign]
+    TableCreation.publish = stop_after(TableCreation.publish)  # type: ignore[method-assign]
     schema.create_table(CreateTable("half", ROWS.schema))
 
 

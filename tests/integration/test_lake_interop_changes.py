@@ -14,7 +14,7 @@ from pyiceberg.io import pyarrow as pyiceberg_arrow
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.read.fallback import _streamed
-from jetbridge.backends.lake.read.relation import reading
+from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, Scan, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.errors import Conflict, NotFound
@@ -239,7 +239,7 @@ def test_positions_that_share_a_file_are_kept_only_as_long_as_needed(lake):
     foreign.by_spark(lake, "shared", 3)
     spark_sql(f"DELETE FROM {lake.lake.name}.s.shared WHERE id IN (1, 8)")
     state = table(lake, "shared").state
-    with reading(lake.lake, state) as there:
+    with open_snapshot(lake.lake, state) as there:
         (kept,) = staged(lake)
         lake.lake.sources.clear()
         gc.collect()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.errors import damaged as damage_error
+from jetbridge.backends.lake.errors import unreadable_table as damage_error
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.metadata import snapshot_files as inventories
 from jetbridge.backends.lake.metadata.snapshot_files import inventory

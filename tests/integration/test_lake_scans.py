@@ -12,7 +12,7 @@ from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance.optimize import optimize
 from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.backends.lake.read import splits
-from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, Chunk, HotColumns
+from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, ColumnCache, ColumnChunkKey
 from jetbridge.catalog import ROWID, AddColumn, CreateTable, RenameColumn, Scan, SchemaInfo
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.expr import Column, Comparison, Constant
@@ -201,8 +201,8 @@ def test_a_part_that_is_none_is_refused(lake, name):
 
 def test_what_was_read_longest_ago_is_forgotten():
     column = pa.chunked_array([pa.array(np.arange(100))])
-    hot = HotColumns(2 * (column.nbytes + CHUNK_BYTES))
-    first, second, third = (Chunk("file", number, b"1") for number in range(3))
+    hot = ColumnCache(2 * (column.nbytes + CHUNK_BYTES))
+    first, second, third = (ColumnChunkKey("file", number, b"1") for number in range(3))
     hot.put(first, column)
     hot.put(second, column)
     assert hot.get(first) is column
@@ -212,7 +212,7 @@ def test_what_was_read_longest_ago_is_forgotten():
 
 def test_a_table_larger_than_what_is_kept_is_not_kept(lake, made, monkeypatch):
     table = made(ROWS)
-    hot = HotColumns(1_000_000)
+    hot = ColumnCache(1_000_000)
     monkeypatch.setattr(lake.lake, "hot", hot)
     assert same(all_rows(table), with_ids(values(0, ROWS)))
     assert not hot._kept

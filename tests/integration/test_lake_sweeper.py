@@ -22,7 +22,7 @@ from jetbridge.catalog import (
     SchemaInfo,
 )
 from jetbridge.errors import Unavailable
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from tests.conformance.harness import insert, rows
 from tests.faults.peers import wait_until
 from tests.integration.lake_victim import STATEMENTS
@@ -181,7 +181,7 @@ def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
     laid = lake.load_schema("s").load_table("laid")
     stray = Path(lake.lake.load("s", "laid").folder) / "data/00000-1-aa.parquet"
     lost = iter([frozenset(), frozenset({"0 0 True"})])
-    monkeypatch.setattr(Session, "mishaps", lambda _: next(lost))
+    monkeypatch.setattr(SparkConnection, "mishaps", lambda _: next(lost))
     stray.write_bytes(b"left behind")
     insert(laid, {"id": [3], "v": [2.5]})
     assert lake.sweep(AT_ONCE).files == [str(stray)]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.lake import Options
+from jetbridge.backends.lake.lake import LakeOptions
 from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper
-from jetbridge.backends.lake.write.dropped_tables import Note, new_folder
+from jetbridge.backends.lake.write.dropped_tables import DroppedTable, new_folder
 from jetbridge.backends.lake.write.server_locks import live_jobs
 from jetbridge.catalog import Scan
 from jetbridge.duckdb_engine.lake_reader import LakeReader
@@ -47,7 +47,7 @@ def lake(tmp_path: Path, reader: LakeReader) -> Iterator[LakeCatalog]:
 
 def opened(folder: Path, reader: LakeReader, server: str = "11111111") -> LakeCatalog:
     engine = SparkEngine(log_file=folder / "spark.log")
-    options = Options(str(folder), server=server)
+    options = LakeOptions(str(folder), server=server)
     return LakeCatalog("lake", folder, engine, options=options, reader=reader)
 
 
@@ -247,9 +247,9 @@ def test_a_table_whose_manifests_cannot_be_read_keeps_its_files(lake, caplog):
     assert "not swept" in caplog.text
 
 
-def drop(lake: LakeCatalog, name: str) -> Note:
+def drop(lake: LakeCatalog, name: str) -> DroppedTable:
     state = lake.lake.load("s", name)
-    note = Note(state.folder, state.title(), time.time(), state.identity, state.location)
+    note = DroppedTable(state.folder, state.title(), time.time(), state.identity, state.location)
     lake.lake.dropped.add(note)
     lake.lake.iceberg.drop_table(("s", name))
     return note
@@ -278,7 +278,9 @@ def test_a_table_that_has_taken_the_folder_of_a_dropped_one_keeps_its_files(lake
 
 def test_a_drop_that_failed_drops_nothing(lake):
     state = lake.lake.load("s", "t")
-    lake.lake.dropped.add(Note(state.folder, state.title(), 0.0, state.identity, state.location))
+    lake.lake.dropped.add(
+        DroppedTable(state.folder, state.title(), 0.0, state.identity, state.location)
+    )
     lake.sweep(AT_ONCE)
     assert ids(lake) == [0, 1, 2]
     assert not lake.lake.dropped.all()
@@ -289,7 +291,7 @@ def test_a_drop_that_failed_drops_nothing(lake):
 )
 def test_only_folders_below_the_warehouse_go(lake, tmp_path, place):
     outside = leave(tmp_path / "outside/file")
-    lake.lake.dropped.add(Note(place.format(root=folder(lake)), "s.x", 0.0, "x"))
+    lake.lake.dropped.add(DroppedTable(place.format(root=folder(lake)), "s.x", 0.0, "x"))
     lake.sweep(AT_ONCE)
     assert outside.exists()
     assert ids(lake) == [0, 1, 2]
@@ -305,10 +307,10 @@ def test_a_table_with_gc_disabled_keeps_its_folder(lake):
 
 def test_the_folder_of_a_table_that_was_never_made_goes(lake):
     made = leave(folder(lake) / "s/half-1/metadata/00000-a.metadata.json").parent.parent
-    lake.lake.dropped.add(Note(str(made), "s.half", time.time(), maker=DEAD))
+    lake.lake.dropped.add(DroppedTable(str(made), "s.half", time.time(), maker=DEAD))
     lake.lake.presence.hold()
     mine = leave(folder(lake) / "s/mine-1/metadata/00000-a.metadata.json").parent.parent
-    lake.lake.dropped.add(Note(str(mine), "s.mine", time.time(), maker="11111111"))
+    lake.lake.dropped.add(DroppedTable(str(mine), "s.mine", time.time(), maker="11111111"))
     lake.sweep(AT_ONCE)
     assert not made.exists()
     assert mine.exists(), "it is being made"

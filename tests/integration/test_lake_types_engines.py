@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
-from jetbridge.backends.lake.types import Codec, iceberg_type, promotes, signature
+from jetbridge.backends.lake.types import RowCodec, iceberg_type, promotes, signature
 from jetbridge.backends.lake.write.commit import identifier
 from jetbridge.duckdb_engine.lake_reader import LakeReader
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from tests.integration.type_cases import CASES
 from tests.lake_types import codec_for, connected, listed, rows_of, texts, values_of
 from tests.lakes import engine, folder
@@ -34,7 +34,7 @@ def local() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
+def session() -> Iterator[SparkConnection]:
     properties = {"type": "hadoop", "warehouse": str(folder() / WAREHOUSE)}
     engine().add_catalog(WAREHOUSE, properties)
     with engine().session() as running:
@@ -52,7 +52,7 @@ def reader() -> Iterator[LakeReader]:
 class Made:
     """A table that Java's API makes of an Arrow schema, and appends files to."""
 
-    def __init__(self, session: Session, name: str, schema: pa.Schema) -> None:
+    def __init__(self, session: SparkConnection, name: str, schema: pa.Schema) -> None:
         self.session, self.name = session, f"{WAREHOUSE}.s.{name}"
         next_id = itertools.count(1).__next__
         fields = [
@@ -92,13 +92,13 @@ class Made:
 
 class Wide(NamedTuple):
     made: Made
-    codec: Codec
+    codec: RowCodec
     batch: pa.RecordBatch
     stored: pa.RecordBatch
 
 
 @pytest.fixture(scope="module")
-def wide(session: Session, local: duckdb.DuckDBPyConnection) -> Wide:
+def wide(session: SparkConnection, local: duckdb.DuckDBPyConnection) -> Wide:
     """Every type flat and inside others, a file for each row."""
     parts = {
         name: rows_of(local, kind, lossless=True, nestings=NESTINGS) for name, kind in KINDS.items()
@@ -219,7 +219,7 @@ def exported(local: duckdb.DuckDBPyConnection, kind: str, values: Sequence[str])
     return batch
 
 
-def widen(session: Session, update: Any, path: str, old: Any, new: Any) -> None:
+def widen(session: SparkConnection, update: Any, path: str, old: Any, new: Any) -> None:
     """Gives the table the new type, as far as it is another one."""
     if isinstance(new, str):
         if signature(old) != signature(new):

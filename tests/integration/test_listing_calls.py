@@ -13,7 +13,7 @@ from pyiceberg.types import LongType
 from sqlalchemy import event
 
 from jetbridge.app.compose import App, build_app, serve
-from jetbridge.app.run_function import offering
+from jetbridge.app.run_function import with_run_function
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CatalogVersion, CreateTable, SchemaInfo
@@ -159,7 +159,7 @@ def test_a_catalog_in_memory_is_listed_at_one_moment():
     def execute(*_: object) -> Iterator[dict[str, Any]]:
         raise AssertionError
 
-    with serve({"lake": offering(catalog, "lake", execute)}, port=0) as server:
+    with serve({"lake": with_run_function(catalog, "lake", execute)}, port=0) as server:
         attach(server.location)
         assert catalog.asked == {"snapshot": 1}
         catalog.asked.clear()

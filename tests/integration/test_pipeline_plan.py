@@ -9,10 +9,10 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.duckdb_engine.planner import Access, Workbench
+from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
 from jetbridge.errors import BadRequest, NotFound
-from jetbridge.pipeline.name_resolution import Place, Places
-from jetbridge.pipeline.query.plan import Plan, plan
+from jetbridge.pipeline.name_resolution import NameResolver, SearchPath
+from jetbridge.pipeline.query.plan import Plan, bind_query
 from tests.conformance.harness import insert
 
 ID = pa.field("id", pa.int64(), nullable=False)
@@ -36,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bench(catalogs: dict[str, MemoryCatalog], folder: Path) -> Iterator[Workbench]:
-    made = Workbench(list(catalogs), Access(folders=[str(folder)]))
+def bench(catalogs: dict[str, MemoryCatalog], folder: Path) -> Iterator[PlannerDatabase]:
+    made = PlannerDatabase(list(catalogs), DuckDBAccess(folders=[str(folder)]))
     yield made
     made.close()
 
@@ -46,7 +46,9 @@ def bench(catalogs: dict[str, MemoryCatalog], folder: Path) -> Iterator[Workbenc
 def planned(bench, catalogs):
     def run(query: str, columns: tuple[str, ...] = ()) -> Plan:
         with bench.desk() as desk:
-            return plan(desk, Places(catalogs, Place("memory", "shop")), query, columns)
+            return bind_query(
+                desk, NameResolver(catalogs, SearchPath("memory", "shop")), query, columns
+            )
 
     return run
 

@@ -13,7 +13,7 @@ import pytest
 from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries import ENTRIES, Entry
 from jetbridge.pipeline.translate.entries.letters import LOWER, UPPER
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from tests.edge_values import VALUES
 from tests.integration.translation_cases import connected
 from tests.integration.translation_checks import Problems, check_scalars, differences
@@ -30,18 +30,18 @@ ALL = 10_000
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
+def session() -> Iterator[SparkConnection]:
     with engine().session() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def scalars(session: Session) -> Problems:
+def scalars(session: SparkConnection) -> Problems:
     return check_scalars(session, SCALARS, SOME[0])
 
 
 @pytest.fixture(scope="module")
-def others(session: Session) -> Problems:
+def others(session: SparkConnection) -> Problems:
     return check_groups(session, OTHERS, SOME[1])
 
 
@@ -59,7 +59,7 @@ def test_aggregate_or_window_function_is_the_same(entry: Entry, others: Problems
     assert others.get(entry, []) == []
 
 
-def test_every_format_reads_what_it_writes(session: Session) -> None:
+def test_every_format_reads_what_it_writes(session: SparkConnection) -> None:
     """The edge values have texts of a few formats only."""
     readings = [entry for entry in SCALARS if entry.duckdb.startswith(("strptime", "try_strptime"))]
     formats = sorted({entry.duckdb.split("'")[1] for entry in readings})
@@ -99,7 +99,7 @@ def test_words_that_duckdb_takes_for_any_format_are_an_error(session, name, text
 )
 @pytest.mark.parametrize(("function", "template"), [("upper", UPPER), ("lower", LOWER)])
 def test_case_of_every_code_point_is_the_same(
-    session: Session, function: str, template: str, end: int
+    session: SparkConnection, function: str, template: str, end: int
 ) -> None:
     numbers = f"range(1, {end}) r(i) WHERE i NOT BETWEEN 55296 AND 57343"
     points = f"SELECT chr(i::INTEGER) AS c FROM {numbers}"
@@ -120,7 +120,9 @@ def test_case_of_every_code_point_is_the_same(
         ("{0} = {1}", "{0} <=> {1}"),
     ],
 )
-def test_a_wrong_translation_is_found(session: Session, pattern: str, template: str) -> None:
+def test_a_wrong_translation_is_found(
+    session: SparkConnection, pattern: str, template: str
+) -> None:
     entry = Entry(pattern, template, (frozenset({"BIGINT"}), frozenset({"BIGINT"})))
     assert check_scalars(session, [entry])[entry]
 
@@ -132,10 +134,10 @@ def test_zeros_have_signs_and_all_nan_are_one() -> None:
 
 
 @pytest.mark.soak
-def test_all_scalar_cases(session: Session) -> None:
+def test_all_scalar_cases(session: SparkConnection) -> None:
     assert check_scalars(session, SCALARS, ALL) == {}
 
 
 @pytest.mark.soak
-def test_all_aggregate_and_window_cases(session: Session) -> None:
+def test_all_aggregate_and_window_cases(session: SparkConnection) -> None:
     assert check_groups(session, OTHERS, ALL) == {}

@@ -19,15 +19,15 @@ import pytest
 import sqlglot
 from pyspark.sql.types import DataType
 
-from jetbridge.duckdb_engine.planner import Access, Desk, Workbench
-from jetbridge.pipeline.name_resolution import Place
+from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase, StatementConnection
+from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, spark_type, translate
 from tests.lakes import engine, folder
 
 # Names and types of the columns, and rows.
 Answer = tuple[list[tuple[str, str]], list[tuple[Any, ...]]]
 
-PLACE = Place("here")
+PLACE = SearchPath("here")
 # What tests call the argument that they give to `check`.
 CHECKED = "checked"
 TABLES = {
@@ -60,7 +60,7 @@ TABLES = {
 class Engines:
     """The same tables in both; `desk` has them empty."""
 
-    desk: Desk
+    desk: StatementConnection
     rows: duckdb.DuckDBPyConnection
     tables: dict[tuple[str, str, str], SparkTable] = field(default_factory=dict)
     begun: dict[str, Future[Answer]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Engines]:
 @contextmanager
 def _tables() -> Iterator[Engines]:
     """With tables that have NULL, duplicates and odd numbers, and one without rows."""
-    bench = Workbench(["here"], Access())
+    bench = PlannerDatabase(["here"], DuckDBAccess())
     rows = duckdb.connect()
     rows.execute("SET TimeZone = 'UTC'")
     try:

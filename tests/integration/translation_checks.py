@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from jetbridge.dialects.spark import literal
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.types import spark_type
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from tests.integration.translation_cases import (
     Case,
     cases_of,
@@ -54,7 +54,7 @@ def exported(table: str) -> tuple[str, pa.Table]:
     return path, rows
 
 
-def view(session: Session, table: str) -> None:
+def view(session: SparkConnection, table: str) -> None:
     path, rows = exported(table)
     session.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW {table} USING parquet OPTIONS (path {literal(path)})"
@@ -79,7 +79,7 @@ def at_once(check: Callable[[Sequence[Case]], None], cases: Sequence[Case], size
 class Scalars:
     """All cases of scalar entries whose arguments are so many columns."""
 
-    def __init__(self, session: Session, arity: int, tried: int) -> None:
+    def __init__(self, session: SparkConnection, arity: int, tried: int) -> None:
         self.session, self.table, self.tried = session, f"args{max(arity, 1)}", tried
         self.problems: Problems = defaultdict(list)
         view(session, self.table)
@@ -226,7 +226,7 @@ def _same_floats(a: float, b: float, allowed: float) -> bool:
     return struct.pack("<d", a) == struct.pack("<d", b)
 
 
-def check_scalars(session: Session, entries: Sequence[Entry], most: int = 16) -> Problems:
+def check_scalars(session: SparkConnection, entries: Sequence[Entry], most: int = 16) -> Problems:
     by_arity: Mapping[int, list[Case]] = defaultdict(list)
     problems: Problems = defaultdict(list)
     for entry in entries:

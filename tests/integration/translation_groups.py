@@ -10,7 +10,7 @@ import pyarrow as pa
 from jetbridge.pipeline.translate.entries import Entry
 from jetbridge.pipeline.translate.entries.entry import around
 from jetbridge.pipeline.translate.types import spark_type
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from tests.edge_values import typed
 from tests.integration.translation_cases import (
     TYPES,
@@ -71,7 +71,7 @@ def _moderate() -> Iterator[str]:
 
 
 class Groups:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SparkConnection) -> None:
         self.session = session
         self.problems: Problems = defaultdict(list)
         view(session, table())
@@ -157,7 +157,7 @@ def _with_moderate(case: Case) -> Case:
     return case
 
 
-def check_groups(session: Session, entries: Sequence[Entry], most: int = 16) -> Problems:
+def check_groups(session: SparkConnection, entries: Sequence[Entry], most: int = 16) -> Problems:
     groups = Groups(session)
     for how in ("", "any", " DISTINCT", FILTER, FRAME, WINDOW):
         chosen = [entry for entry in entries if _applies(entry, how)]

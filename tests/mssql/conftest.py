@@ -2,18 +2,18 @@
 
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import Loading
+from jetbridge.backends.mssql.connection.pool import CoreConnection
 
 
 @pytest.fixture
 def core_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is sent by the driver's core from now on, but for bulk copy."""
     said: list[str] = []
-    real = Loading.run
+    real = CoreConnection.run
 
-    def run(connection: Loading, sql: str) -> list[tuple[object, ...]]:
+    def run(connection: CoreConnection, sql: str) -> list[tuple[object, ...]]:
         said.append(sql)
         return real(connection, sql)
 
-    monkeypatch.setattr(Loading, "run", run)
+    monkeypatch.setattr(CoreConnection, "run", run)
     return said

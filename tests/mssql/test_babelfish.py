@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.catalog import MERGE_ACTION, DMLOptions, Scan
 from jetbridge.dialects.tsql import statements
 from tests import mssql_server
@@ -22,7 +22,7 @@ TABLE = (
 @pytest.fixture
 def catalog(monkeypatch) -> Iterator[MssqlCatalog]:
     """One whose server says that it is Babelfish."""
-    monkeypatch.setattr(Server, "is_babelfish", lambda _: True)
+    monkeypatch.setattr(ConnectionPool, "is_babelfish", lambda _: True)
     made = mssql_server.new_catalog()
     run(made, TABLE)
     yield made

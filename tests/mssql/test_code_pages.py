@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.bulk_load import Goal, load
-from jetbridge.backends.mssql.write.driver_batches import Loaded
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.errors import BadRequest
 from tests import mssql_server
 from tests.pipeline.targets import Bench, bench
@@ -130,11 +130,14 @@ def test_letters_of_old_types_are_judged_too(server, kind):
 
 def test_a_table_that_statements_fill_as_well_is_not_locked_for_bulk_copy(table):
     """Else writers that load at once would wait for each other's locks, without end."""
-    columns = (Loaded("id", "int"), Loaded("utf", f"varchar(50) COLLATE {COLLATIONS['utf']}"))
-    latin = (columns[0], Loaded("latin", f"varchar(50) COLLATE {COLLATIONS['latin']}"))
+    columns = (
+        BulkColumn("id", "int"),
+        BulkColumn("utf", f"varchar(50) COLLATE {COLLATIONS['utf']}"),
+    )
+    latin = (columns[0], BulkColumn("latin", f"varchar(50) COLLATE {COLLATIONS['latin']}"))
     seen: list[bool] = []
     for given in (columns, latin):
-        goal = Goal("[dbo].[pages]", given, lock=True)
+        goal = LoadTarget("[dbo].[pages]", given, lock=True)
         batch = pa.record_batch(
             [pa.array([len(seen)], pa.int32()), pa.array(["é"])], names=[c.name for c in given]
         )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connection.pool import Loading
+from jetbridge.backends.mssql.connection.pool import CoreConnection
 from jetbridge.catalog import CreateTable
 from jetbridge.errors import (
     AlreadyExists,
@@ -67,7 +67,7 @@ def test_a_certificate_that_nobody_vouches_for(faults):
         MssqlCatalog("m", address).list_schemas()
     assert said(failed).count("certificate") > 1
     with pytest.raises(FailedPrecondition, match="TrustServerCertificate=yes"):
-        Loading(address)
+        CoreConnection(address)
     assert MssqlCatalog("m", replace(address, trust=True)).list_schemas()
 
 
@@ -155,7 +155,7 @@ def test_a_connection_that_nobody_closed_ends_outside_of_a_load():
     """The driver panics if it ends while rows are asked for."""
     server = mssql_server.server()
     address, ended = server.address, []
-    closed = Loading(address)
+    closed = CoreConnection(address)
     vars(closed)["itself"] = closed
     closed.close()
     assert not closed.answers()
@@ -168,7 +168,7 @@ def test_a_connection_that_nobody_closed_ends_outside_of_a_load():
 
     with server.loading() as one:
         one.run("CREATE TABLE dbo.t (id int)")
-        lost = Loading(address)
+        lost = CoreConnection(address)
         vars(lost)["itself"] = lost
         held = weakref.ref(lost)
         del lost

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.ddl.alter import alter
 from jetbridge.backends.mssql.ddl.create_table import create_table
-from jetbridge.backends.mssql.metadata.catalog_views import Described, describe
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.catalog import (
     AddCheck,
@@ -52,25 +52,27 @@ COLUMNS = pa.schema(
 class Base:
     """One database, and what the tests do with it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionPool) -> None:
         self.server = server
 
     def run(self, sql: str) -> list:
         with self.server.loading() as connection:
             return connection.run(sql)
 
-    def create(self, name: str, schema: pa.Schema, *, by_query: bool = False, **more) -> Described:
+    def create(
+        self, name: str, schema: pa.Schema, *, by_query: bool = False, **more
+    ) -> TableDescription:
         request = CreateTable(name, schema, **more)
         settings = MssqlSettings(ctas_table_kind="columnstore") if by_query else SETTINGS
         self.run(create_table("dbo", request, settings, by_query=by_query))
         return self.table(name)
 
-    def table(self, name: str) -> Described:
+    def table(self, name: str) -> TableDescription:
         with self.server.asking() as asking:
             (found,) = describe(asking, "dbo", name, folded=self.server.is_babelfish())
         return found
 
-    def alter(self, table: Described, change) -> Described:
+    def alter(self, table: TableDescription, change) -> TableDescription:
         return self.table(alter(self.server, table, change, SETTINGS))
 
     def rows(self, table: str = "items", columns: str = "*") -> list:

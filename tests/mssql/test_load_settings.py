@@ -12,13 +12,13 @@ import pytest
 from jetbridge.backends.mssql.connection import pool
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import spool, staged_load
-from jetbridge.backends.mssql.write.bulk_load import Goal
-from jetbridge.backends.mssql.write.driver_batches import Loaded
-from jetbridge.backends.mssql.write.spark_tasks import Order, load_part
-from jetbridge.backends.mssql.write.spool import Part
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
+from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
+from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.catalog import CreateTable
 from jetbridge.dialects.tsql import load as tsql_load
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.spark.engine import SparkEngine
 from tests import lakes, mssql_server
 from tests.mssql_orders import sent, stand_in
@@ -186,7 +186,7 @@ def asleep(tmp_path) -> Iterator[SparkEngine]:
 
 def test_few_rows_do_not_wake_spark(asleep):
     catalog = mssql_server.new_catalog(asleep)
-    session = Session({"t": catalog}, Means(settings=SETTINGS))
+    session = Session({"t": catalog}, SessionResources(settings=SETTINGS))
     server = Bench("mssql", session, catalog)
     server.sql(f"CREATE TABLE t.dbo.few AS {QUERY}; CREATE OR REPLACE TABLE t.dbo.few AS {QUERY}")
     server.sql("INSERT INTO t.dbo.few SELECT -1, 'new'")
@@ -340,14 +340,14 @@ def test_us2_2_sc_002_a_worker_holds_few_rows_at_a_time(server, held, tmp_path, 
     size = table.nbytes
     pq.write_table(table, file, row_group_size=2 * BATCH, use_dictionary=False)
     del table
-    columns = (Loaded("id", "bigint"), Loaded("s", "nvarchar(max)"))
+    columns = (BulkColumn("id", "bigint"), BulkColumn("s", "nvarchar(max)"))
     database = server.catalog.database
     with database.server.loading() as connection:
         connection.run(tsql_load.staging("dbo.by_worker", [(c.name, c.kind) for c in columns]))
         connection.run(tsql_load.create_ledger("dbo", "worker_ledger"))
-    goal = Goal("dbo.by_worker", columns)
-    order = Order(database.server.address, goal, "dbo.worker_ledger", database.settings)
-    assert load_part(database.server, order, Part(0, (str(file),), MANY)) == 0
+    goal = LoadTarget("dbo.by_worker", columns)
+    order = LoadTask(database.server.address, goal, "dbo.worker_ledger", database.settings)
+    assert load_part(database.server, order, SpoolPart(0, (str(file),), MANY)) == 0
     assert len(held) == MANY // BATCH // 2 or mssql_server.is_given()
     assert max(held, default=0) < size / 2
     check_many(server, "by_worker")

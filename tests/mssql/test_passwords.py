@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
+from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from tests import lakes, mssql_server
 from tests.faults.mssql_driver import driver
 from tests.faults.mssql_scene import DATABASE
@@ -65,9 +65,9 @@ def bench(server: Guarded, tmp_path: Path) -> Iterator[Bench]:
     address = replace(server.master(), database=DATABASE)
     spool = tmp_path / "spool"
     spool.mkdir()
-    options = Options(spool=str(spool))
+    options = SpoolOptions(spool=str(spool))
     catalog = MssqlCatalog("t", address, engine=lakes.engine(), options=options)
-    session = Session({"t": catalog}, Means(spark=spark(), settings=SETTINGS))
+    session = Session({"t": catalog}, SessionResources(spark=spark(), settings=SETTINGS))
     yield Bench("mssql", session, catalog)
     session.close()
     catalog.close()

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connection.pool import Asking
+from jetbridge.backends.mssql.connection.pool import OdbcConnection
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.bulk_load import Goal, load
-from jetbridge.backends.mssql.write.driver_batches import Loaded, converted
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, converted
 from jetbridge.catalog import DMLOptions, Scan
 from jetbridge.client import Client, connect
 from jetbridge.dialects.tsql import statements
@@ -164,7 +164,7 @@ def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
     catalog = mssql_server.new_catalog()
     run(catalog, "CREATE TABLE dbo.plain (a int)")
     run(catalog, "CREATE TABLE dbo.twins (a int, b int)")
-    real = Asking.rows
+    real = OdbcConnection.rows
 
     def told(connection, sql, *parameters):
         found = real(connection, sql, *parameters)
@@ -172,7 +172,7 @@ def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
             return found
         return [(*row[:4], "A" if row[4] == "b" else row[4], *row[5:]) for row in found]
 
-    monkeypatch.setattr(Asking, "rows", told)
+    monkeypatch.setattr(OdbcConnection, "rows", told)
     schema = catalog.load_schema("dbo")
     assert [each.info().name for each in schema.list_tables()] == ["plain"]
     with pytest.raises(FailedPrecondition, match="differ in case only, such as 'A'"):
@@ -182,7 +182,7 @@ def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
 
 def test_a_value_that_fails_on_its_way_is_told_as_it_is(catalog):
     run(catalog, "CREATE TABLE dbo.failing (v float)")
-    goal = Goal("[dbo].[failing]", (Loaded("v", "float"),))
+    goal = LoadTarget("[dbo].[failing]", (BulkColumn("v", "float"),))
 
     def batches():
         yield converted(goal.columns, [pa.array([1.0])], 0)

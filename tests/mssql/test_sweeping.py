@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql.catalog import MssqlCatalog, Options
-from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
 from jetbridge.backends.mssql.write.load_tables import running
 from jetbridge.backends.mssql.write.spool import new_folder
 from jetbridge.cli import main
@@ -31,7 +31,7 @@ TABLES += "ON s.schema_id = t.schema_id ORDER BY 1"
 
 @dataclass
 class Place:
-    server: Server
+    server: ConnectionPool
     config: Path
     spool: Path
 
@@ -69,7 +69,7 @@ def place(tmp_path, monkeypatch) -> Iterator[Place]:
     config = tmp_path / "jetbridge.toml"
     lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
     config.write_text("[catalogs.m]\n" + "".join(lines))
-    made = Place(Server(address), config, spool)
+    made = Place(ConnectionPool(address), config, spool)
     yield made
     made.server.close()
 
@@ -85,7 +85,7 @@ def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
     kept = place.tables()
     dead = [*place.leave(DEAD), *place.leave(DEAD, "other")]
     living = place.leave(LIVING)
-    with closing(Loading(place.server.address)) as holder:  # at the end it dies
+    with closing(CoreConnection(place.server.address)) as holder:  # at the end it dies
         assert holder.run(load.lock_run(LIVING)) == [(0,)]
         assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
         assert place.tables() == sorted([*kept, *living])
@@ -112,7 +112,7 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
 
 
 def test_spools_of_dead_processes_go_too(place, capsys):
-    made = new_folder(Options(spool=str(place.spool)))
+    made = new_folder(SpoolOptions(spool=str(place.spool)))
     ours = made.path
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass

@@ -11,9 +11,9 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import Step
+from jetbridge.pipeline.report import ProgressEvent
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from tests import lakes, mssql_server
 
 # A backend joins here.
@@ -37,7 +37,7 @@ class Bench:
     kind: str
     session: Session
     catalog: Any
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ProgressEvent] = field(default_factory=list)
 
     def sql(self, text: str) -> pa.Table:
         """The rows of the last statement, or its report as a row."""
@@ -76,8 +76,10 @@ class Bench:
 @contextmanager
 def bench(target: str) -> Iterator[Bench]:
     catalog = TARGETS[target]()
-    steps: list[Step] = []
-    session = Session({"t": catalog}, Means(spark=spark(), settings=SETTINGS), watch=steps.append)
+    steps: list[ProgressEvent] = []
+    session = Session(
+        {"t": catalog}, SessionResources(spark=spark(), settings=SETTINGS), watch=steps.append
+    )
     made = Bench(target, session, catalog, steps)
     made.sql("CREATE SCHEMA IF NOT EXISTS t.dbo")
     try:

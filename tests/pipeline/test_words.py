@@ -4,9 +4,9 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, ServerError
-from jetbridge.pipeline.access import Rules
+from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from tests.pipeline.targets import Bench
 
 pytestmark = pytest.mark.memory
@@ -16,7 +16,7 @@ ROWS = [(1, 10, "a"), (2, 20, "b"), (3, 30, "c")]
 @pytest.fixture
 def m():
     catalog = MemoryCatalog()
-    session = Session({"m": catalog}, Means())
+    session = Session({"m": catalog}, SessionResources())
     made = Bench("memory", session, catalog)
     made.sql("CREATE SCHEMA m.dbo; USE m.dbo; CREATE TABLE t (id INT NOT NULL, a INT, b VARCHAR)")
     made.sql("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')")
@@ -163,7 +163,7 @@ def test_the_schema_of_functions_is_taken(m):
     ],
 )
 def test_a_caller_learns_nothing_of_the_server(m, text):
-    caller = Session({"m": m.catalog}, Means(Rules()), place=m.session.place)
+    caller = Session({"m": m.catalog}, SessionResources(AccessRules()), place=m.session.place)
     try:
         found = [outcome.table().to_pydict() for outcome in run(caller, text)]
     except ServerError:

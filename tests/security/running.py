@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.app.compose import Shared
-from jetbridge.app.run_function import offering
+from jetbridge.app.compose import SharedResources
+from jetbridge.app.run_function import with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import Config
@@ -38,8 +38,8 @@ def running(
 ) -> Iterator[Caller]:
     """A server of these catalogs; the caller has attached one of them."""
     given = config or Config()
-    execute = statements_for_clients(given, Shared(given.limits, lakes.engine()), catalogs)
-    offered = {name: offering(each, name, execute) for name, each in catalogs.items()}
+    execute = statements_for_clients(given, SharedResources(given.limits, lakes.engine()), catalogs)
+    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
     with Server(offered, port=0) as server:
         server.start()
         with Wire(server.location) as wire:

@@ -38,7 +38,7 @@ _SECRET = ("type", "host", "port", "password_env", *_PARTS)
 _SECRET += ("provider", "scope", "application_name")
 
 
-def attached(statement: Attach) -> CatalogConfig:
+def catalog_config_for_attach(statement: Attach) -> CatalogConfig:
     """The catalog of an ATTACH; where TYPE is left out, the address says which it is."""
     kind = statement.options.get("type", "mssql" if is_url(statement.place) else "lake").lower()
     if kind not in _KINDS:
@@ -95,7 +95,7 @@ def _settings(options: Mapping[str, str]) -> MssqlSettings:
     return MssqlSettings().changed(given)
 
 
-def made_secret(options: Mapping[str, str]) -> dict[str, str]:
+def parse_secret(options: Mapping[str, str]) -> dict[str, str]:
     """What a secret says, by the names of an address; raises BadRequest that tells no value."""
     _check_secret(options)
     found = {_PARTS[name]: value for name, value in options.items() if name in _PARTS}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from jetbridge.app.run_function import Execute, offering
+from jetbridge.app.run_function import Execute, with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Catalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig, MssqlConfig
@@ -34,14 +34,14 @@ SPARK_END_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedResources:
     """What the catalogs of one server share; where one of them needs Spark there is an engine."""
 
     limits: Limits
     engine: SparkEngine | None
 
 
-def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
+def _memory(_: str, __: CatalogConfig, shared: SharedResources) -> MemoryCatalog:
     limits = shared.limits
     return MemoryCatalog(
         total_history_bytes=limits.history_bytes,
@@ -50,15 +50,15 @@ def _memory(_: str, __: CatalogConfig, shared: Shared) -> MemoryCatalog:
     )
 
 
-def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
+def _lake(name: str, config: CatalogConfig, shared: SharedResources) -> "LakeCatalog":
     lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
     folder = local_folder(lake.warehouse)
     reader = _early_reader(folder) if folder and not lake.properties else None
     with _needing(name, "lake"):
         # Here, because it takes a second to load, and the extra `lake` brings what it needs.
         from jetbridge.backends.lake import LakeCatalog  # noqa: PLC0415
-        from jetbridge.backends.lake.lake import Options  # noqa: PLC0415
-    options = Options(
+        from jetbridge.backends.lake.lake import LakeOptions  # noqa: PLC0415
+    options = LakeOptions(
         str(folder) if folder else lake.warehouse.rstrip("/"),
         enforce_keys_rows=lake.enforce_keys_rows,
         staged_bytes=shared.limits.staged_bytes,
@@ -76,14 +76,14 @@ def _lake(name: str, config: CatalogConfig, shared: Shared) -> "LakeCatalog":
         raise Unavailable(f"catalog {name!r}: {problem}") from error
 
 
-def _mssql(name: str, config: CatalogConfig, shared: Shared) -> "MssqlCatalog":
+def _mssql(name: str, config: CatalogConfig, shared: SharedResources) -> "MssqlCatalog":
     given = cast(MssqlConfig, config)
     with _needing(name, "mssql"):
         # Here, because the extra `mssql` brings the driver.
-        from jetbridge.backends.mssql.catalog import MssqlCatalog, Options  # noqa: PLC0415
+        from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions  # noqa: PLC0415
     # Without the extra `lake` there is no Spark, and one connection loads everything.
     engine = shared.engine if find_spec("pyspark") else None
-    options = Options(
+    options = SpoolOptions(
         spool=given.spool,
         shared=engine is not None and not engine.is_local,
         staged_bytes=shared.limits.staged_bytes,
@@ -127,7 +127,7 @@ def _early_reader(folder: Path) -> LakeReader:
     return reader
 
 
-BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
+BACKENDS: Mapping[str, Callable[[str, CatalogConfig, SharedResources], Catalog]] = {
     "memory": _memory,
     "lake": _lake,
     "mssql": _mssql,
@@ -135,7 +135,7 @@ BACKENDS: Mapping[str, Callable[[str, CatalogConfig, Shared], Catalog]] = {
 
 
 # Makes what runs the SQL of clients over these catalogs.
-OpenStatements = Callable[[Config, Shared, Mapping[str, Catalog]], Execute]
+OpenStatements = Callable[[Config, SharedResources, Mapping[str, Catalog]], Execute]
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def close_catalog(catalog: Catalog) -> None:
         close()
 
 
-def open_catalogs(config: Config, shared: Shared) -> dict[str, Catalog]:
+def open_catalogs(config: Config, shared: SharedResources) -> dict[str, Catalog]:
     """All of them; raises what `build_app` raises."""
     return {name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()}
 
@@ -189,12 +189,12 @@ def build_app(
     Raises BadRequest, FailedPrecondition or Unavailable if a catalog cannot be opened.
     """
     engine = new_engine(config, verbose)
-    shared = Shared(config.limits, engine)
+    shared = SharedResources(config.limits, engine)
     catalogs = open_catalogs(config, shared)
     offered = statements if config.sql.clients else None
     execute = offered(config, shared, catalogs) if offered else None
     server = Server(
-        {name: offering(each, name, execute) for name, each in catalogs.items()}
+        {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
         if execute
         else catalogs,
         host=config.server.host,
@@ -243,7 +243,7 @@ def open_lake(
 ) -> tuple["LakeCatalog", SparkEngine]:
     """One lake of the configuration, without a server; its Spark is for the caller to stop."""
     engine = cast(SparkEngine, new_engine(config, verbose))
-    return _lake(name, config.catalogs[name], Shared(config.limits, engine)), engine
+    return _lake(name, config.catalogs[name], SharedResources(config.limits, engine)), engine
 
 
 def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
@@ -256,7 +256,7 @@ def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
     return SparkEngine(config.spark, log_file=log_file, verbose=verbose)
 
 
-def spare_engine(config: Config, verbose: bool) -> SparkEngine:
+def engine_for_attach(config: Config, verbose: bool) -> SparkEngine:
     """For a lake that may be attached where there is none yet."""
     return SparkEngine(config.spark, log_file=_spark_log(None), verbose=verbose)
 

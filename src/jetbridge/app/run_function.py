@@ -29,7 +29,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline.report import REPORT
 from jetbridge.service.error_paths import without_paths
-from jetbridge.service.transactions import Lapsing
+from jetbridge.service.transactions import CanExpire
 
 SCHEMA = "jetbridge"
 # Of a report: what may quote an error, as that of an engine that could not run a query.
@@ -100,7 +100,7 @@ class RunSchema:
         return (self._function,)
 
 
-class _Seen:
+class _CatalogWithExtraSchema:
     """A catalog with one schema more."""
 
     def __init__(self, inner: Catalog, extra: RunSchema) -> None:
@@ -119,11 +119,11 @@ class _Seen:
         return self._inner.version()
 
     def may_lapse(self) -> None:
-        if isinstance(self._inner, Lapsing):
+        if isinstance(self._inner, CanExpire):
             self._inner.may_lapse()
 
 
-class Runnable(_Seen):
+class CatalogWithRun(_CatalogWithExtraSchema):
     """A catalog that takes CREATE SCHEMA and has snapshots, with `run` besides."""
 
     def __init__(self, inner: Catalog, name: str, execute: Execute) -> None:
@@ -132,11 +132,11 @@ class Runnable(_Seen):
 
     def snapshot(self) -> Catalog:
         assert supports(self.inner, CanSnapshot)  # noqa: S101 - `offering` has looked
-        return _Seen(self.inner.snapshot(), self._extra)
+        return _CatalogWithExtraSchema(self.inner.snapshot(), self._extra)
 
     def listing(self) -> Catalog:
         listed = self.inner.listing() if supports(self.inner, CanList) else self.inner
-        return _Seen(listed, self._extra)
+        return _CatalogWithExtraSchema(listed, self._extra)
 
     def create_schema(self, info: SchemaInfo) -> Schema:
         if fold(info.name) == SCHEMA:
@@ -151,9 +151,9 @@ class Runnable(_Seen):
         self.inner.drop_schema(name)
 
 
-def offering(catalog: Catalog, name: str, execute: Execute) -> Catalog:
+def with_run_function(catalog: Catalog, name: str, execute: Execute) -> Catalog:
     """The catalog with `run`, if it can be written and has not a schema of that name itself."""
     wanted = (CanSnapshot, CanCreateSchemas)
     if not all(issubclass(type(catalog), capability) for capability in wanted):
         return catalog
-    return Runnable(catalog, name, execute)
+    return CatalogWithRun(catalog, name, execute)

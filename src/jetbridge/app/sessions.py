@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from jetbridge.app.attach import attached, made_secret
+from jetbridge.app.attach import catalog_config_for_attach, parse_secret
 from jetbridge.app.compose import (
     BACKENDS,
     SPARK_END_SECONDS,
-    Shared,
+    SharedResources,
     close_catalog,
+    engine_for_attach,
     local_folder,
     new_engine,
     open_catalogs,
-    spare_engine,
 )
 from jetbridge.app.statement_memory import StatementShare
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
@@ -28,14 +28,14 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import Setting
 from jetbridge.config import Config, MssqlConfig, load_config
 from jetbridge.errors import FailedPrecondition
-from jetbridge.pipeline.access import Files, Rules
+from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
-from jetbridge.pipeline.name_resolution import Place
+from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.parsing.statements import Attach
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import Report, Watch, nobody
+from jetbridge.pipeline.report import ProgressListener, Report, ignore_progress
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Outcome, Session
+from jetbridge.pipeline.session import Session, SessionResources, StatementResult
 from jetbridge.pipeline.settings import Settings
 from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
 from jetbridge.spark import SparkEngine
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_session(
-    config: Config, *, verbose: bool = False, watch: Watch = nobody
+    config: Config, *, verbose: bool = False, watch: ProgressListener = ignore_progress
 ) -> Iterator[Session]:
     """Statements over all catalogs of a configuration, without a server.
 
     Spark begins to start when a lake is there, since whatever is written to it needs Spark.
     """
     start_sweep()
-    engine = new_engine(config, verbose) or spare_engine(config, verbose)
-    shared = Shared(config.limits, engine)
+    engine = new_engine(config, verbose) or engine_for_attach(config, verbose)
+    shared = SharedResources(config.limits, engine)
     catalogs = open_catalogs(config, shared)
     session = Session(
         catalogs,
@@ -93,19 +93,21 @@ def _settings(config: Config) -> Settings:
     )
 
 
-def _means(config: Config, shared: Shared, catalogs: Mapping[str, Catalog]) -> Means:
+def _means(
+    config: Config, shared: SharedResources, catalogs: Mapping[str, Catalog]
+) -> SessionResources:
     def opened(statement: Attach) -> Catalog:
-        given = attached(statement)
+        given = catalog_config_for_attach(statement)
         return BACKENDS[given.type](statement.alias, given, shared)
 
-    files = Files.ALL if config.sql.files else Files.NONE
-    return Means(
-        Rules(files, trusted=True),
+    files = FileScope.ALL if config.sql.files else FileScope.NONE
+    return SessionResources(
+        AccessRules(files, trusted=True),
         spark=_runner(config, shared.engine, catalogs.values()),
         memory_limit=config.sql.memory_limit,
         open_catalog=opened,
         close_catalog=close_catalog,
-        make_secret=made_secret,
+        make_secret=parse_secret,
         settings=_catalog_settings(config),
     )
 
@@ -167,7 +169,7 @@ def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
 
 def client_reports(
     config: Config,
-    shared: Shared,
+    shared: SharedResources,
     catalogs: Mapping[str, Catalog],
     text: str,
     catalog: str,
@@ -181,8 +183,8 @@ def client_reports(
     allowed = None if may_use is None else {fold(name) for name in may_use}
     seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
     folders = tuple(str(folder) for folder in config.sql.folders)
-    means = Means(
-        Rules(Files.FOLDERS if folders else Files.NONE),
+    means = SessionResources(
+        AccessRules(FileScope.FOLDERS if folders else FileScope.NONE),
         folders=folders,
         spark=_runner(config, shared.engine, seen.values()),
         memory_limit=f"{share.memory_bytes}B",
@@ -190,7 +192,7 @@ def client_reports(
         spill_bytes=share.spill_bytes,
         settings=_catalog_settings(config),
     )
-    opened = Session(seen, means, settings=_settings(config), place=Place(catalog))
+    opened = Session(seen, means, settings=_settings(config), place=SearchPath(catalog))
     try:
         for outcome in run(opened, text):
             yield from (report.as_row() for report in _reports(outcome))
@@ -198,7 +200,7 @@ def client_reports(
         opened.close()
 
 
-def _reports(outcome: Outcome) -> Iterator[Report]:
+def _reports(outcome: StatementResult) -> Iterator[Report]:
     """Yield one report; of EXPLAIN one for each line of its text.
 
     Other rows are counted, and forgotten: a client reads tables itself.
@@ -247,7 +249,7 @@ class Statements:
 
     session: Session
 
-    def run(self, statements: str) -> Iterator[Outcome]:
+    def run(self, statements: str) -> Iterator[StatementResult]:
         return run(self.session, statements)
 
     def sql(self, statements: str) -> pa.Table:

@@ -16,7 +16,7 @@ def fold(name: str) -> str:
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
-def dotted(text: str) -> list[str]:
+def split_identifier(text: str) -> list[str]:
     """The parts of `a."b.c"`; [] if it is not a name."""
     parts, at = [], 0
     while match := _PART.match(text, at):
@@ -30,7 +30,7 @@ def dotted(text: str) -> list[str]:
     return []
 
 
-def twin(names: Sequence[str]) -> str | None:
+def find_duplicate_name(names: Sequence[str]) -> str | None:
     """A name that comes twice, in any case."""
     seen: set[str] = set()
     for name in names:

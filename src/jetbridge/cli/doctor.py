@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.terminal import complain, say, say_json
+from jetbridge.cli.terminal import print_error, say, say_json
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
@@ -68,27 +68,27 @@ def run(options: Namespace) -> int:
 def _sweep(config_file: Path | None) -> int:
     """What crashed loads have left in the SQL Servers; a lake is swept by its server."""
     # Here for the same reason as in `_configuration`.
-    from jetbridge.app.compose import BACKENDS, Shared, close_catalog  # noqa: PLC0415
+    from jetbridge.app.compose import BACKENDS, SharedResources, close_catalog  # noqa: PLC0415
     from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
     from jetbridge.errors import ServerError  # noqa: PLC0415
 
     try:
         config = load_config(config_file)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR
     failed = False
     for name, each in config.catalogs.items():
         if each.type != "mssql":
             continue
         try:
-            catalog = cast(Any, BACKENDS["mssql"](name, each, Shared(config.limits, None)))
+            catalog = cast(Any, BACKENDS["mssql"](name, each, SharedResources(config.limits, None)))
             try:
                 _say_swept(name, catalog.sweep())
             finally:
                 close_catalog(catalog)
         except ServerError as error:
-            complain(f"catalog {name!r} was not swept: {error}")
+            print_error(f"catalog {name!r} was not swept: {error}")
             failed = True
     return int(failed)
 

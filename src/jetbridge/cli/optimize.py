@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from jetbridge.app.compose import open_lake
-from jetbridge.catalog.identifiers import dotted, fold
+from jetbridge.catalog.identifiers import fold, split_identifier
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.terminal import complain, note, say
+from jetbridge.cli.terminal import note, print_error, say
 from jetbridge.config import Config, ConfigError, LakeConfig, load_config
 from jetbridge.errors import BadRequest, ServerError
 
@@ -29,11 +29,11 @@ def run(options: Namespace) -> int:
         catalog, schema, table = find_table(options.table, config)
         _optimize(config, (catalog, schema, table), age, options)
     except (ConfigError, UsageError, BadRequest) as error:
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR
     except ServerError as error:
         log.debug("it failed", exc_info=error)
-        complain(str(error))
+        print_error(str(error))
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -82,7 +82,7 @@ def duration(text: str) -> timedelta:
 
 def find_table(text: str, config: Config) -> tuple[str, str, str]:
     """Catalog, schema and table of a dotted name; a schema may have several parts."""
-    parts = dotted(text)
+    parts = split_identifier(text)
     if len(parts) < len(HEADINGS):
         raise UsageError(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
     known = {fold(name): name for name in config.catalogs}

@@ -5,7 +5,7 @@ import threading
 import time
 from typing import TextIO
 
-from jetbridge.pipeline.report import Step
+from jetbridge.pipeline.report import ProgressEvent
 
 PERIOD = 0.2
 # What is done sooner needs no line.
@@ -19,7 +19,7 @@ class Progress:
     def __init__(self, out: TextIO = sys.stderr) -> None:
         self._out, self._shown = out, out.isatty()
         self._lock = threading.Lock()
-        self._step: Step | None = None
+        self._step: ProgressEvent | None = None
         self._began = self._phase_began = 0.0
         self._drawn = False
         self._ended = threading.Event()
@@ -36,7 +36,7 @@ class Progress:
             self._thread.join()
         self.clear()
 
-    def watch(self, step: Step) -> None:
+    def watch(self, step: ProgressEvent) -> None:
         now = time.monotonic()
         with self._lock:
             if self._step is None:
@@ -64,7 +64,7 @@ class Progress:
                     self._drawn = True
 
 
-def line(step: Step, seconds: float) -> str:
+def line(step: ProgressEvent, seconds: float) -> str:
     """`running: 12 of 40 tasks, 3 s` or `writing: 1,200,000 rows, 400,000 a second, 2 s left`."""
     words = [f"{NAMES.get(step.phase, step.phase)}:"]
     of = f" of {step.total:,}" if step.total else ""

@@ -11,12 +11,12 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from jetbridge.app.compose import App, Shared, build_app
+from jetbridge.app.compose import App, SharedResources, build_app
 from jetbridge.app.run_function import Execute
 from jetbridge.app.statement_memory import StatementMemory
 from jetbridge.catalog import Catalog
 from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.terminal import complain, say
+from jetbridge.cli.terminal import print_error, say
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.errors import BadRequest, ServerError, Unavailable
 from jetbridge.pipeline.settings import byte_count
@@ -37,7 +37,7 @@ def run(options: Namespace) -> int:
         flags = {name: value for name, value in given.items() if value is not None}
         config = load_config(options.config, flags, warehouse=options.warehouse)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR
     return serve_until_signal(config, verbose=options.verbose)
 
@@ -49,7 +49,7 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
         app = build_app(config, verbose=verbose, statements=statements_for_clients)
     except ServerError as error:
         log.debug("could not start", exc_info=error)
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR if isinstance(error, BadRequest) else 1
     if not _listens(app, config):
         return 1
@@ -66,7 +66,7 @@ def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
 
 
 def statements_for_clients(
-    config: Config, shared: Shared, catalogs: Mapping[str, Catalog]
+    config: Config, shared: SharedResources, catalogs: Mapping[str, Catalog]
 ) -> Execute:
     """What it needs takes half a second to load, so it is loaded when a client wants it."""
     limit = byte_count("sql.memory_limit", config.sql.memory_limit)
@@ -98,7 +98,7 @@ def _listens(app: App, config: Config) -> bool:
     except Unavailable as error:
         log.debug("could not start", exc_info=error)
         address = f"{config.server.host}:{config.server.port}"
-        complain(
+        print_error(
             f"cannot listen on {address}: the port is in use, or the address is not one of this "
             "machine; choose another with --port (0: a free one)"
         )

@@ -16,7 +16,7 @@ import pyarrow as pa
 from jetbridge.app.sessions import open_session
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.progress import Progress
-from jetbridge.cli.terminal import complain, note, say, say_json
+from jetbridge.cli.terminal import note, print_error, say, say_json
 from jetbridge.config import Config, ConfigError, load_config
 from jetbridge.duckdb_engine.rendering import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
@@ -24,7 +24,7 @@ from jetbridge.pipeline.parsing.tokens import split_text, without_secrets
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import check
 from jetbridge.pipeline.run import run as run_statements
-from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.session import Session, StatementResult
 from jetbridge.runtime.cancellation import Cancellation, scope
 from jetbridge.runtime.temporary_folders import remove_all
 
@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
         config = _config(options)
         text = sys.stdin.read() if options.statements == "-" else options.statements
     except (ConfigError, UsageError) as error:
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR
     signal.signal(signal.SIGTERM, _interrupt)
     progress = Progress(sys.stderr)
@@ -61,19 +61,21 @@ def run(options: Namespace) -> int:
             _set(opened, options)
             _interruptible(lambda: _run(opened, text, options, progress))
     except UsageError as error:
-        complain(str(error))
+        print_error(str(error))
         return USAGE_ERROR
     except (KeyboardInterrupt, Cancelled) as error:
         message = str(error) or _INTERRUPTED
-        complain(f"{message}, and nothing of it was kept" if message == _INTERRUPTED else message)
+        print_error(
+            f"{message}, and nothing of it was kept" if message == _INTERRUPTED else message
+        )
         return INTERRUPTED
     except ServerError as error:
         log.debug("it failed", exc_info=error)
-        complain(str(error))
+        print_error(str(error))
         return 1
     except Exception as error:  # noqa: BLE001 - nobody expected it; people see one line all the same
         log.critical("internal error", exc_info=error if options.verbose else None)
-        complain(f"internal error, please report it: {type(error).__name__}: {str(error)[:200]}")
+        print_error(f"internal error, please report it: {type(error).__name__}: {str(error)[:200]}")
         return 1
     return 0
 
@@ -105,7 +107,7 @@ def _interruptible(work: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         statements.cancel(Cancelled(_INTERRUPTED))
         if not done.wait(CLEARING_SECONDS):
-            complain(_GOES_ON)
+            print_error(_GOES_ON)
             remove_all()
             os._exit(INTERRUPTED)
     if failed:  # else it was done a moment before
@@ -158,7 +160,7 @@ def _echo(statement: str) -> None:
     note(f"\n> {without_secrets(statement)}")
 
 
-def _told(outcomes: Iterator[Outcome], style: str, progress: Progress) -> None:
+def _told(outcomes: Iterator[StatementResult], style: str, progress: Progress) -> None:
     for outcome in outcomes:
         if outcome.schema is not None:
             _ROWS[style](outcome, progress)
@@ -186,14 +188,14 @@ def sentence(report: Report) -> str:
     return ": ".join(word for word in words if word)
 
 
-def _as_json(outcome: Outcome, progress: Progress) -> None:
+def _as_json(outcome: StatementResult, progress: Progress) -> None:
     for batch in outcome.batches:
         progress.clear()
         for line in as_json(batch):
             say(line)
 
 
-def _as_csv(outcome: Outcome, progress: Progress) -> None:
+def _as_csv(outcome: StatementResult, progress: Progress) -> None:
     assert outcome.schema is not None  # noqa: S101 - it has rows
     say(_csv_line(outcome.schema.names))
     for batch in outcome.batches:
@@ -209,7 +211,7 @@ def _csv_line(row: list[str] | list[str | None]) -> str:
     return out.getvalue()
 
 
-def _as_table(outcome: Outcome, progress: Progress) -> None:
+def _as_table(outcome: StatementResult, progress: Progress) -> None:
     assert outcome.schema is not None  # noqa: S101 - it has rows
     rows: list[list[str | None]] = []
     more = 0
@@ -219,7 +221,7 @@ def _as_table(outcome: Outcome, progress: Progress) -> None:
         more += batch.num_rows - wanted.num_rows
     progress.clear()
     numbers = [_is_number(field.type) for field in outcome.schema]
-    for line in drawn(outcome.schema.names, rows, numbers):
+    for line in format_table(outcome.schema.names, rows, numbers):
         say(line)
     count = f"{len(rows) + more:,} row{'' if len(rows) + more == 1 else 's'}"
     shown = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
@@ -231,7 +233,9 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(numeric)
 
 
-def drawn(names: list[str], rows: list[list[str | None]], numbers: list[bool]) -> Iterator[str]:
+def format_table(
+    names: list[str], rows: list[list[str | None]], numbers: list[bool]
+) -> Iterator[str]:
     """A table for people: numbers to the right, long texts cut."""
     texts = [[_cut("NULL" if cell is None else cell) for cell in row] for row in rows]
     heads = [_cut(name) for name in names]
@@ -251,7 +255,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
-_ROWS: dict[str, Callable[[Outcome, Progress], None]] = {
+_ROWS: dict[str, Callable[[StatementResult, Progress], None]] = {
     "table": _as_table,
     "json": _as_json,
     "csv": _as_csv,

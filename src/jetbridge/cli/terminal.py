@@ -15,7 +15,7 @@ def say_json(value: Any) -> None:
     say(json.dumps(value, ensure_ascii=False))
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Why it did not work, as one line on standard error."""
     sys.stderr.write(f"jetbridge: {' '.join(sentence.split())}\n")
 

@@ -16,7 +16,7 @@ from jetbridge.client.listing import (
     read_schemas,
     read_tables,
 )
-from jetbridge.client.session import Session, named_descriptor
+from jetbridge.client.session import ClientSession, named_descriptor
 from jetbridge.errors import NotFound, Unavailable
 from jetbridge.wire.flight_pb2 import (
     ActionType,
@@ -37,7 +37,7 @@ class ActionListing(NamedTuple):
     description: str
 
 
-class CatalogCalls(Session):
+class CatalogCalls(ClientSession):
     def list_schemas(self) -> list[SchemaListing]:
         """All schemas with their tables."""
         body = self._ask("list_schemas", CatalogRequest(catalog_name=self.catalog))

@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.listing import TableListing, read_table
-from jetbridge.client.session import Session, pack
+from jetbridge.client.session import ClientSession, pack
 from jetbridge.wire.codec import Blob
 from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.messages import ddl
 
 
-class DdlCalls(Session):
+class DdlCalls(ClientSession):
     """Not part of a transaction: what they do stays done."""
 
     def create_schema(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID
 from jetbridge.client.exchange import Exchange
 from jetbridge.client.scan import ScanReader
-from jetbridge.client.session import Session, Statement
+from jetbridge.client.session import ClientSession, Statement
 from jetbridge.errors import BadRequest
 from jetbridge.wire.schemas import wire_type
 
@@ -28,7 +28,7 @@ class ChangeResult(NamedTuple):
     returning: pa.Table | None
 
 
-class DmlCalls(Session):
+class DmlCalls(ClientSession):
     def insert(
         self,
         schema: str,

@@ -66,7 +66,7 @@ class VersionInfo(msgspec.Struct, frozen=True):
     is_fixed: bool
 
 
-class Contents(msgspec.Struct, frozen=True):
+class ListedContents(msgspec.Struct, frozen=True):
     sha256: str = ""
     url: str | None = None
     serialized: Blob | None = None
@@ -76,12 +76,12 @@ class SchemaEntry(msgspec.Struct, frozen=True):
     name: str
     description: str
     tags: dict[str, str]
-    contents: Contents
+    contents: ListedContents
     is_default: bool | None = None
 
 
 class CatalogListing(msgspec.Struct, frozen=True):
-    contents: Contents
+    contents: ListedContents
     schemas: list[SchemaEntry]
     version_info: VersionInfo
 
@@ -158,7 +158,7 @@ def _table(flight: FlightInfo, item: _Item) -> TableListing:
         )
 
 
-def _whole_catalog(contents: Contents) -> Mapping[str, bytes]:
+def _whole_catalog(contents: ListedContents) -> Mapping[str, bytes]:
     """The schemas' contents by their hash; none if the catalog is not sent whole."""
     if not contents.sha256 or contents.serialized is None:
         return {}

@@ -12,8 +12,8 @@ from jetbridge.catalog import ROWID, AsOf, fold
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.filters import encode_filter
 from jetbridge.client.listing import TableListing, is_rowid, read_table
-from jetbridge.client.session import Session, Statement
-from jetbridge.client.streams import Batches, Part, read_parts
+from jetbridge.client.session import ClientSession, Statement
+from jetbridge.client.streams import Batches, EndpointReader, read_parts
 from jetbridge.errors import NotFound, NotSupported, ServerError
 from jetbridge.expr import Expr, columns_of
 from jetbridge.wire.codec import Blob, unpack
@@ -33,7 +33,9 @@ class ScanReader:
     DuckDB read it as it is; `to_reader()` is for functions that insist on the class.
     """
 
-    def __init__(self, schema: pa.Schema, batches: Batches, parts: Sequence[Part]) -> None:
+    def __init__(
+        self, schema: pa.Schema, batches: Batches, parts: Sequence[EndpointReader]
+    ) -> None:
         self.schema = schema
         self._batches, self._parts = batches, parts
         self._reader = pa.RecordBatchReader.from_batches(schema, batches)
@@ -76,7 +78,7 @@ class ScanReader:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _ScanPlan:
     """Which columns to ask for, and where they stand in what is delivered."""
 
     positions: tuple[int, ...]
@@ -97,7 +99,7 @@ class _Plan:
             batches.close()
 
 
-class ScanCalls(Session):
+class ScanCalls(ClientSession):
     def scan(
         self,
         schema: str,
@@ -151,7 +153,7 @@ class ScanCalls(Session):
         return found
 
     def _endpoints(
-        self, statement: Statement, plan: _Plan, at: AsOf | None
+        self, statement: Statement, plan: _ScanPlan, at: AsOf | None
     ) -> list[FlightEndpoint]:
         parameters = ScanParameters(
             json_filters=plan.json_filters,
@@ -165,7 +167,7 @@ class ScanCalls(Session):
             ends = unpack(body, "endpoints", ANSWER_LIMITS)
             return [FlightEndpoint.FromString(end) for end in ends]
 
-    def _part(self, statement: Statement, endpoint: FlightEndpoint) -> Part:
+    def _part(self, statement: Statement, endpoint: FlightEndpoint) -> EndpointReader:
         uri = endpoint.location[0].uri if endpoint.location else _SAME_CONNECTION
         if not uri.startswith(_SAME_CONNECTION) and uri != self.location:
             raise NotSupported(
@@ -173,13 +175,15 @@ class ScanCalls(Session):
                 "and sends its token nowhere else"
             )
         connection, headers = self._connection, statement.path_headers
-        return Part(
+        return EndpointReader(
             lambda: connection.stream("DoGet", endpoint.ticket, None, headers),
             statement.table.announced,
         )
 
 
-def _make_plan(listing: TableListing, columns: Sequence[str] | None, filters: str | Expr) -> _Plan:
+def _make_plan(
+    listing: TableListing, columns: Sequence[str] | None, filters: str | Expr
+) -> _ScanPlan:
     names = listing.schema.names if columns is None else columns
     positions = tuple(_position(listing, name) for name in names)
     scanned = list(dict.fromkeys((*positions, *_filter_positions(listing, filters))))
@@ -189,7 +193,7 @@ def _make_plan(listing: TableListing, columns: Sequence[str] | None, filters: st
         filters = encode_filter(filters, bound, types)
     if not scanned:  # as DuckDB counts rows
         scanned = [_position(listing, ROWID) if listing.row_id is not None else 0]
-    return _Plan(
+    return _ScanPlan(
         positions,
         pa.schema([listing.announced.field(i) for i in positions]),
         tuple(_column_id(listing.announced, i) for i in scanned),

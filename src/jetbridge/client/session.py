@@ -62,7 +62,7 @@ class KnownTables:
             self._tables = {}
 
 
-class Session:
+class ClientSession:
     """`transaction_id`: the transaction all statements belong to; without, each has its own."""
 
     def __init__(

@@ -20,7 +20,7 @@ _BATCHES_PER_WORKER = 2
 Batches = Generator[pa.RecordBatch, None, None]
 
 
-class Part:
+class EndpointReader:
     """One endpoint; the call begins with the first batch asked for."""
 
     def __init__(self, open_call: Callable[[], Answers], announced: pa.Schema) -> None:
@@ -63,7 +63,7 @@ class Part:
             )
 
 
-def read_parts(parts: Sequence[Part]) -> Batches:
+def read_parts(parts: Sequence[EndpointReader]) -> Batches:
     """All batches, in order within a part. Closing it early cancels the calls."""
     if len(parts) == 1:
         return parts[0].batches()
@@ -71,7 +71,7 @@ def read_parts(parts: Sequence[Part]) -> Batches:
 
 
 class _Parallel:
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[EndpointReader]) -> None:
         self._parts = tuple(parts)
         self._todo = deque(parts)
         self._workers = min(len(parts), MAX_WORKERS)

@@ -16,8 +16,8 @@ from jetbridge.config.model import (
 )
 from jetbridge.config.mssql import load_mssql
 from jetbridge.config.properties import settings
-from jetbridge.config.rules import Refused, Rule, checked, refuse_unknown, table, whole
-from jetbridge.service.limits import catalog_name_problem
+from jetbridge.config.rules import InvalidValue, Rule, checked, refuse_unknown, table, whole
+from jetbridge.service.limits import catalog_name_error
 
 # Spark makes a settings name of it, and looks for that with a regular expression.
 LAKE_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -31,12 +31,12 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 def _warehouse(value: object, base: Path) -> str:
     """A folder, or the location of one in an object store."""
     if not isinstance(value, str) or not value:
-        raise Refused("must be the path of a folder, or the location of one, in quotes")
+        raise InvalidValue("must be the path of a folder, or the location of one, in quotes")
     if SCHEME.match(value):
         return value
     path = os.path.join("" if base == Path() else base, os.path.expanduser(value))
     if os.path.exists(path) and not os.path.isdir(path):
-        raise Refused(f"must be a folder; {path} is something else")
+        raise InvalidValue(f"must be a folder; {path} is something else")
     return path
 
 
@@ -51,7 +51,7 @@ def load_catalogs(source: str, given: Mapping[str, object], base: Path) -> dict[
     catalogs: dict[str, CatalogConfig] = {}
     for name, value in given.items():
         key = f"catalogs.{name}"
-        problem = catalog_name_problem(name, catalogs)
+        problem = catalog_name_error(name, catalogs)
         if problem:
             raise ConfigError(source, key, problem)
         catalogs[name] = _catalog(source, key, table(source, key, value), base)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jetbridge.config.model import Config, ConfigError, Credentials, ServerConfig
-from jetbridge.config.rules import Refused
+from jetbridge.config.rules import InvalidValue
 from jetbridge.service.limits import Token
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
             continue
         try:
             tokens.append(_token(line, known, tokens))
-        except Refused as refused:
+        except InvalidValue as refused:
             raise ConfigError(str(path), f"line {number}", str(refused)) from None
     if not tokens:
         raise ConfigError(str(path), "", 'holds no token; write one "name: token" a line')
@@ -107,19 +107,19 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
 def _token(line: str, known: Mapping[str, str], others: Iterable[Token]) -> Token:
     name, *rest = (part.strip() for part in line.split(":"))
     if not name or len(rest) not in (1, 2) or not rest[0]:
-        raise Refused('must be "name: token" or "name: token: catalog1,catalog2"')
+        raise InvalidValue('must be "name: token" or "name: token: catalog1,catalog2"')
     secret = rest[0]
     if not secret.isprintable() or " " in secret:
-        raise Refused(f"(token {name!r}): a token is printable ASCII without blanks")
+        raise InvalidValue(f"(token {name!r}): a token is printable ASCII without blanks")
     if any(name == other.name for other in others):
-        raise Refused(f"names token {name!r} a second time")
+        raise InvalidValue(f"names token {name!r} a second time")
     if any(secret == other.secret for other in others):
-        raise Refused(f"(token {name!r}) repeats the token of another name")
+        raise InvalidValue(f"(token {name!r}) repeats the token of another name")
     if len(rest) == 1:
         return Token(name, secret)
     allowed = [known.get(part.strip().lower()) for part in rest[1].split(",")]
     if None in allowed:
-        raise Refused(
+        raise InvalidValue(
             f"(token {name!r}): the third part must list catalogs of this server "
             f"({', '.join(known.values())}); a token itself must not contain ':'"
         )

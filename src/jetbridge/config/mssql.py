@@ -11,7 +11,7 @@ from jetbridge.backends.mssql.connection.address import ENCRYPT, Address, addres
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.config.model import ConfigError, MssqlConfig
 from jetbridge.config.properties import FROM_ENVIRONMENT, variable
-from jetbridge.config.rules import Refused, Rule, checked, one_of, refuse_unknown, truth
+from jetbridge.config.rules import InvalidValue, Rule, checked, one_of, refuse_unknown, truth
 from jetbridge.errors import BadRequest
 
 PASSWORD = "password"  # noqa: S105 - the name of a key
@@ -21,17 +21,17 @@ _WORDS = {True: "true", False: "false"}
 
 def _text(value: object, _: Path) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Refused("must be a text in quotes")
+        raise InvalidValue("must be a text in quotes")
     return value.strip()
 
 
 def _spool(value: object, base: Path) -> str:
     """Relative ones start at the directory of the configuration file."""
     if not isinstance(value, str) or not value:
-        raise Refused("must be the path of a folder, in quotes")
+        raise InvalidValue("must be the path of a folder, in quotes")
     folder = (base / Path(value).expanduser()).absolute()
     if not folder.is_dir():
-        raise Refused(f"must be a folder that exists; there is none at {folder}")
+        raise InvalidValue(f"must be a folder that exists; there is none at {folder}")
     return str(folder)
 
 

@@ -16,7 +16,7 @@ MAX_COUNT = 2**63 - 1
 SIZE = re.compile(r"[0-9]+ ?(?:[KMGT]i?)?B", re.IGNORECASE)
 
 
-class Refused(Exception):  # noqa: N818 - never leaves this package
+class InvalidValue(Exception):  # noqa: N818 - never leaves this package
     """What the value must be; `checked` adds where it stands and what it is."""
 
 
@@ -30,7 +30,7 @@ def whole(low: int, high: int = MAX_COUNT) -> Rule:
 
     def rule(value: object, _: Path) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Refused(allowed)
+            raise InvalidValue(allowed)
         return value
 
     return rule
@@ -39,60 +39,60 @@ def whole(low: int, high: int = MAX_COUNT) -> Rule:
 def _seconds(value: object, _: Path) -> float:
     number = not isinstance(value, bool) and isinstance(value, int | float)
     if not (number and math.isfinite(value) and value >= 0):  # type: ignore[arg-type,operator]
-        raise Refused("must be a number of seconds, 0 or more")
+        raise InvalidValue("must be a number of seconds, 0 or more")
     return float(value)  # type: ignore[arg-type]
 
 
 def _some_seconds(value: object, base: Path) -> float:
     number = _seconds(value, base)
     if not number:
-        raise Refused("must be a number of seconds, more than 0")
+        raise InvalidValue("must be a number of seconds, more than 0")
     return number
 
 
 def _host(value: object, _: Path) -> str:
     if not isinstance(value, str) or not value or not value.isascii() or set(value) & set(" /[]"):
-        raise Refused("must be a host name or an IP address")
+        raise InvalidValue("must be a host name or an IP address")
     return value
 
 
 def _file(value: object, base: Path) -> Path:
     """Relative paths start at the directory of the configuration file."""
     if not isinstance(value, str) or not value:
-        raise Refused("must be the path of a file, in quotes")
+        raise InvalidValue("must be the path of a file, in quotes")
     path = base / Path(value).expanduser()
     if not path.is_file():
-        raise Refused(f"must be a file that exists; there is none at {path}")
+        raise InvalidValue(f"must be a file that exists; there is none at {path}")
     return path
 
 
 def truth(value: object, _: Path) -> bool:
     if not isinstance(value, bool):
-        raise Refused("must be true or false")
+        raise InvalidValue("must be true or false")
     return value
 
 
 def _folders(value: object, base: Path) -> tuple[Path, ...]:
     """Relative ones start at the directory of the configuration file."""
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise Refused("must be a list of folders, each in quotes")
+        raise InvalidValue("must be a list of folders, each in quotes")
     found = tuple((base / Path(each).expanduser()).absolute() for each in value)
     for folder in found:
         if not folder.is_dir():
-            raise Refused(f"must be folders that exist; there is none at {folder}")
+            raise InvalidValue(f"must be folders that exist; there is none at {folder}")
     return found
 
 
 def _size(value: object, _: Path) -> str:
     if not isinstance(value, str) or not SIZE.fullmatch(value):
-        raise Refused('must be a number and a unit, as "2GB" or "512MiB"')
+        raise InvalidValue('must be a number and a unit, as "2GB" or "512MiB"')
     return value
 
 
 def one_of(*allowed: str) -> Rule:
     def rule(value: object, _: Path) -> str:
         if value not in allowed:
-            raise Refused(f"must be one of {', '.join(allowed)}")
+            raise InvalidValue(f"must be one of {', '.join(allowed)}")
         return str(value)
 
     return rule
@@ -168,6 +168,6 @@ def checked(
     for name, value in given.items():
         try:
             values[name] = rules[name](value, base)
-        except Refused as refused:
+        except InvalidValue as refused:
             raise ConfigError(source, prefix + name, f"= {value!r}: {refused}") from None
     return values

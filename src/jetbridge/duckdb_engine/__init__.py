@@ -1,7 +1,7 @@
 """The DuckDB inside: it judges and runs SQL expressions over Arrow data, and nothing else."""
 
-from jetbridge.duckdb_engine.casts import cast, explicit_cast, shown
-from jetbridge.duckdb_engine.duplicate_keys import first_clash, first_duplicate
+from jetbridge.duckdb_engine.casts import cast, explicit_cast, format_value
+from jetbridge.duckdb_engine.duplicate_keys import find_duplicate_key, find_existing_key
 from jetbridge.duckdb_engine.stored_expressions.check import (
     Expression,
     check_expression,
@@ -35,8 +35,8 @@ __all__ = [
     "evaluate",
     "expands",
     "explicit_cast",
-    "first_clash",
-    "first_duplicate",
+    "find_existing_key",
+    "find_duplicate_key",
     "first_violation",
     "is_ordinal",
     "is_text",
@@ -48,5 +48,5 @@ __all__ = [
     "plain_bytes",
     "renamed",
     "row_expression",
-    "shown",
+    "format_value",
 ]

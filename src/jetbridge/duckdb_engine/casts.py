@@ -31,7 +31,7 @@ def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
     except (pa.ArrowException, duckdb.Error) as error:
         row = first_row + _first_failure(array, target)
         raise BadRequest(
-            f"column {target.name!r}, row {row}: {shown(array[row - first_row])} "
+            f"column {target.name!r}, row {row}: {format_value(array[row - first_row])} "
             f"does not fit {target.type}: {first_line(error)}"[:450]
         ) from None
 
@@ -121,7 +121,7 @@ def _first_failure(array: pa.Array, target: pa.Field) -> int:
     return low
 
 
-def shown(value: pa.Scalar) -> str:
+def format_value(value: pa.Scalar) -> str:
     """A value for an error message, cut to a length a human reads."""
     try:
         plain = value.as_py()

@@ -17,7 +17,7 @@ _MOST_BYTES = 2**31 - 1
 Integers = npt.NDArray[np.int64]
 
 
-def first_duplicate(keys: pa.Table) -> int | None:
+def find_duplicate_key(keys: pa.Table) -> int | None:
     """The first row whose key an earlier row has too."""
     if keys.num_rows < 2:  # noqa: PLR2004
         return None
@@ -52,7 +52,7 @@ def _all_differ(column: pa.ChunkedArray) -> bool:
     return values is not None and len(values) == len(column) - column.null_count
 
 
-def first_clash(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
+def find_existing_key(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
     """A row of `keys` that is in `existing`, the first one within the first table that has any."""
     if keys.num_rows == 0:
         return None

@@ -30,7 +30,7 @@ _CONFIG: dict[str, Setting] = {
 }
 
 
-class Extended:
+class DuckDBInstance:
     """`folders` None: all files may be read. `statements` run before it is shut.
 
     If it `spills`, each instance has a temporary folder of its own.

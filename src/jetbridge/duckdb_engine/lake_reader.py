@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from jetbridge.duckdb_engine.instance import EXTENSIONS, Extended, Setting, arrow_batches
+from jetbridge.duckdb_engine.instance import EXTENSIONS, DuckDBInstance, Setting, arrow_batches
 from jetbridge.duckdb_engine.statements import EXPLAIN, QUERY, execute
 from jetbridge.runtime.cancellation import current
 
@@ -41,7 +41,7 @@ class LakeReader:
             config["threads"] = threads
         # Files of a lake never change under their name, so what was read of them may be kept.
         keep = "SET GLOBAL parquet_metadata_cache = true"
-        self._duckdb = Extended(config, folders, [*secrets, keep], extensions)
+        self._duckdb = DuckDBInstance(config, folders, [*secrets, keep], extensions)
 
     @contextmanager
     def _cursor(self, tables: Mapping[str, Rows]) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.instance import EXTENSIONS, Extended, Setting, arrow_batches
+from jetbridge.duckdb_engine.instance import EXTENSIONS, DuckDBInstance, Setting, arrow_batches
 from jetbridge.duckdb_engine.statements import (
     CREATE,
     DROP,
@@ -44,7 +44,7 @@ Path = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Access:
+class DuckDBAccess:
     """`folders` None: all files may be read, as by the person who runs the command.
 
     Unless it `reads_tables`, those of the catalogs are not among them. Only if it is `extended`
@@ -62,7 +62,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Names:
+class QueryReferences:
     """What a query names: tables, each in its parts, functions that stand for tables, others.
 
     `parts` are names of parts of the query itself, by WITH; `tree` is it as DuckDB has parsed it.
@@ -95,22 +95,22 @@ _OUT_OF_MEMORY = (
 )
 
 
-def _limits(access: Access) -> dict[str, Setting]:
+def _limits(access: DuckDBAccess) -> dict[str, Setting]:
     limits: dict[str, Setting] = {"memory_limit": access.memory_limit}
     if access.threads is not None:
         limits["threads"] = min(access.threads, os.cpu_count() or 1)
     return limits
 
 
-def _spilling(access: Access) -> list[str]:
+def _spilling(access: DuckDBAccess) -> list[str]:
     """A statement, since DuckDB 1.5.5 does not keep to this setting where it is opened with it."""
     if access.spill_bytes is None:
         return []
     return [f"SET GLOBAL {_SPILL_SETTING} = '{access.spill_bytes}B'"]
 
 
-class Workbench:
-    def __init__(self, databases: Sequence[str], access: Access) -> None:
+class PlannerDatabase:
+    def __init__(self, databases: Sequence[str], access: DuckDBAccess) -> None:
         config = _limits(access)
         self._is_shared = access.spill_bytes is not None
         # DuckDB calls its first database `memory`, as a catalog may be called.
@@ -119,23 +119,25 @@ class Workbench:
         self._reads_tables = access.reads_tables
         statements = [*_spilling(access), *access.secrets, *work, *attached]
         extensions = EXTENSIONS if access.extended else ()
-        self._duckdb = Extended(config, access.folders, statements, extensions)
+        self._duckdb = DuckDBInstance(config, access.folders, statements, extensions)
         planned = [*work, *attached]
         if self._is_shared:
             config |= {"memory_limit": _PLANNER_MEMORY, "threads": 1}
-        self._planner = Extended({**config, **_PLANNING}, access.folders, planned, (), spills=False)
+        self._planner = DuckDBInstance(
+            {**config, **_PLANNING}, access.folders, planned, (), spills=False
+        )
 
     @contextmanager
-    def desk(self) -> Iterator["Desk"]:
+    def desk(self) -> Iterator["StatementConnection"]:
         """For one statement; what it declares is gone afterwards."""
         with self._laid(self._duckdb) as desk:
             yield desk
 
     @contextmanager
-    def _laid(self, duckdb_of: Extended) -> Iterator["Desk"]:
+    def _laid(self, duckdb_of: DuckDBInstance) -> Iterator["StatementConnection"]:
         cursor = duckdb_of.instance().cursor()
         planning = partial(self._laid, self._planner)
-        desk = Desk(cursor, planning, reads_tables=self._reads_tables)
+        desk = StatementConnection(cursor, planning, reads_tables=self._reads_tables)
         try:
             execute(cursor, f"USE {_WORK}", SET)
             with current().on_cancel(cursor.interrupt):
@@ -157,13 +159,13 @@ class Workbench:
         self._planner.close()
 
 
-class Desk:
+class StatementConnection:
     """`planning` gives another one, whose DuckDB plans as if no table were empty."""
 
     def __init__(
         self,
         cursor: duckdb.DuckDBPyConnection,
-        planning: Callable[[], AbstractContextManager["Desk"]],
+        planning: Callable[[], AbstractContextManager["StatementConnection"]],
         *,
         reads_tables: bool = True,
     ) -> None:
@@ -172,7 +174,7 @@ class Desk:
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
 
-    def names(self, query: str) -> "Names":
+    def names(self, query: str) -> "QueryReferences":
         """What a query names where a table may stand, and the functions it calls."""
         return names_in(query)
 
@@ -351,7 +353,7 @@ def _parts(table: dict[str, Any]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def names_in(query: str) -> Names:
+def names_in(query: str) -> QueryReferences:
     """Raises BadRequest for anything but one query."""
     tree = query_tree(query)
     functions, calls, parts = set(), set(), set()
@@ -365,7 +367,7 @@ def names_in(query: str) -> Names:
         for each in (node.get("cte_map") or {}).get("map") or ():
             parts.add(str(each["key"]).lower())
     tables = frozenset(map(_parts, _tables(tree)))
-    return Names(tables, frozenset(functions), frozenset(calls), frozenset(parts), tree)
+    return QueryReferences(tables, frozenset(functions), frozenset(calls), frozenset(parts), tree)
 
 
 _ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {

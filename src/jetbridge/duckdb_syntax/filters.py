@@ -18,7 +18,7 @@ from jetbridge.duckdb_syntax.filter_functions import FLOAT_DIVISIONS, FUNCTIONS,
 from jetbridge.duckdb_syntax.types import (
     MAX_DEPTH,
     Node,
-    Unencodable,
+    UnsupportedFilter,
     member,
     members,
     text,
@@ -86,7 +86,7 @@ def parse_filters(json_text: str) -> Expr | None:
         pushed = msgspec.convert(json.loads(json_text), _Pushed)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise BadRequest(f"json_filters cannot be read: {_reason(error)}") from None
-    reader = _Reader(pushed.column_binding_names_by_index)
+    reader = _FilterParser(pushed.column_binding_names_by_index)
     return reader.conjunction(pushed.filters, 0)
 
 
@@ -94,7 +94,7 @@ def _reason(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
 
 
-class _Reader:
+class _FilterParser:
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
 
@@ -122,7 +122,7 @@ class _Reader:
             if junction and depth < MAX_DEPTH:
                 return junction(members(node, "children"), depth + 1)
             exact = self.exact(node, depth)
-        except Unencodable:
+        except UnsupportedFilter:
             return None
         return exact.expr if exact.type == "BOOLEAN" else None
 
@@ -130,7 +130,7 @@ class _Reader:
         """Raises Unencodable rather than change the meaning."""
         read = READERS.get(member(node, "expression_class", str))
         if not read or depth > MAX_DEPTH:
-            raise Unencodable(str(node["expression_class"]))
+            raise UnsupportedFilter(str(node["expression_class"]))
         return read(self, node, depth + 1)
 
     def all_exact(self, nodes: Sequence[Node], depth: int) -> list[_Typed]:
@@ -139,12 +139,12 @@ class _Reader:
     def column(self, node: Node, _depth: int) -> _Typed:
         index = member(member(node, "binding", dict), "column_index", int)
         if node.get("depth") != 0 or not 0 <= index < len(self._columns):
-            raise Unencodable("column")
+            raise UnsupportedFilter("column")
         kind = _returned(node)
         # A dictionary column is VARCHAR to the client; should it ever come as ENUM, the server's
         # own VARCHAR would sort by text where the ENUM sorts by position.
         if "ENUM(" in kind:
-            raise Unencodable("ENUM")
+            raise UnsupportedFilter("ENUM")
         return _Typed(Column(text(self._columns[index]), kind), kind)
 
 
@@ -156,7 +156,7 @@ def _zoned(kind: str) -> bool:
     return "TIME ZONE" in kind
 
 
-def _constant(_reader: _Reader, node: Node, depth: int) -> _Typed:
+def _constant(_reader: _FilterParser, node: Node, depth: int) -> _Typed:
     value = constant(member(node, "value", dict), depth)
     return _Typed(value, value.type)
 
@@ -174,24 +174,24 @@ def _same(parts: Sequence[_Typed]) -> list[Expr]:
         return [p.expr if p.type == "BLOB" else Function("encode", (p.expr,)) for p in parts]
     if kinds == {"VARCHAR", "JSON"}:
         return [p.expr if p.type == "VARCHAR" else Cast(p.expr, "VARCHAR") for p in parts]
-    raise Unencodable("operands of several types")
+    raise UnsupportedFilter("operands of several types")
 
 
-def _comparison(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _comparison(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     op = COMPARISONS.get(member(node, "type", str))
     if not op:
-        raise Unencodable("comparison")
+        raise UnsupportedFilter("comparison")
     sides = reader.all_exact([member(node, side, dict) for side in ("left", "right")], depth)
     return _Typed(Comparison(op, *_same(sides)), "BOOLEAN")
 
 
-def _between(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _between(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     parts = [member(node, part, dict) for part in ("input", "lower", "upper")]
     child, lower, upper = _same(reader.all_exact(parts, depth))
     # Dialects write the child twice where a bound is exclusive; nested, that would double the text
     # with every level.
     if any(isinstance(part, Between) for part in walk(child)):
-        raise Unencodable("BETWEEN within BETWEEN")
+        raise UnsupportedFilter("BETWEEN within BETWEEN")
     bounds = [member(node, key, bool) for key in ("lower_inclusive", "upper_inclusive")]
     return _Typed(Between(child, lower, upper, *bounds), "BOOLEAN")
 
@@ -199,38 +199,38 @@ def _between(reader: _Reader, node: Node, depth: int) -> _Typed:
 JUNCTIONS: dict[str, type[And] | type[Or]] = {"CONJUNCTION_AND": And, "CONJUNCTION_OR": Or}
 
 
-def _conjunction(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _conjunction(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     kind = JUNCTIONS.get(member(node, "type", str))
     parts = reader.all_exact(members(node, "children"), depth)
     if not kind or not parts:
-        raise Unencodable("conjunction")
+        raise UnsupportedFilter("conjunction")
     return _Typed(kind(tuple(_booleans(parts))), "BOOLEAN")
 
 
-def _operator(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _operator(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     build = OPERATIONS.get(member(node, "type", str))
     parts = reader.all_exact(members(node, "children"), depth)
     if not build or not parts:
-        raise Unencodable("operator")
+        raise UnsupportedFilter("operator")
     return _Typed(build(parts), _returned(node))
 
 
 def _booleans(parts: Sequence[_Typed]) -> list[Expr]:
     if any(part.type != "BOOLEAN" for part in parts):
-        raise Unencodable("not a boolean")
+        raise UnsupportedFilter("not a boolean")
     return [part.expr for part in parts]
 
 
 def _only(parts: list[_Typed], kind: str = "") -> Expr:
     if len(parts) != 1 or (kind and parts[0].type != kind):
-        raise Unencodable("operands")
+        raise UnsupportedFilter("operands")
     return parts[0].expr
 
 
 def _in(parts: list[_Typed], negated: bool) -> Expr:
     child, *items = _same(parts)
     if not items:
-        raise Unencodable("IN without items")
+        raise UnsupportedFilter("IN without items")
     return In(child, tuple(items), negated)
 
 
@@ -244,35 +244,35 @@ OPERATIONS: dict[str, Callable[[list[_Typed]], Expr]] = {
 }
 
 
-def _case(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _case(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     checks = members(node, "case_checks")
     tests = reader.all_exact([member(check, "when_expr", dict) for check in checks], depth)
     answers = [member(check, "then_expr", dict) for check in checks]
     *thens, otherwise = _same(reader.all_exact([*answers, member(node, "else_expr", dict)], depth))
     if not thens:
-        raise Unencodable("CASE")
+        raise UnsupportedFilter("CASE")
     whens = zip(_booleans(tests), thens, strict=True)
     return _Typed(Case(tuple(whens), otherwise), _returned(node))
 
 
-def _cast(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _cast(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     child, kind = reader.exact(member(node, "child", dict), depth), _returned(node)
     # To and from a zoned type DuckDB casts in the session's time zone.
     if _zoned(child.type + kind) or kind == "NULL":
-        raise Unencodable("CAST")
+        raise UnsupportedFilter("CAST")
     return _Typed(Cast(child.expr, kind, member(node, "try_cast", bool)), kind)
 
 
-def _function(reader: _Reader, node: Node, depth: int) -> _Typed:
+def _function(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     name = member(node, "name", str)
     name = RENAMED.get(name, name)
     if member(node, "catalog_name", str) not in BUILT_IN or name not in CALLABLE:
-        raise Unencodable(name)
+        raise UnsupportedFilter(name)
     parts, kind = reader.all_exact(members(node, "children"), depth), _returned(node)
     if not parts or _zoned(kind + "".join(part.type for part in parts)):
-        raise Unencodable(name)
+        raise UnsupportedFilter(name)
     if name in FLOAT_DIVISIONS and not _divides_alike(name, parts):
-        raise Unencodable(name)
+        raise UnsupportedFilter(name)
     return _Typed(Function(name, tuple(part.expr for part in parts), name in OPERATORS), kind)
 
 
@@ -283,8 +283,8 @@ def _divides_alike(name: str, parts: list[_Typed]) -> bool:
     return isinstance(divisor, Constant) and bool(divisor.value)
 
 
-READERS: dict[str, Callable[[_Reader, Node, int], _Typed]] = {
-    "BOUND_COLUMN_REF": _Reader.column,
+READERS: dict[str, Callable[[_FilterParser, Node, int], _Typed]] = {
+    "BOUND_COLUMN_REF": _FilterParser.column,
     "BOUND_CONSTANT": _constant,
     "BOUND_COMPARISON": _comparison,
     "BOUND_BETWEEN": _between,

@@ -8,7 +8,7 @@ without an exact equal in `expr` is TRUE.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jetbridge.duckdb_syntax.types import MAX_DEPTH, Node, Unencodable, member, members
+from jetbridge.duckdb_syntax.types import MAX_DEPTH, Node, UnsupportedFilter, member, members
 from jetbridge.duckdb_syntax.values import constant
 from jetbridge.expr import And, Column, Comparison, Expr, In, IsNull, Or
 from jetbridge.expr.nodes import ComparisonOp
@@ -30,21 +30,21 @@ def read_table_filter(column: Column, node: Node, depth: int = 0) -> Expr | None
         return None
     try:
         return read(column, node, depth + 1)
-    except Unencodable:
+    except UnsupportedFilter:
         return None
 
 
 def _comparison(column: Column, node: Node, depth: int) -> Expr:
     operator = _COMPARISONS.get(member(node, "comparison_type", str))
     if operator is None:
-        raise Unencodable("comparison")
+        raise UnsupportedFilter("comparison")
     return Comparison(operator, column, constant(member(node, "constant", dict), depth))
 
 
 def _in(column: Column, node: Node, depth: int) -> Expr:
     items = tuple(constant(value, depth) for value in members(node, "values"))
     if not items:
-        raise Unencodable("IN without items")
+        raise UnsupportedFilter("IN without items")
     return In(column, items)
 
 

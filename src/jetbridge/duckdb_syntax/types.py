@@ -29,28 +29,28 @@ PLAIN = frozenset(
 ALIASES = {("VARCHAR", "JSON"): "JSON"}
 
 
-class Unencodable(Exception):  # noqa: N818 - never leaves wire/, so no error of the tree
+class UnsupportedFilter(Exception):  # noqa: N818 - never leaves wire/, so no error of the tree
     """This part of a filter has no equal in `expr`; the filter has to widen around it."""
 
 
 def member(node: Node, key: str, kind: type[T]) -> T:
     value = node.get(key)
     if type(value) is not kind:  # isinstance would take True for an integer
-        raise Unencodable(key)
+        raise UnsupportedFilter(key)
     return value
 
 
 def members(node: Node, key: str) -> list[Node]:
     values = member(node, key, list)
     if not all(type(value) is dict for value in values):
-        raise Unencodable(key)
+        raise UnsupportedFilter(key)
     return values
 
 
 def text(value: object) -> str:
     """A string that SQL text can hold as a name: JSON escapes can smuggle in what it cannot."""
     if type(value) is not str or "\0" in value or not encodable(value):
-        raise Unencodable("text")
+        raise UnsupportedFilter("text")
     return value
 
 
@@ -66,27 +66,27 @@ def encodable(value: str) -> bool:
 def type_name(node: Node, depth: int = 0) -> str:
     """Raises Unencodable for a type that SQL text cannot name."""
     if depth > MAX_DEPTH:
-        raise Unencodable("depth")
+        raise UnsupportedFilter("depth")
     name, info = member(node, "id", str), node.get("type_info") or {}
     if type(info) is not dict:
-        raise Unencodable("type_info")
+        raise UnsupportedFilter("type_info")
     if info.get("alias"):
         alias = ALIASES.get((name, str(info["alias"])))
         if not alias:
-            raise Unencodable("alias")
+            raise UnsupportedFilter("alias")
         return alias
     if name in NESTED:
         return NESTED[name](info, depth + 1)
     # A collation in `type_info` can be left out: the binder has already put it into functions.
     if name not in PLAIN:
-        raise Unencodable(name)
+        raise UnsupportedFilter(name)
     return name
 
 
 def _decimal(info: Node, _depth: int) -> str:
     width, scale = member(info, "width", int), member(info, "scale", int)
     if not 0 <= scale <= width <= MAX_DECIMAL_WIDTH:
-        raise Unencodable("DECIMAL")
+        raise UnsupportedFilter("DECIMAL")
     return f"DECIMAL({width},{scale})"
 
 
@@ -105,7 +105,7 @@ def fields_of(info: Node, depth: int) -> list[tuple[str, str]]:
         for field in members(info, "child_types")
     ]
     if not fields or not all(name for name, _ in fields):
-        raise Unencodable("unnamed fields")
+        raise UnsupportedFilter("unnamed fields")
     return fields
 
 
@@ -118,7 +118,7 @@ def _map(info: Node, depth: int) -> str:
     pair = member(member(info, "child_type", dict), "type_info", dict)
     fields = fields_of(pair, depth)
     if [name for name, _ in fields] != ["key", "value"]:
-        raise Unencodable("MAP")
+        raise UnsupportedFilter("MAP")
     return map_of(fields[0][1], fields[1][1])
 
 

@@ -20,7 +20,7 @@ from jetbridge.duckdb_syntax.nested_types import kind_of
 from jetbridge.duckdb_syntax.types import (
     MAX_DEPTH,
     Node,
-    Unencodable,
+    UnsupportedFilter,
     encodable,
     fields_of,
     member,
@@ -64,14 +64,14 @@ PRINTED_BLOB = re.compile(r"(?:[ -\[\]-~]|\\x[0-9A-Fa-f]{2})*")
 def constant(node: Node, depth: int = 0) -> Constant:
     """Raises Unencodable for a value that `Constant` has no form for."""
     if depth > MAX_DEPTH:
-        raise Unencodable("depth")
+        raise UnsupportedFilter("depth")
     kind_node = member(node, "type", dict)
     kind = type_name(kind_node, depth)
     if member(node, "is_null", bool):
         return Constant(kind, None)
     read = READERS.get(kind_of(kind))
     if not read:
-        raise Unencodable(kind)
+        raise UnsupportedFilter(kind)
     return Constant(kind, read(node, kind, depth + 1))
 
 
@@ -79,7 +79,7 @@ def _integer(node: Node, kind: str, _depth: int) -> int:
     value = _whole(node)
     low, high = RANGES[kind]
     if not low <= value <= high and not (kind in TIMESTAMPS and value in INFINITIES):
-        raise Unencodable(kind)
+        raise UnsupportedFilter(kind)
     return value
 
 
@@ -101,28 +101,28 @@ def _float(node: Node, _kind: str, _depth: int) -> float:
 def _string(node: Node, _kind: str, _depth: int) -> str:
     value = member(node, "value", str)
     if not encodable(value):
-        raise Unencodable("text")
+        raise UnsupportedFilter("text")
     return value
 
 
 def _decimal(node: Node, kind: str, _depth: int) -> int:
     value, width = _whole(node), int(kind[len("DECIMAL(") :].partition(",")[0])
     if abs(value) >= 10**width:
-        raise Unencodable(kind)
+        raise UnsupportedFilter(kind)
     return value
 
 
 def _blob(node: Node, _kind: str, _depth: int) -> bytes:
     printed = member(node, "value", str)
     if not PRINTED_BLOB.fullmatch(printed):
-        raise Unencodable("BLOB")
+        raise UnsupportedFilter("BLOB")
     return printed.encode().decode("unicode_escape").encode("latin-1")
 
 
 def _uuid(node: Node, _kind: str, _depth: int) -> str:
     value = _whole(node) + 2**127
     if not 0 <= value < 2**128:
-        raise Unencodable("UUID")
+        raise UnsupportedFilter("UUID")
     return str(UUID(int=value))
 
 
@@ -132,14 +132,14 @@ def _interval(node: Node, _kind: str, _depth: int) -> tuple[int, int, int]:
     micros = member(value, "micros", int)
     # The lowest values have no text that DuckDB reads back.
     if not (abs(months) <= _INT32 and abs(days) <= _INT32 and abs(micros) <= _INT64):
-        raise Unencodable("INTERVAL")
+        raise UnsupportedFilter("INTERVAL")
     return months, days, micros
 
 
 def _timetz(node: Node, _kind: str, _depth: int) -> int:
     value = _whole(node)
     if not (0 <= value >> 24 <= RANGES["TIME"][1] and value & 0xFFFFFF <= MAX_TIMETZ_OFFSET):
-        raise Unencodable("TIME WITH TIME ZONE")
+        raise UnsupportedFilter("TIME WITH TIME ZONE")
     return value
 
 
@@ -147,7 +147,7 @@ def _enum(node: Node, _kind: str, _depth: int) -> str:
     labels: list[str] = node["type"]["type_info"]["values"]
     position = member(node, "value", int)
     if not 0 <= position < len(labels):
-        raise Unencodable("ENUM")
+        raise UnsupportedFilter("ENUM")
     return labels[position]
 
 
@@ -163,14 +163,14 @@ def _struct(node: Node, _kind: str, depth: int) -> tuple[tuple[str, Constant], .
     names = [name for name, _ in fields_of(node["type"]["type_info"], depth)]
     children = _children(node, depth)
     if len(names) != len(children):
-        raise Unencodable("STRUCT")
+        raise UnsupportedFilter("STRUCT")
     return tuple(zip(names, children, strict=True))
 
 
 def _map(node: Node, _kind: str, depth: int) -> tuple[tuple[Constant, Constant], ...]:
     pairs = [child.value for child in _children(node, depth)]
     if not all(type(pair) is tuple and len(pair) == len(("key", "value")) for pair in pairs):
-        raise Unencodable("MAP")
+        raise UnsupportedFilter("MAP")
     return tuple((key[1], value[1]) for key, value in pairs)
 
 

@@ -17,7 +17,7 @@ from jetbridge.duckdb_engine.functions import (
     TYPED_BY_JSON,
     may_run,
 )
-from jetbridge.duckdb_engine.planner import Desk, Names, nodes
+from jetbridge.duckdb_engine.planner import QueryReferences, StatementConnection, nodes
 from jetbridge.duckdb_engine.run_growth import check_volumes
 from jetbridge.errors import NotFound, PermissionDenied
 
@@ -28,11 +28,11 @@ _ARRAY_SIZE = re.compile(r"\[[^\d\]]*(\d+)")
 _MOST_VALUES = 1_000_000
 
 
-def reads_files(names: Names) -> bool:
+def reads_files(names: QueryReferences) -> bool:
     return bool(names.functions & FILES)
 
 
-class Files(Enum):
+class FileScope(Enum):
     """All: the person at the command; FOLDERS: those of the configuration; NONE: no files."""
 
     ALL = "all"
@@ -41,23 +41,23 @@ class Files(Enum):
 
 
 @dataclass(frozen=True)
-class Rules:
+class AccessRules:
     """`trusted`: the command of someone on this machine, not a caller of the server."""
 
-    files: Files = Files.NONE
+    files: FileScope = FileScope.NONE
     trusted: bool = False
 
-    def without_files(self) -> "Rules":
+    def without_files(self) -> "AccessRules":
         """For expressions whose place is where the files of a catalog can be read."""
-        return self if self.trusted else replace(self, files=Files.NONE)
+        return self if self.trusted else replace(self, files=FileScope.NONE)
 
-    def check(self, desk: Desk, query: str) -> Names:
+    def check(self, desk: StatementConnection, query: str) -> QueryReferences:
         """What the query names; raises PermissionDenied for what it may not use."""
         names = desk.names(query)
-        if self.trusted and self.files is Files.ALL:
+        if self.trusted and self.files is FileScope.ALL:
             return names
         files = names.functions & (FILES | FAR_FILES)
-        if files and self.files is Files.NONE:
+        if files and self.files is FileScope.NONE:
             raise PermissionDenied(
                 f"{sorted(files)[0]} reads files, which is off: see [sql] files and folders"
             )
@@ -66,7 +66,7 @@ class Rules:
             check_volumes(names.tree)
         return names
 
-    def _refuse(self, names: Names) -> None:
+    def _refuse(self, names: QueryReferences) -> None:
         for name in sorted(names.functions - ROWS - FILES):
             raise _refusal(name, known=name in FAR_FILES or name in REFUSED_TABLES)
         for name in sorted(names.calls):
@@ -77,11 +77,15 @@ class Rules:
             if str(node.get("function_name")).lower() in TYPED_BY_JSON:
                 _refuse_deep_type(node)
 
-    def missing(self, parts: tuple[str, ...], names: Names) -> NotFound | None:
+    def missing(self, parts: tuple[str, ...], names: QueryReferences) -> NotFound | None:
         """A name that no catalog has: a part of the query, or perhaps a file."""
         if len(parts) == 1 and fold(parts[0]) in names.parts:
             return None
-        return None if self.files is Files.ALL and len(parts) == 1 else NotFound("table", parts[-1])
+        return (
+            None
+            if self.files is FileScope.ALL and len(parts) == 1
+            else NotFound("table", parts[-1])
+        )
 
 
 def _refusal(name: str, *, known: bool) -> PermissionDenied:

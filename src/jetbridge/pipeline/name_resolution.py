@@ -15,7 +15,7 @@ Path = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchPath:
     """Where names are looked for that say less than everything."""
 
     catalog: str
@@ -23,11 +23,11 @@ class Place:
 
 
 @dataclass
-class Places:
+class NameResolver:
     """The catalogs of one statement; each is seen as it was at the first look."""
 
     catalogs: Mapping[str, Catalog]
-    place: Place
+    place: SearchPath
     read_only: frozenset[str] = frozenset()
     seen: dict[str, Catalog] = field(default_factory=dict)
 

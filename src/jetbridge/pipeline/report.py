@@ -48,7 +48,7 @@ REPORT = pa.schema([(each.name, _column(each.type)) for each in fields(Report)])
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgressEvent:
     """How far a statement has come, in rows or in Spark's tasks; `total` None: nobody knows."""
 
     phase: str
@@ -57,31 +57,31 @@ class Step:
     unit: str = "rows"
 
 
-Watch = Callable[[Step], None]
+ProgressListener = Callable[[ProgressEvent], None]
 
 
-def nobody(_: Step) -> None:
+def ignore_progress(_: ProgressEvent) -> None:
     """Watches nothing."""
 
 
-class Clock:
+class PhaseTimer:
     """Counts seconds by phase, and tells whoever watches."""
 
-    def __init__(self, watch: Watch = nobody) -> None:
+    def __init__(self, watch: ProgressListener = ignore_progress) -> None:
         self.seconds: dict[str, float] = {}
         self._watch, self._phase = watch, ""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         began, self._phase = time.monotonic(), name
-        self._watch(Step(name))
+        self._watch(ProgressEvent(name))
         try:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
     def rows(self, rows: int, total: int | None = None) -> None:
-        self._watch(Step(self._phase, rows, total))
+        self._watch(ProgressEvent(self._phase, rows, total))
 
     def tasks(self, done: int, total: int) -> None:
-        self._watch(Step(self._phase, done, total, "tasks"))
+        self._watch(ProgressEvent(self._phase, done, total, "tasks"))

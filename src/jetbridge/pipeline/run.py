@@ -17,12 +17,11 @@ from jetbridge.pipeline.commands import (
     show,
     update_delete,
 )
-from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Place
+from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, SearchPath
 from jetbridge.pipeline.parsing.parse import parse
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     Attach,
-    Boundary,
     CreateSchema,
     CreateSecret,
     CreateTable,
@@ -39,19 +38,20 @@ from jetbridge.pipeline.parsing.statements import (
     SetValue,
     Show,
     Statement,
-    Transaction,
+    TransactionCommand,
+    TransactionStatement,
     UpdateOrDelete,
     Use,
 )
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.transactions import Transaction as Open
+from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.transactions import WriteTransaction as Open
 from jetbridge.runtime.cancellation import own_scope, scope
 
 _TOO_DEEP = "the statement is nested too deeply; write it in parts"
 
 
-def run(session: Session, text: str) -> Iterator[Outcome]:
+def run(session: Session, text: str) -> Iterator[StatementResult]:
     """Check the whole text, then run its statements one after the other."""
     for statement in check(session, text):
         yield run_statement(session, statement)
@@ -76,12 +76,12 @@ def check(session: Session, text: str) -> list[Statement]:
     return statements
 
 
-def run_statement(session: Session, statement: Statement) -> Outcome:
+def run_statement(session: Session, statement: Statement) -> StatementResult:
     there = session.transaction
-    if there is not None and there.failed and not isinstance(statement, Transaction):
+    if there is not None and there.failed and not isinstance(statement, TransactionStatement):
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
     running = session.begin()
-    with _spoiling(None if isinstance(statement, Transaction) else there), scope(running):
+    with _spoiling(None if isinstance(statement, TransactionStatement) else there), scope(running):
         outcome = HANDLERS[type(statement)](session, statement)
     if outcome.schema is not None:
         outcome.batches = own_scope(running, outcome.batches)
@@ -109,72 +109,72 @@ def _read(batches: Iterator[pa.RecordBatch], transaction: Open) -> Iterator[pa.R
         yield from batches
 
 
-def _transaction(session: Session, statement: Transaction) -> Outcome:
+def _transaction(session: Session, statement: TransactionStatement) -> StatementResult:
     there = session.transaction
-    if statement.boundary is Boundary.BEGIN:
+    if statement.boundary is TransactionCommand.BEGIN:
         if there is not None:
             raise FailedPrecondition("a transaction is open already; COMMIT or ROLLBACK first")
         session.transaction = Open()
-        return Outcome(Report("BEGIN"))
+        return StatementResult(Report("BEGIN"))
     if there is None:
         raise FailedPrecondition(f"there is no transaction to {statement.boundary.value}")
     session.transaction = None
-    if statement.boundary is Boundary.COMMIT:
+    if statement.boundary is TransactionCommand.COMMIT:
         there.commit()
     else:
         there.rollback()
-    return Outcome(Report(statement.boundary.value))
+    return StatementResult(Report(statement.boundary.value))
 
 
-def _set(session: Session, statement: SetValue) -> Outcome:
+def _set(session: Session, statement: SetValue) -> StatementResult:
     note = session.change(statement.name, statement.value)
     name = "RESET" if statement.value is None else "SET"
-    return Outcome(Report(name, statement.name, note=note))
+    return StatementResult(Report(name, statement.name, note=note))
 
 
-def _use(session: Session, statement: Use) -> Outcome:
+def _use(session: Session, statement: Use) -> StatementResult:
     """`catalog`, `schema` or `catalog.schema`."""
     name, places = statement.name, session.places()
     catalog = places.spelled(name.name) if name.schema is None else None
     if catalog is not None:
-        session.place = Place(catalog, DEFAULT_SCHEMA)
+        session.place = SearchPath(catalog, DEFAULT_SCHEMA)
     else:
         catalog, space = places.schema_path(name)
         places.schema(catalog, space)
-        session.place = Place(catalog, space)
-    return Outcome(Report("USE", str(name)))
+        session.place = SearchPath(catalog, space)
+    return StatementResult(Report("USE", str(name)))
 
 
-def _attach(session: Session, statement: Attach) -> Outcome:
+def _attach(session: Session, statement: Attach) -> StatementResult:
     session.attach(statement)
-    return Outcome(Report("ATTACH", statement.alias))
+    return StatementResult(Report("ATTACH", statement.alias))
 
 
-def _detach(session: Session, statement: Detach) -> Outcome:
+def _detach(session: Session, statement: Detach) -> StatementResult:
     if not session.detach(statement.alias) and not statement.if_exists:
         raise NotFound("attached catalog", statement.alias)
-    return Outcome(Report("DETACH", statement.alias))
+    return StatementResult(Report("DETACH", statement.alias))
 
 
-def _create_secret(session: Session, statement: CreateSecret) -> Outcome:
+def _create_secret(session: Session, statement: CreateSecret) -> StatementResult:
     made = session.create_secret(statement)
     note = "" if made else "the secret is there already; nothing was done"
-    return Outcome(Report("CREATE SECRET", statement.name, note=note))
+    return StatementResult(Report("CREATE SECRET", statement.name, note=note))
 
 
-def _drop_secret(session: Session, statement: DropSecret) -> Outcome:
+def _drop_secret(session: Session, statement: DropSecret) -> StatementResult:
     if not session.secrets.drop(statement.name) and not statement.if_exists:
         raise NotFound("secret", statement.name)
-    return Outcome(Report("DROP SECRET", statement.name))
+    return StatementResult(Report("DROP SECRET", statement.name))
 
 
-def _load(_: Session, statement: Load) -> Outcome:
+def _load(_: Session, statement: Load) -> StatementResult:
     note = "it is built in here; nothing was done"
-    return Outcome(Report(statement.verb, statement.name, note=note))
+    return StatementResult(Report(statement.verb, statement.name, note=note))
 
 
-HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
-    Query: query.query,
+HANDLERS: Mapping[type[Any], Callable[[Session, Any], StatementResult]] = {
+    Query: query.run_query,
     CreateTableAs: create_table_as.create_table_as,
     CreateTable: ddl.create_table,
     Insert: insert.insert,
@@ -183,7 +183,7 @@ HANDLERS: Mapping[type[Any], Callable[[Session, Any], Outcome]] = {
     CreateSchema: ddl.create_schema,
     Drop: ddl.drop,
     AlterTable: alter.alter,
-    Transaction: _transaction,
+    TransactionStatement: _transaction,
     Attach: _attach,
     Detach: _detach,
     CreateSecret: _create_secret,

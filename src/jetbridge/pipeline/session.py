@@ -17,16 +17,21 @@ from jetbridge.catalog import (
 )
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import Setting, truth
-from jetbridge.duckdb_engine.planner import Access, Desk, Workbench, names_in
+from jetbridge.duckdb_engine.planner import (
+    DuckDBAccess,
+    PlannerDatabase,
+    StatementConnection,
+    names_in,
+)
 from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
-from jetbridge.pipeline.access import Files, Rules, reads_files
-from jetbridge.pipeline.name_resolution import Path, Place, Places
+from jetbridge.pipeline.access import AccessRules, FileScope, reads_files
+from jetbridge.pipeline.name_resolution import NameResolver, Path, SearchPath
 from jetbridge.pipeline.parsing.statements import Attach, CreateSecret, ObjectName
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import REPORT, Clock, Report, Watch, nobody
+from jetbridge.pipeline.report import REPORT, PhaseTimer, ProgressListener, Report, ignore_progress
 from jetbridge.pipeline.secrets import Secrets
 from jetbridge.pipeline.settings import IDLE, NO_EFFECT, Settings, refuse_unknown
-from jetbridge.pipeline.transactions import Beginning, Transaction
+from jetbridge.pipeline.transactions import BeginWrite, WriteTransaction
 from jetbridge.runtime.cancellation import Cancellation
 
 # Words of queries that need DuckDB's extensions: `s3://`, `read_avro`, `iceberg_scan`.
@@ -34,7 +39,7 @@ _EXTENDED = re.compile("://|avro|iceberg", re.IGNORECASE)
 
 
 @dataclass
-class Outcome:
+class StatementResult:
     """Rows, or a report, or both; rows are read before the next statement runs."""
 
     report: Report | None = None
@@ -50,7 +55,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Means:
+class SessionResources:
     """What a session may use; `open_catalog` makes the catalog of an ATTACH.
 
     `make_secret` checks what CREATE SECRET says. `settings` are those of kinds of catalogs, also
@@ -58,7 +63,7 @@ class Means:
     `threads` and `spill_bytes` are limits of DuckDB besides its memory; None: its own.
     """
 
-    rules: Rules = Rules(Files.ALL, trusted=True)
+    rules: AccessRules = AccessRules(FileScope.ALL, trusted=True)
     folders: tuple[str, ...] = ()
     spark: SparkRunner | None = None
     memory_limit: str = "2GB"
@@ -76,31 +81,31 @@ class Session:
     def __init__(
         self,
         catalogs: Mapping[str, Catalog],
-        means: Means | None = None,
+        means: SessionResources | None = None,
         *,
         settings: Settings | None = None,
-        place: Place | None = None,
-        watch: Watch = nobody,
+        place: SearchPath | None = None,
+        watch: ProgressListener = ignore_progress,
     ) -> None:
         if not catalogs:
             raise BadRequest("there is no catalog to work in")
         self.catalogs = dict(catalogs)
-        self.means = means or Means()
+        self.means = means or SessionResources()
         self.settings = settings or Settings()
-        self.place = place or Place(next(iter(self.catalogs)))
+        self.place = place or SearchPath(next(iter(self.catalogs)))
         self.watch = watch
-        self.transaction: Transaction | None = None
+        self.transaction: WriteTransaction | None = None
         self.secrets = Secrets()
         # Values of `means.settings` that were set here, as text.
         self.given: dict[str, str] = {}
         self._attached: dict[str, Catalog] = {}
         self._read_only: frozenset[str] = frozenset()
-        self._benches: dict[tuple[frozenset[str] | None, bool], Workbench] = {}
+        self._benches: dict[tuple[frozenset[str] | None, bool], PlannerDatabase] = {}
         self._statement = Cancellation()
 
-    def places(self) -> Places:
+    def places(self) -> NameResolver:
         """For one statement; those of one transaction see the catalogs at one moment."""
-        now = Places(self._configured(), self.place, self._read_only)
+        now = NameResolver(self._configured(), self.place, self._read_only)
         return now if self.transaction is None else self.transaction.places(now)
 
     def _configured(self) -> Mapping[str, Catalog]:
@@ -160,11 +165,13 @@ class Session:
         value = setting.default if given is None else setting.read(given)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def clock(self) -> Clock:
-        return Clock(self.watch)
+    def clock(self) -> PhaseTimer:
+        return PhaseTimer(self.watch)
 
     @contextmanager
-    def writing(self, path: Path, how: str, begin: Beginning, clock: Clock) -> Iterator[Write]:
+    def writing(
+        self, path: Path, how: str, begin: BeginWrite, clock: PhaseTimer
+    ) -> Iterator[Write]:
         """Takes rows for a table: of the transaction, or published at the end of the block."""
         self.places().live(path[0])
         if self.transaction is not None:
@@ -176,7 +183,7 @@ class Session:
                 stack.close()
 
     @contextmanager
-    def desk(self, query: str = "", target: str | None = None) -> Iterator[Desk]:
+    def desk(self, query: str = "", target: str | None = None) -> Iterator[StatementConnection]:
         """A DuckDB for one statement, in which this query may be planned and run.
 
         `target` is the catalog whose rows it changes.
@@ -201,7 +208,7 @@ class Session:
         if self.means.rules.trusted:
             return frozenset(self.catalogs)
         names = names_in(query) if query else None
-        if names and self.means.rules.files is Files.FOLDERS and reads_files(names):
+        if names and self.means.rules.files is FileScope.FOLDERS and reads_files(names):
             return None
         found = {target} if target else set()
         for parts in names.tables if names else ():
@@ -209,16 +216,16 @@ class Session:
                 found.add(self.places().path(ObjectName(*reversed(parts[-3:])))[0])
         return frozenset(n for n in found if supports(self.catalogs[n], CanBeReached))
 
-    def _bench(self, query: str, needed: frozenset[str] | None) -> Workbench:
+    def _bench(self, query: str, needed: frozenset[str] | None) -> PlannerDatabase:
         """With the extensions for lakes and stores only where needed: they take 0.3 s to load."""
         lake = any(supports(self.catalogs[name], CanBeReached) for name in needed or ())
         extended = lake or _EXTENDED.search(query) is not None
         if (needed, extended) not in self._benches:
             access = self._access(needed, extended)
-            self._benches[needed, extended] = Workbench(list(self.catalogs), access)
+            self._benches[needed, extended] = PlannerDatabase(list(self.catalogs), access)
         return self._benches[needed, extended]
 
-    def _access(self, needed: frozenset[str] | None, extended: bool) -> Access:
+    def _access(self, needed: frozenset[str] | None, extended: bool) -> DuckDBAccess:
         means = self.means
         reaches = [
             catalog.reach()
@@ -226,8 +233,10 @@ class Session:
             if needed and name in needed and supports(catalog, CanBeReached)
         ]
         folders = [folder for reach in reaches for folder in reach.folders]
-        return Access(
-            None if means.rules.files is Files.ALL else [*folders, *self._other_folders(needed)],
+        return DuckDBAccess(
+            None
+            if means.rules.files is FileScope.ALL
+            else [*folders, *self._other_folders(needed)],
             [secret for reach in reaches for secret in reach.secrets],
             means.memory_limit,
             reads_tables=needed is not None,
@@ -294,7 +303,7 @@ class Session:
         del self.catalogs[found]
         self._read_only -= {found}
         if fold(self.place.catalog) == fold(found):
-            self.place = Place(next(iter(self.catalogs)))
+            self.place = SearchPath(next(iter(self.catalogs)))
         self._forget_benches()
         return True
 

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field, replace
 from jetbridge.catalog import Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import FailedPrecondition
-from jetbridge.pipeline.name_resolution import Path, Places
+from jetbridge.pipeline.name_resolution import NameResolver, Path
 
 # Begins a write; what is staged is published when it ends well.
-Beginning = Callable[[], AbstractContextManager[Write]]
+BeginWrite = Callable[[], AbstractContextManager[Write]]
 # What INSERT may follow.
 _APPENDS = ("INSERT", "CREATE TABLE AS")
 
 
 @dataclass
-class Transaction:
+class WriteTransaction:
     _open: ExitStack = field(default_factory=ExitStack)
-    _seen: Places | None = None
+    _seen: NameResolver | None = None
     _target: Path | None = None
     _how: str = ""
     _write: Write | None = None
     failed: bool = False
 
-    def places(self, now: Places) -> Places:
+    def places(self, now: NameResolver) -> NameResolver:
         """These, as they were at the first look.
 
         Settings of the session may have changed what it writes to.
@@ -44,7 +44,7 @@ class Transaction:
                 f"table {'.'.join(path)!r} was written in this transaction; COMMIT, then read it"
             )
 
-    def writing(self, path: Path, how: str, begin: Beginning) -> Write:
+    def writing(self, path: Path, how: str, begin: BeginWrite) -> Write:
         """The function that stages rows; several INSERTs into one table share it."""
         if self._target is not None and not _same(path, self._target):
             raise FailedPrecondition(

@@ -14,7 +14,7 @@ _MAX_TRANSACTION_ID = 256
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedCatalog:
     """A catalog under the name it is served as, and as this caller spells it.
 
     The client compares the `catalog` of every item with the spelling of its ATTACH.
@@ -38,10 +38,10 @@ class Catalogs:
     def names(self) -> tuple[str, ...]:
         return tuple(self._catalogs)
 
-    def find(self, name: str) -> Served | None:
+    def find(self, name: str) -> ServedCatalog | None:
         for served_as, catalog in list(self._catalogs.items()):
             if fold(served_as) == fold(name):
-                return Served(served_as, name, catalog)
+                return ServedCatalog(served_as, name, catalog)
         return None
 
 
@@ -70,7 +70,7 @@ class Call:
     def owner(self) -> str:
         return self.token.name if self.token else ""
 
-    def catalog(self, name: str = "") -> Served:
+    def catalog(self, name: str = "") -> ServedCatalog:
         """The catalog a request names, else that of the header, else the first allowed.
 
         After ATTACH '' the client names none, and expects items of a catalog without a name.
@@ -90,7 +90,7 @@ class Call:
             raise NotFound("catalog", wanted[:100], f"served here: {names or 'none'}")
         return served
 
-    def meant_catalogs(self) -> list[Served]:
+    def meant_catalogs(self) -> list[ServedCatalog]:
         """That of the header; without one all that the caller may use, and there are some."""
         if self.headers.get("airport-catalog"):
             return [self.catalog()]

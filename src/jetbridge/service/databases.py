@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from jetbridge.service.call_context import Call
-from jetbridge.service.flight_info import Flights
+from jetbridge.service.flight_info import FlightInfoBuilder
 from jetbridge.wire.flight_data import encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo
 from jetbridge.wire.tickets import Ticket
@@ -24,7 +24,9 @@ def names_databases(descriptor: FlightDescriptor) -> bool:
     return descriptor.type == FlightDescriptor.PATH and tuple(descriptor.path) == _PATH
 
 
-def describe_databases(descriptor: FlightDescriptor, call: Call, flights: Flights) -> FlightInfo:
+def describe_databases(
+    descriptor: FlightDescriptor, call: Call, flights: FlightInfoBuilder
+) -> FlightInfo:
     return FlightInfo(
         schema=_COLUMNS.serialize().to_pybytes(),
         flight_descriptor=descriptor,

@@ -33,13 +33,13 @@ from jetbridge.errors import (
     Unavailable,
 )
 from jetbridge.runtime.cancellation import shielded
-from jetbridge.service.admission.concurrency import Gate, StagedBytes
+from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.batch_layout import conform
-from jetbridge.service.call_context import Call, Served
+from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.limits import Limits
 from jetbridge.service.prefetch import prefetched, within
-from jetbridge.service.table_lookup import Located, Locator
+from jetbridge.service.table_lookup import LocatedTable, TableLookup
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import encode
@@ -52,7 +52,7 @@ from jetbridge.wire.flight_data import (
 )
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.schemas import rowid_field, wire_schema
-from jetbridge.wire.tickets import ObjectName, read_descriptor
+from jetbridge.wire.tickets import DescriptorName, read_descriptor
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ _FUNCTIONS = ("scalar_function", "table_function_in_out")
 
 
 @dataclass(frozen=True)
-class Opening:
+class ExchangeHeader:
     """The first messages of an exchange: whom it is for and what will be sent."""
 
     descriptor: bytes
@@ -79,8 +79,8 @@ class Opening:
 
 @dataclass(frozen=True)
 class DoExchange:
-    locator: Locator
-    gate: Gate
+    locator: TableLookup
+    gate: ConcurrencyLimit
     staged: StagedBytes
     limits: Limits
 
@@ -104,7 +104,7 @@ class DoExchange:
     def _statement(
         self,
         operation: str,
-        located: Located,
+        located: LocatedTable,
         decoder: BatchDecoder,
         requests: Iterator[bytes],
         call: Call,
@@ -119,7 +119,7 @@ class DoExchange:
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
         with self.staged.counted(call.owner) as count, start(options) as write:
-            intake = Intake(self.limits, requests, count)
+            intake = StatementInput(self.limits, requests, count)
             if options.returning:
                 total = yield from _write_and_answer(intake, decoder, write, reply)
             else:
@@ -129,7 +129,7 @@ class DoExchange:
         yield encode_metadata(encode({"total_changed": total}))
 
 
-class Intake:
+class StatementInput:
     """What one statement sends, counted as sent and as unpacked: compressed batches grow."""
 
     def __init__(
@@ -163,7 +163,7 @@ class Intake:
             self._staged = staged
 
 
-def _write(intake: Intake, decoder: BatchDecoder, write: Write) -> int:
+def _write(intake: StatementInput, decoder: BatchDecoder, write: Write) -> int:
     total = 0
     for data in intake.messages():
         decoder.feed(data)
@@ -172,12 +172,12 @@ def _write(intake: Intake, decoder: BatchDecoder, write: Write) -> int:
     return total + _write_pending(intake, decoder, write)
 
 
-def _write_pending(intake: Intake, decoder: BatchDecoder, write: Write) -> int:
+def _write_pending(intake: StatementInput, decoder: BatchDecoder, write: Write) -> int:
     return sum(write(intake.checked(batch)).affected_rows for batch in decoder.flush())
 
 
 def _write_and_answer(
-    intake: Intake, decoder: BatchDecoder, write: Write, reply: pa.Schema
+    intake: StatementInput, decoder: BatchDecoder, write: Write, reply: pa.Schema
 ) -> Generator[bytes, None, int]:
     total = 0
     for data in intake.messages():
@@ -194,9 +194,9 @@ def _write_and_answer(
 
 def _call(
     operation: str,
-    served: Served,
-    name: ObjectName,
-    opening: Opening,
+    served: ServedCatalog,
+    name: DescriptorName,
+    opening: ExchangeHeader,
     requests: Iterator[bytes],
     limits: InputLimits,
 ) -> Iterator[bytes]:
@@ -207,7 +207,7 @@ def _call(
     return call_in_out(in_out, opening.decoder, opening.metadata, requests, limits)
 
 
-def read_opening(requests: Iterator[bytes], limits: InputLimits) -> Opening:
+def read_opening(requests: Iterator[bytes], limits: InputLimits) -> ExchangeHeader:
     """The client sends the descriptor alone, then again with the schema; others send one."""
     descriptor = metadata = b""
     for message in requests:
@@ -217,7 +217,7 @@ def read_opening(requests: Iterator[bytes], limits: InputLimits) -> Opening:
         if data.app_metadata is not None:
             metadata = bytes(data.app_metadata)
         if data.header is not None:
-            return Opening(descriptor, BatchDecoder(data.header, limits), metadata)
+            return ExchangeHeader(descriptor, BatchDecoder(data.header, limits), metadata)
     raise BadRequest("the exchange ended before an Arrow schema was sent")
 
 
@@ -234,7 +234,7 @@ def confirm_half_close(requests: Iterator[bytes], call: Call) -> None:
         raise Unavailable("the connection broke before the statement ended")
 
 
-def _move_pin(located: Located) -> None:
+def _move_pin(located: LocatedTable) -> None:
     """The caller's transaction reads what it wrote; what was published stays so without it."""
     name = located.name
     try:
@@ -247,7 +247,7 @@ def _move_pin(located: Located) -> None:
 
 
 def _starter(
-    operation: str, located: Located
+    operation: str, located: LocatedTable
 ) -> Callable[[DMLOptions], AbstractContextManager[Write]]:
     capability, method = _STATEMENTS[operation]
     if not supports(located.table, capability):
@@ -257,7 +257,7 @@ def _starter(
     return start
 
 
-def _check_columns(operation: str, located: Located, sent: pa.Schema) -> None:
+def _check_columns(operation: str, located: LocatedTable, sent: pa.Schema) -> None:
     info = located.table.info()
     known = {fold(name) for name in info.schema.names}
     table = f"{located.name.schema}.{located.name.name}"

@@ -18,9 +18,9 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
-from jetbridge.service.admission.concurrency import Gate
+from jetbridge.service.admission.concurrency import ConcurrencyLimit
 from jetbridge.service.batch_layout import in_layout
-from jetbridge.service.call_context import Call, Served
+from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.databases import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.limits import Limits
@@ -31,14 +31,14 @@ from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.schemas import wire_schema
-from jetbridge.wire.tickets import ObjectName, Sealer, Ticket
+from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer
 
 
 @dataclass(frozen=True)
 class DoGet:
-    sealer: Sealer
+    sealer: TicketSealer
     transactions: Transactions
-    gate: Gate
+    gate: ConcurrencyLimit
     limits: Limits
 
     def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
@@ -56,8 +56,8 @@ class DoGet:
             yield encode_schema(schema)
             yield from self._rows(table, schema, ticket)
 
-    def _function_rows(self, call: Call, served: Served, ticket: Ticket) -> Iterator[bytes]:
-        name = ObjectName(ticket.schema, ticket.name)
+    def _function_rows(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Iterator[bytes]:
+        name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
         arguments = as_declared(
             read_arguments(ticket.parameters, self.limits.input), function.info()
@@ -81,9 +81,9 @@ class DoGet:
             progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
             yield encoder.encode(batch, progress)
 
-    def _table(self, call: Call, served: Served, ticket: Ticket) -> Table:
+    def _table(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Table:
         """The table the ticket was made for."""
-        name = ObjectName(ticket.schema, ticket.name)
+        name = DescriptorName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
         pins = ticket.version is not None or supports(served.catalog, CanSnapshot)
         if point is None and pins:

@@ -15,7 +15,7 @@ from jetbridge.catalog import (
     TableInfo,
     supports,
 )
-from jetbridge.service.call_context import Served
+from jetbridge.service.call_context import ServedCatalog
 from jetbridge.service.functions import function_flights
 from jetbridge.wire.contents import Contents, item_metadata, schema_contents
 from jetbridge.wire.flight_pb2 import (
@@ -26,19 +26,19 @@ from jetbridge.wire.flight_pb2 import (
 )
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.schemas import wire_schema
-from jetbridge.wire.tickets import ObjectName, Sealer, Ticket, fingerprint
+from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer, fingerprint
 
 # The client then reads from the connection it already has.
 SAME_CONNECTION = Location(uri="arrow-flight-reuse-connection://?")
 
 
 @dataclass(frozen=True)
-class Flights:
-    sealer: Sealer
+class FlightInfoBuilder:
+    sealer: TicketSealer
 
     def table(
         self,
-        served: Served,
+        served: ServedCatalog,
         schema: str,
         table: Table,
         descriptor: FlightDescriptor | None = None,
@@ -62,23 +62,25 @@ class Flights:
         sealed = TicketMessage(ticket=self.sealer.seal_ticket(ticket))
         return FlightEndpoint(ticket=sealed, location=[SAME_CONNECTION])
 
-    def schema_contents(self, served: Served, schema: Schema) -> tuple[SchemaInfo, Contents]:
+    def schema_contents(self, served: ServedCatalog, schema: Schema) -> tuple[SchemaInfo, Contents]:
         info = schema.info()
         flights = [flight.SerializeToString() for flight in self._flights(served, schema, info)]
         return info, schema_contents(flights)
 
-    def of_schema(self, served: Served, schema: Schema) -> Iterator[FlightInfo]:
+    def of_schema(self, served: ServedCatalog, schema: Schema) -> Iterator[FlightInfo]:
         yield from self._flights(served, schema, schema.info())
 
-    def _flights(self, served: Served, schema: Schema, info: SchemaInfo) -> Iterator[FlightInfo]:
+    def _flights(
+        self, served: ServedCatalog, schema: Schema, info: SchemaInfo
+    ) -> Iterator[FlightInfo]:
         for table in schema.list_tables():
             yield self.table(served, info.name, table)
         yield from function_flights(served, schema, info.name, self.sealer)
 
     def _descriptor(
-        self, served: Served, schema: str, info: TableInfo, columns: pa.Schema
+        self, served: ServedCatalog, schema: str, info: TableInfo, columns: pa.Schema
     ) -> FlightDescriptor:
-        name = ObjectName(schema, info.name, "table", fingerprint(columns))
+        name = DescriptorName(schema, info.name, "table", fingerprint(columns))
         return self.sealer.descriptor(served.name, name)
 
 

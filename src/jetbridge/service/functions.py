@@ -17,7 +17,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.batch_layout import conform, nulls
-from jetbridge.service.call_context import Served
+from jetbridge.service.call_context import ServedCatalog
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.boolean_bytes import check_boolean_bytes
 from jetbridge.wire.codec import decode, encode
@@ -33,14 +33,14 @@ from jetbridge.wire.functions import (
 )
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages.functions import InOutParameters
-from jetbridge.wire.tickets import ObjectName, Sealer
+from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 F = TypeVar("F")
 
 _RESULT = "result"
 
 
-def find_function(served: Served, name: ObjectName, kind: type[F]) -> F:
+def find_function(served: ServedCatalog, name: DescriptorName, kind: type[F]) -> F:
     schema = served.catalog.load_schema(name.schema)
     for function in _functions(schema):
         if fold(function.info().name) == fold(name.name) and supports(function, kind):
@@ -49,7 +49,7 @@ def find_function(served: Served, name: ObjectName, kind: type[F]) -> F:
 
 
 def function_flights(
-    served: Served, schema: Schema, schema_name: str, sealer: Sealer
+    served: ServedCatalog, schema: Schema, schema_name: str, sealer: TicketSealer
 ) -> Iterator[FlightInfo]:
     for function in _functions(schema):
         info = function.info()
@@ -60,7 +60,7 @@ def function_flights(
         yield FlightInfo(
             schema=columns.serialize().to_pybytes(),
             flight_descriptor=sealer.descriptor(
-                served.name, ObjectName(schema_name, info.name, kind)
+                served.name, DescriptorName(schema_name, info.name, kind)
             ),
             total_records=-1,
             total_bytes=-1,
@@ -136,8 +136,8 @@ def _functions(schema: Schema) -> Iterable[Function]:
 
 
 def bind_table_function(
-    served: Served,
-    name: ObjectName,
+    served: ServedCatalog,
+    name: DescriptorName,
     parameters: bytes,
     table: pa.Schema | None,
     limits: InputLimits,

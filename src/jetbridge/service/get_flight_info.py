@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from jetbridge.service.call_context import Call
 from jetbridge.service.databases import describe_databases, names_databases
-from jetbridge.service.flight_info import Flights
-from jetbridge.service.table_lookup import Locator
+from jetbridge.service.flight_info import FlightInfoBuilder
+from jetbridge.service.table_lookup import TableLookup
 from jetbridge.wire.flight_pb2 import FlightDescriptor, FlightInfo, SchemaResult
 
 
 @dataclass(frozen=True)
 class GetFlightInfo:
-    locator: Locator
-    flights: Flights
+    locator: TableLookup
+    flights: FlightInfoBuilder
 
     def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
         if names_databases(descriptor):

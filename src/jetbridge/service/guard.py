@@ -10,7 +10,7 @@ import grpc
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import Cancellation, answering, scope
 from jetbridge.service.admission.authentication import Authenticator
-from jetbridge.service.admission.concurrency import Door, Gate
+from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit
 from jetbridge.service.call_context import Call, Catalogs, read_headers
 from jetbridge.service.error_paths import without_paths
@@ -31,8 +31,8 @@ class Guard:
         self,
         catalogs: Catalogs,
         authenticator: Authenticator,
-        door: Door,
-        calls: Gate,
+        door: ShutdownGate,
+        calls: ConcurrencyLimit,
         limit: TimeLimit,
     ) -> None:
         self._catalogs, self._authenticator = catalogs, authenticator

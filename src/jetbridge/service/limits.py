@@ -109,7 +109,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def catalog_name_problem(name: str, others: Iterable[str] = ()) -> str:
+def catalog_name_error(name: str, others: Iterable[str] = ()) -> str:
     """Why this cannot be a catalog's name, or nothing.
 
     The client sends it as a gRPC header: other characters abort the client's process. `/` and `?`

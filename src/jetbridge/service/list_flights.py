@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jetbridge.service.call_context import Call, Served
-from jetbridge.service.flight_info import Flights, to_list
+from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.flight_info import FlightInfoBuilder, to_list
 from jetbridge.wire.flight_pb2 import Criteria, FlightInfo
 
 _CATALOG = "airport-list-flights-filter-catalog"
@@ -13,7 +13,7 @@ _SCHEMA = "airport-list-flights-filter-schema"
 
 @dataclass(frozen=True)
 class ListFlights:
-    flights: Flights
+    flights: FlightInfoBuilder
 
     def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
         wanted = call.headers.get(_SCHEMA)
@@ -23,6 +23,6 @@ class ListFlights:
             for schema in schemas:
                 yield from self.flights.of_schema(served, schema)
 
-    def _catalogs(self, call: Call) -> list[Served]:
+    def _catalogs(self, call: Call) -> list[ServedCatalog]:
         name = call.headers.get(_CATALOG)
         return call.meant_catalogs() if name is None else [call.catalog(name)]

@@ -14,16 +14,16 @@ from jetbridge.catalog import Catalog
 from jetbridge.errors import Unavailable
 from jetbridge.runtime.process_memory import keep_freed_memory
 from jetbridge.service.admission.authentication import Authenticator
-from jetbridge.service.admission.concurrency import Door, Gate, StagedBytes
+from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
 from jetbridge.service.admission.entrance import Entrance, OpenCalls
 from jetbridge.service.admission.failed_logins import FailedLogins
 from jetbridge.service.admission.time_limit import TimeLimit
 from jetbridge.service.admission.time_quota import TimeQuota
 from jetbridge.service.call_context import Catalogs
-from jetbridge.service.do_action import DoAction, OwnAction, Services
+from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
-from jetbridge.service.flight_info import Flights
+from jetbridge.service.flight_info import FlightInfoBuilder
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.health import Health, about_methods
@@ -32,14 +32,14 @@ from jetbridge.service.limits import (
     Openness,
     Shares,
     Token,
-    catalog_name_problem,
+    catalog_name_error,
     is_loopback,
 )
 from jetbridge.service.list_flights import ListFlights
 from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
-from jetbridge.service.table_lookup import Locator
+from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
-from jetbridge.wire.tickets import Sealer
+from jetbridge.wire.tickets import TicketSealer
 
 # Above the calls that gRPC admits, so that none of them ever waits for a thread.
 _SPARE_THREADS = 16
@@ -82,14 +82,14 @@ class Server:
         self.transactions = Transactions(transaction_seconds, limits.transactions)
         self._health = Health()
         self._failed_logins = FailedLogins()
-        self._door = Door()
+        self._door = ShutdownGate()
         self._server = _grpc_server(limits)
         self._limits, self._shares = limits, Shares.of(limits, len(tokens))
         openness = (openness or Openness()).on(host)
         seconds = min(limits.first_message_seconds, _OPEN_SECONDS)
         self._authenticator = Authenticator(tokens, self._failed_logins, openness, seconds)
         own_key = secrets.token_bytes(32)
-        sealer = Sealer(seal_keys or (lambda: [own_key]))
+        sealer = TicketSealer(seal_keys or (lambda: [own_key]))
         self._serve(Catalogs(catalogs), self._handlers(sealer, actions or {}), openness)
 
     @property
@@ -142,24 +142,24 @@ class Server:
     ) -> None:
         self.stop(grace=0)
 
-    def _handlers(self, sealer: Sealer, own: Mapping[str, OwnAction]) -> Handlers:
+    def _handlers(self, sealer: TicketSealer, own: Mapping[str, OwnAction]) -> Handlers:
         limits, shares = self._limits, self._shares
-        locator = Locator(sealer, self.transactions)
-        flights = Flights(sealer)
-        scans = Gate("scans", limits.scans, shares.scans)
-        exchanges = Gate("exchanges", limits.exchanges, shares.exchanges)
+        locator = TableLookup(sealer, self.transactions)
+        flights = FlightInfoBuilder(sealer)
+        scans = ConcurrencyLimit("scans", limits.scans, shares.scans)
+        exchanges = ConcurrencyLimit("exchanges", limits.exchanges, shares.exchanges)
         return Handlers(
             self._authenticator,
             ListFlights(flights),
             GetFlightInfo(locator, flights),
             DoGet(sealer, self.transactions, scans, limits),
             DoExchange(locator, exchanges, StagedBytes(shares.staged_bytes), limits),
-            DoAction(Services(flights, locator, self.transactions, limits.input), own),
+            DoAction(ActionContext(flights, locator, self.transactions, limits.input), own),
         )
 
     def _serve(self, catalogs: Catalogs, handlers: Handlers, openness: Openness) -> None:
         limits, authenticator = self._limits, self._authenticator
-        calls = Gate("calls", limits.concurrent_calls, self._shares.calls)
+        calls = ConcurrencyLimit("calls", limits.concurrent_calls, self._shares.calls)
         time_limit = TimeLimit(limits.statement_seconds, TimeQuota(self._shares.hourly_seconds))
         guard = Guard(catalogs, authenticator, self._door, calls, time_limit)
         pool = OpenCalls(limits.open_calls)
@@ -195,5 +195,5 @@ def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
 def _check_names(catalogs: Mapping[str, Catalog]) -> None:
     names = list(catalogs)
     for position, name in enumerate(names):
-        if problem := catalog_name_problem(name, names[:position]):
+        if problem := catalog_name_error(name, names[:position]):
             raise ValueError(f"{name!r} {problem}")

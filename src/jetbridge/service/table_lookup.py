@@ -4,27 +4,29 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import AsOf, AtUnit, CanTravel, Table, supports
 from jetbridge.errors import BadRequest, FailedPrecondition, NotSupported
-from jetbridge.service.call_context import Call, Served
-from jetbridge.service.transactions import Transaction, Transactions
+from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.transactions import SnapshotPins, Transactions
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.schemas import wire_schema
-from jetbridge.wire.tickets import ObjectName, Sealer, fingerprint
+from jetbridge.wire.tickets import DescriptorName, TicketSealer, fingerprint
 
 
 @dataclass(frozen=True)
-class Located:
-    served: Served
-    name: ObjectName
+class LocatedTable:
+    served: ServedCatalog
+    name: DescriptorName
     table: Table
-    transaction: Transaction
+    transaction: SnapshotPins
 
 
 @dataclass(frozen=True)
-class Locator:
-    sealer: Sealer
+class TableLookup:
+    sealer: TicketSealer
     transactions: Transactions
 
-    def name(self, call: Call, descriptor: FlightDescriptor) -> tuple[Served, ObjectName]:
+    def name(
+        self, call: Call, descriptor: FlightDescriptor
+    ) -> tuple[ServedCatalog, DescriptorName]:
         """A caller without the catalog header may mean any catalog: the seal tells which."""
         refusal: BadRequest | None = None
         for served in call.meant_catalogs():
@@ -36,15 +38,17 @@ class Locator:
 
     def to_read(
         self, call: Call, descriptor: FlightDescriptor, point: AsOf | None = None
-    ) -> Located:
+    ) -> LocatedTable:
         served, name = self.name(call, descriptor)
         transaction = self.transactions.of(call, served)
         if point is None:
-            return Located(served, name, self._as_known(served, name, transaction), transaction)
+            return LocatedTable(
+                served, name, self._as_known(served, name, transaction), transaction
+            )
         live = served.catalog.load_schema(name.schema).load_table(name.name)
-        return Located(served, name, travel(live, point, name), transaction)
+        return LocatedTable(served, name, travel(live, point, name), transaction)
 
-    def to_write(self, call: Call, descriptor: FlightDescriptor, operation: str) -> Located:
+    def to_write(self, call: Call, descriptor: FlightDescriptor, operation: str) -> LocatedTable:
         """Columns are written by name, so one who knows fewer of them may still write.
 
         An insert goes to the table as it is now: it never conflicts, and the transaction may have
@@ -54,13 +58,15 @@ class Locator:
         transaction = self.transactions.of(call, served)
         live = served.catalog.load_schema(name.schema).load_table(name.name)
         if operation == "insert":
-            return Located(served, name, live, transaction)
+            return LocatedTable(served, name, live, transaction)
         table = transaction.table(served.catalog, name.schema, name.name)
         if not _has_known_columns(table, name) and _has_known_columns(live, name):
             table = transaction.move_pin(served.catalog, name.schema, name.name)
-        return Located(served, name, table, transaction)
+        return LocatedTable(served, name, table, transaction)
 
-    def _as_known(self, served: Served, name: ObjectName, transaction: Transaction) -> Table:
+    def _as_known(
+        self, served: ServedCatalog, name: DescriptorName, transaction: SnapshotPins
+    ) -> Table:
         """The pinned table, provided it has the columns that the caller knows.
 
         The client lays the rows out by the schema it was told when it attached, and crashes on
@@ -78,7 +84,7 @@ class Locator:
         )
 
 
-def travel(table: Table, point: AsOf, name: ObjectName) -> Table:
+def travel(table: Table, point: AsOf, name: DescriptorName) -> Table:
     if not supports(table, CanTravel):
         raise NotSupported(f"table {name.schema}.{name.name} keeps no history to travel in")
     return table.at(point)
@@ -93,5 +99,5 @@ def read_point(unit: str, value: str) -> AsOf | None:
         raise BadRequest(f"AT takes VERSION or TIMESTAMP, not {unit!r}") from None
 
 
-def _has_known_columns(table: Table, name: ObjectName) -> bool:
+def _has_known_columns(table: Table, name: DescriptorName) -> bool:
     return not name.fingerprint or name.fingerprint == fingerprint(wire_schema(table.info()))

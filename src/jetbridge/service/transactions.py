@@ -14,10 +14,10 @@ from typing import Protocol, runtime_checkable
 
 from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
-from jetbridge.service.call_context import Call, Served
+from jetbridge.service.call_context import Call, ServedCatalog
 
 
-class Transaction:
+class SnapshotPins:
     """Pins are snapshots, not tables: a snapshot may forget, and then holds no rows."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Transaction:
 
 
 @runtime_checkable
-class Lapsing(Protocol):
+class CanExpire(Protocol):
     """A snapshot that holds something dear, and gives it back when it is left alone for long."""
 
     def may_lapse(self) -> None:
@@ -59,14 +59,14 @@ class Lapsing(Protocol):
 
 def _snapshot(live: Catalog) -> Catalog:
     if not supports(live, CanSnapshot):
-        return _Held(live)
+        return _PinnedCatalog(live)
     made = live.snapshot()
-    if isinstance(made, Lapsing):
+    if isinstance(made, CanExpire):
         made.may_lapse()
     return made
 
 
-class _Held:
+class _PinnedCatalog:
     """A catalog without snapshots: each table stays as it was when it was first asked for."""
 
     def __init__(self, live: Catalog) -> None:
@@ -97,30 +97,30 @@ class Transactions:
     ) -> None:
         self._idle_seconds, self._at_most, self._clock = idle_seconds, at_most, clock
         self._lock = threading.Lock()
-        self._open: OrderedDict[Key, tuple[float, Transaction]] = OrderedDict()
+        self._open: OrderedDict[Key, tuple[float, SnapshotPins]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def create(self, call: Call, served: Served) -> str:
+    def create(self, call: Call, served: ServedCatalog) -> str:
         identifier = secrets.token_hex(16)
         self._use((call.owner, served.name, identifier))
         return identifier
 
-    def of(self, call: Call, served: Served) -> Transaction:
+    def of(self, call: Call, served: ServedCatalog) -> SnapshotPins:
         """That of the call's header; an unknown or expired id starts afresh, no id lasts a call."""
         identifier = call.transaction_id
         if not identifier:
-            return Transaction()
+            return SnapshotPins()
         return self._use((call.owner, served.name, identifier))
 
-    def _use(self, key: Key) -> Transaction:
+    def _use(self, key: Key) -> SnapshotPins:
         """Also drops what has expired and, over the limit, what was unused for longest."""
         now = self._clock()
         with self._lock:
             last_used, known = self._open.get(key, (now, None))
             if known is None or now - last_used > self._idle_seconds:
-                known = Transaction()
+                known = SnapshotPins()
             self._open[key] = (now, known)
             self._open.move_to_end(key)
             while True:  # ends at the latest with the one just used

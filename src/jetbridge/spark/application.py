@@ -36,7 +36,7 @@ _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Session:
+class SparkConnection:
     """Spark, for the time of one `with` block; several threads may use it at once."""
 
     spark: "SparkSession"
@@ -204,10 +204,10 @@ def _open_context(gateway: Any, settings: Mapping[str, str]) -> "SparkContext":
     return context
 
 
-def _open_session(context: "SparkContext") -> Session:
+def _open_session(context: "SparkContext") -> SparkConnection:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - the extra `lake` brings it
 
-    return Session(SparkSession(context), context._jvm)
+    return SparkConnection(SparkSession(context), context._jvm)
 
 
 def _core(context: "SparkContext") -> Any:

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.application import Application, Session
+from jetbridge.spark.application import Application, SparkConnection
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.spark.jars import needed_jars
 from jetbridge.spark.settings import catalog_settings, is_local
-from jetbridge.spark.startup import STOPPING, Attempt, Order
+from jetbridge.spark.startup import STOPPING, StartAttempt, StartRequest
 
-__all__ = ["Session", "SparkEngine"]
+__all__ = ["SparkConnection", "SparkEngine"]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class SparkEngine:
         self._verbose = verbose
         self._catalogs: dict[str, Mapping[str, str]] = {}
         self._lock = threading.Lock()
-        self._attempt: Attempt | None = None
+        self._attempt: StartAttempt | None = None
         self._reported = 0.0
         self._closing = threading.Event()
 
@@ -81,7 +81,7 @@ class SparkEngine:
         self._current()
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[SparkConnection]:
         """Spark, as soon as it is up; its jobs end with the statement that they are for.
 
         Unavailable: it cannot start, or it was lost meanwhile, whatever the block has raised
@@ -154,7 +154,7 @@ class SparkEngine:
         attempt = self._attempt
         return attempt.application() if attempt else None
 
-    def _ready(self) -> tuple[Attempt, Application]:
+    def _ready(self) -> tuple[StartAttempt, Application]:
         while True:
             attempt = self._current()
             application = self._await(attempt)
@@ -162,14 +162,14 @@ class SparkEngine:
                 return attempt, application
             self._replace(attempt)
 
-    def _current(self) -> Attempt:
+    def _current(self) -> StartAttempt:
         """The latest attempt, or the next one if that failed."""
         with self._lock:
             if self._attempt is None or self._attempt.failed():
                 return self._begin(self._attempt)
             return self._attempt
 
-    def _await(self, attempt: Attempt) -> Application:
+    def _await(self, attempt: StartAttempt) -> Application:
         woken = threading.Event()
         attempt.result.add_done_callback(lambda _: woken.set())
         with current().on_cancel(woken.set):
@@ -182,7 +182,7 @@ class SparkEngine:
             # One object raised in many threads would collect the tracebacks of all.
             raise Unavailable(str(error)) from error
 
-    def _report(self, attempt: Attempt) -> None:
+    def _report(self, attempt: StartAttempt) -> None:
         """However many calls wait, the log says so once."""
         now = time.monotonic()
         with self._lock:
@@ -191,7 +191,7 @@ class SparkEngine:
             self._reported = now
         log.info("waiting for Spark (%.0f s)", now - attempt.began)
 
-    def _replace(self, lost: Attempt) -> str:
+    def _replace(self, lost: StartAttempt) -> str:
         """Begins the next attempt, unless someone has; returns what to tell the caller."""
         death = lost.death(DEATH_SECONDS)
         with self._lock:
@@ -203,17 +203,19 @@ class SparkEngine:
                 self._begin(lost)
         return f"{what}; it is being restarted, run the statement again"
 
-    def _begin(self, previous: Attempt | None) -> Attempt:
+    def _begin(self, previous: StartAttempt | None) -> StartAttempt:
         """With the lock held."""
         if self._closing.is_set():
             raise Unavailable(STOPPING)
-        order = Order(self._settings, self._catalogs, self._log_file, self._scratch, self._verbose)
-        attempt = self._attempt = Attempt(order)
+        order = StartRequest(
+            self._settings, self._catalogs, self._log_file, self._scratch, self._verbose
+        )
+        attempt = self._attempt = StartAttempt(order)
         work = (attempt, previous)
         threading.Thread(target=self._run, args=work, name="spark-start", daemon=True).start()
         return attempt
 
-    def _run(self, attempt: Attempt, previous: Attempt | None) -> None:
+    def _run(self, attempt: StartAttempt, previous: StartAttempt | None) -> None:
         """Starts Spark, then waits for its end."""
         try:
             if previous:
@@ -226,12 +228,12 @@ class SparkEngine:
         attempt.death()
         self._replace(attempt)
 
-    def _clear(self, previous: Attempt) -> None:
+    def _clear(self, previous: StartAttempt) -> None:
         previous.close()
         if previous.failed():
             self._closing.wait(max(0.0, previous.ended + RETRY_SECONDS - time.monotonic()))
 
-    def _publish(self, attempt: Attempt, application: Application) -> None:
+    def _publish(self, attempt: StartAttempt, application: Application) -> None:
         """With the catalogs that were added while it started."""
         with self._lock:
             for name, properties in self._catalogs.items():

@@ -17,7 +17,7 @@ from uuid import uuid4
 from jetbridge.errors import FailedPrecondition
 from jetbridge.runtime.cancellation import current
 from jetbridge.runtime.temporary_folders import TemporaryFolder
-from jetbridge.spark.application import LISTENER_MILLISECONDS, Session
+from jetbridge.spark.application import LISTENER_MILLISECONDS, SparkConnection
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Attempt:
     problem: str
 
 
-def refuse_unshared(session: Session, folder: str | Path) -> None:
+def refuse_unshared(session: SparkConnection, folder: str | Path) -> None:
     """Raises FailedPrecondition if an executor has another folder of this name, or none.
 
     The folder is one of this machine. Executors that come later are asked by the next statement.
@@ -108,7 +108,7 @@ def _application(identity: str) -> Application:
         return application
 
 
-def _executors(session: Session, application: Application) -> list[Executor]:
+def _executors(session: SparkConnection, application: Application) -> list[Executor]:
     """Those that are there; at the first statement of an application also the first to come."""
     seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds
@@ -123,11 +123,11 @@ def _executors(session: Session, application: Application) -> list[Executor]:
         current().wait(_POLL_SECONDS)
 
 
-def _comes_on_demand(session: Session) -> bool:
+def _comes_on_demand(session: SparkConnection) -> bool:
     return bool(session.spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true")
 
 
-def _asked(session: Session, folder: Path, executors: Sequence[Executor]) -> set[str]:
+def _asked(session: SparkConnection, folder: Path, executors: Sequence[Executor]) -> set[str]:
     """The numbers of those that share the folder, if all that answer do."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def _unshared(folder: Path, executor: Executor) -> FailedPrecondition:
     )
 
 
-def _tried(session: Session, place: Path, executors: Sequence[Executor]) -> list[Attempt]:
+def _tried(session: SparkConnection, place: Path, executors: Sequence[Executor]) -> list[Attempt]:
     """Each executor reads a file of the driver and writes one; in Java, as it may lack Python."""
     (place / "token").write_text("jetbridge\n")
     context, tag = session.spark.sparkContext, f"jetbridge-probe-{uuid4().hex[:12]}"
@@ -174,7 +174,7 @@ def _tried(session: Session, place: Path, executors: Sequence[Executor]) -> list
     return _attempts(session, tag)
 
 
-def _pinned(session: Session, executors: Sequence[Executor]) -> Any:
+def _pinned(session: SparkConnection, executors: Sequence[Executor]) -> Any:
     """One element for each executor, whose task Spark gives to it if it can."""
     jvm = session.jvm
     sequence = session.static("org.apache.spark.api.python.PythonUtils.toSeq")
@@ -187,7 +187,7 @@ def _pinned(session: Session, executors: Sequence[Executor]) -> Any:
     return _core(session).makeRDD(sequence(elements), anything).toJavaRDD()
 
 
-def _attempts(session: Session, tag: str) -> list[Attempt]:
+def _attempts(session: SparkConnection, tag: str) -> list[Attempt]:
     """All attempts at the tasks of a job."""
     core = _core(session)
     core.listenerBus().waitUntilEmpty(LISTENER_MILLISECONDS)
@@ -207,5 +207,5 @@ def _attempt(task: Any) -> Attempt:
     return Attempt(int(task.index()), executor, str(task.status()) == "SUCCESS", problem)
 
 
-def _core(session: Session) -> Any:
+def _core(session: SparkConnection) -> Any:
     return session.spark.sparkContext._jsc.sc()

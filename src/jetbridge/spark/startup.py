@@ -34,7 +34,7 @@ FOLDERS = ("local", "tmp", "warehouse")
 
 
 @dataclass(frozen=True)
-class Order:
+class StartRequest:
     """What to start; `scratch` is an existing folder or None for the system's usual one."""
 
     settings: Mapping[str, str]
@@ -45,10 +45,10 @@ class Order:
 
 
 @dataclass(eq=False)
-class Attempt:
+class StartAttempt:
     """`result` holds the application, or the ServerError that says why there is none."""
 
-    order: Order
+    order: StartRequest
     began: float = field(default_factory=time.monotonic)
     result: Future[Application] = field(default_factory=Future)
     ended: float = 0.0
@@ -169,10 +169,10 @@ def warn_open(settings: Mapping[str, str]) -> None:
         )
 
 
-def _jars(order: Order) -> Jars:
+def _jars(order: StartRequest) -> Jars:
     return choose_jars(order.settings, needed_jars(order.catalogs.values()))
 
 
-def _settings(order: Order, jars: Jars, folder: Path) -> dict[str, str]:
+def _settings(order: StartRequest, jars: Jars, folder: Path) -> dict[str, str]:
     settings = {**complete(order.settings, folder), **jars.settings}
     return with_java_options(settings, folder, folder / "log4j2.properties")

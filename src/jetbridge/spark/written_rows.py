@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from jetbridge.dialects import spark as sql
 from jetbridge.errors import BadRequest, FailedPrecondition
-from jetbridge.spark.application import Session
+from jetbridge.spark.application import SparkConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +57,7 @@ def file_columns(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def write_parquet(session: Session, query: str, folder: Path) -> Written:
+def write_parquet(session: SparkConnection, query: str, folder: Path) -> Written:
     """The rows of a query in Spark SQL in a new folder; the columns are `file_columns`.
 
     Raises FailedPrecondition if not all rows are there.
@@ -71,7 +71,7 @@ def write_parquet(session: Session, query: str, folder: Path) -> Written:
     return found
 
 
-def plain(session: Session, query: str) -> "DataFrame":
+def plain(session: SparkConnection, query: str) -> "DataFrame":
     """A query whose columns are `file_columns`, each of a type that files have."""
     session.check_query(query)
     rows = session.sql(query)
@@ -178,7 +178,7 @@ def view(rows: "DataFrame") -> Iterator[str]:
 
 
 @contextmanager
-def _folder_view(session: Session, rows: "DataFrame", folder: Path) -> Iterator[str]:
+def _folder_view(session: SparkConnection, rows: "DataFrame", folder: Path) -> Iterator[str]:
     """What is inserted there becomes files of the folder, whatever characters its name has."""
     there = session.spark.read.schema(rows.schema).option("__globPaths__", "false")
     with view(there.parquet(str(folder))) as name:

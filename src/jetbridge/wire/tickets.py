@@ -48,7 +48,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True)
-class ObjectName:
+class DescriptorName:
     """What a descriptor names; `fingerprint` is that of the schema its holder knows, if any."""
 
     schema: str
@@ -63,7 +63,7 @@ def fingerprint(schema: pa.Schema) -> str:
     return _text(hashlib.sha256(text.encode()).digest()[:9])
 
 
-class Sealer:
+class TicketSealer:
     """The first key seals, all open. They are asked for again when a seal fits none of them.
 
     So servers that share their keys need not learn of a new one in the same moment.
@@ -83,29 +83,29 @@ class Sealer:
             raise BadRequest("the ticket was not made by this server; ask for endpoints again")
         return msgspec.msgpack.decode(body, type=Ticket)
 
-    def descriptor(self, catalog: str, name: ObjectName) -> FlightDescriptor:
+    def descriptor(self, catalog: str, name: DescriptorName) -> FlightDescriptor:
         mac = _mac(self._keys[0], b"descriptor", _identity(catalog, name))
         seal = f"{name.kind}.{name.fingerprint}.{_text(mac)}"
         path = [_printable(name.schema), _printable(name.name), seal]
         return FlightDescriptor(type=FlightDescriptor.PATH, path=path)
 
-    def open_descriptor(self, catalog: str, descriptor: FlightDescriptor) -> ObjectName:
+    def open_descriptor(self, catalog: str, descriptor: FlightDescriptor) -> DescriptorName:
         path = list(descriptor.path)
         if descriptor.type != FlightDescriptor.PATH or not all(path):
             raise BadRequest("the descriptor must be a path: [schema, table]")
         match path:
             case [schema, name]:
-                return ObjectName(unquote(schema), unquote(name))
+                return DescriptorName(unquote(schema), unquote(name))
             case [schema, name, seal]:
                 return self._open_sealed(catalog, unquote(schema), unquote(name), seal)
             case [named, schema, kind, name] if kind in _KINDS and fold(named) == fold(catalog):
-                return ObjectName(unquote(schema), unquote(name), kind)
+                return DescriptorName(unquote(schema), unquote(name), kind)
         raise BadRequest("the descriptor must be a path: [schema, table]")
 
-    def _open_sealed(self, catalog: str, schema: str, name: str, seal: str) -> ObjectName:
+    def _open_sealed(self, catalog: str, schema: str, name: str, seal: str) -> DescriptorName:
         kind, _, rest = seal.partition(".")
         known, _, mac = rest.partition(".")
-        found = ObjectName(schema, name, kind, known)
+        found = DescriptorName(schema, name, kind, known)
         if not self._is_ours(_from_text(mac), b"descriptor", _identity(catalog, found)):
             raise BadRequest(
                 f"the descriptor of {schema}.{name} was not made by this server; "
@@ -128,7 +128,7 @@ def _mac(key: bytes, purpose: bytes, body: bytes) -> bytes:
     return hmac.digest(key, purpose + b"\0" + body, "sha256")[:_MAC_BYTES]
 
 
-def _identity(catalog: str, name: ObjectName) -> bytes:
+def _identity(catalog: str, name: DescriptorName) -> bytes:
     parts = (catalog, name.schema, name.name, name.kind, name.fingerprint)
     return msgspec.msgpack.encode(parts)
 

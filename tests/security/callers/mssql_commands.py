@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from tests import mssql_server
 from tests.faults.peers import wait_until
 from tests.mssql_orders import stand_in
@@ -31,7 +31,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         address = mssql_server.address()
-        self.server = Server(address)
+        self.server = ConnectionPool(address)
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self.config = folder / "jetbridge.toml"

@@ -14,8 +14,8 @@ import grpc
 import msgpack
 import pyarrow as pa
 
-from jetbridge.app.compose import Shared
-from jetbridge.app.run_function import offering
+from jetbridge.app.compose import SharedResources
+from jetbridge.app.run_function import with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.cli.serve import statements_for_clients
 from jetbridge.config import Config
@@ -40,8 +40,8 @@ AT_ONCE = 10.0
 @contextmanager
 def serving(catalogs: Mapping[str, Catalog], engine: SparkEngine | None = None) -> Iterator[Server]:
     """A server of these catalogs that runs statements for clients."""
-    execute = statements_for_clients(Config(), Shared(Limits(), engine), catalogs)
-    offered = {name: offering(each, name, execute) for name, each in catalogs.items()}
+    execute = statements_for_clients(Config(), SharedResources(Limits(), engine), catalogs)
+    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
     with Server(offered, port=0) as server:
         server.start()
         yield server

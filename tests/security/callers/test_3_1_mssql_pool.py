@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from jetbridge.backends.mssql.connection import pool
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.runtime.cancellation import scope
 from tests import mssql_server
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.mssql
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[ConnectionPool]:
     made = mssql_server.server()
     yield made
     made.close()

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.compose import Shared
-from jetbridge.app.run_function import offering
+from jetbridge.app.compose import SharedResources
+from jetbridge.app.run_function import with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.store import Store
 from jetbridge.cli.serve import statements_for_clients
@@ -45,8 +45,8 @@ def numbers(count: int) -> pa.RecordBatch:
 def serving(rows: int = 1000, **limits: Any) -> Iterator[tuple[Server, Client, Client]]:
     """A server with two tokens, and a client of each."""
     catalogs = {"m": MemoryCatalog()}
-    execute = statements_for_clients(Config(), Shared(Limits(), None), catalogs)
-    offered = {name: offering(each, name, execute) for name, each in catalogs.items()}
+    execute = statements_for_clients(Config(), SharedResources(Limits(), None), catalogs)
+    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
     tokens = [Token("ada", ADA), Token("bob", BOB)]
     fill(catalogs["m"], rows)
     with Server(offered, port=0, tokens=tokens, limits=Limits(**limits)) as server:

@@ -19,10 +19,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import text
 
 from jetbridge.backends.lake.metadata.metadata_file import parsed
-from jetbridge.backends.lake.metadata.pointers import Pointer, SqlPointers
+from jetbridge.backends.lake.metadata.pointers import MetadataPointer, SqlPointers
 from jetbridge.backends.lake.metadata.state_cache import StateCache
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.column_cache import Chunk, HotColumns
+from jetbridge.backends.lake.read.column_cache import ColumnCache, ColumnChunkKey
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
@@ -93,7 +93,7 @@ def as_text(number: int) -> str:
     return json.dumps(snapshot(number))
 
 
-def metadata(first: int, last: int, table: str = "t") -> tuple[Pointer, bytes]:
+def metadata(first: int, last: int, table: str = "t") -> tuple[MetadataPointer, bytes]:
     """A version of a table with these snapshots."""
     fields = [{"id": n, "name": f"c{n}", "type": "int", "required": False} for n in range(1, 30)]
     described = {
@@ -113,10 +113,10 @@ def metadata(first: int, last: int, table: str = "t") -> tuple[Pointer, bytes]:
     location = f"/lake/s/{table}/metadata/{first}-{last}.json"
     snapshots = ", ".join(as_text(number) for number in range(first, last + 1))
     written = json.dumps(described).replace('"all of them"', f"[{snapshots}]")
-    return Pointer("s", table, location), written.encode()
+    return MetadataPointer("s", table, location), written.encode()
 
 
-def read_into(cache: StateCache, pointer: Pointer, data: bytes) -> TableState:
+def read_into(cache: StateCache, pointer: MetadataPointer, data: bytes) -> TableState:
     state = parsed(pointer, data)
     cache.put(state)
     _ = state.definition, state.codec
@@ -218,9 +218,12 @@ def test_listings_that_transactions_hold_share_what_did_not_change(tmp_path: Pat
 
 def test_columns_of_tiny_files_count_for_what_they_take() -> None:
     with measured() as grown:
-        hot = HotColumns(MEGABYTE)
+        hot = ColumnCache(MEGABYTE)
         for number in range(5_000):
-            hot.put(Chunk(f"/lake/s/t/data/{number:060}.parquet", 0, b"1"), pa.chunked_array([[1]]))
+            hot.put(
+                ColumnChunkKey(f"/lake/s/t/data/{number:060}.parquet", 0, b"1"),
+                pa.chunked_array([[1]]),
+            )
     assert grown[0] < MEGABYTE
 
 

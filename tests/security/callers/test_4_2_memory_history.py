@@ -11,7 +11,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.compose import Shared, open_catalogs
+from jetbridge.app.compose import SharedResources, open_catalogs
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.client import Client, connect
@@ -120,7 +120,7 @@ def test_dropped_tables_do_not_count() -> None:
 @pytest.mark.parametrize("most", [0, 5_000_000])
 def test_the_limit_is_a_setting(most: int) -> None:
     config = Config(catalogs={"m": CatalogConfig("memory")}, limits=Limits(history_bytes=most))
-    catalog = open_catalogs(config, Shared(config.limits, None))["m"]
+    catalog = open_catalogs(config, SharedResources(config.limits, None))["m"]
     assert isinstance(catalog, MemoryCatalog)
     server, client = served(catalog)
     with server, client:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.spool import spooling
 from jetbridge.runtime.temporary_folders import sweep
@@ -46,7 +46,7 @@ def test_a_living_spool_outlives_the_sweep_of_another_process(tmp_path):
 
 @pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o777)])
 def test_only_workers_of_a_cluster_may_see_the_rows_in_a_spool(tmp_path, shared, mode):
-    options = Options(str(tmp_path), shared=shared)
+    options = SpoolOptions(str(tmp_path), shared=shared)
     umask = os.umask(0)
     try:
         with spooling(options, MssqlSettings(copy_flush_rows=1000)) as spool:
@@ -58,7 +58,7 @@ def test_only_workers_of_a_cluster_may_see_the_rows_in_a_spool(tmp_path, shared,
 
 
 def test_a_living_spool_outlives_a_sweep_of_its_own_process(tmp_path):
-    with spooling(Options(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
+    with spooling(SpoolOptions(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
         spool.add(ROWS)
         sweep(tmp_path)
         assert list(spool.batches()) == [ROWS]

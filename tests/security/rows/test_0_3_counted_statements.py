@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.dialects.tsql.statements import END_SNAPSHOT
 from tests import mssql_server
@@ -20,7 +20,7 @@ DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[ConnectionPool]:
     if mssql_server.is_given():
         pytest.skip("only the stand-in tells what it was sent")
     made = mssql_server.server()

@@ -14,10 +14,10 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.duckdb_engine.statements import check_expression_text, in_brackets, kind_of_statement
 from jetbridge.errors import BadRequest, ServerError
-from jetbridge.pipeline.access import Files, Rules
-from jetbridge.pipeline.parsing.tokens import Words, split_text
+from jetbridge.pipeline.access import AccessRules, FileScope
+from jetbridge.pipeline.parsing.tokens import TokenCursor, split_text
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from tests.security.sandbox.mutations import EXPRESSIONS, STATEMENTS, mutated
 
 COUNTS = [2_000, pytest.param(60_000, marks=pytest.mark.soak)]
@@ -79,7 +79,7 @@ def test_1_2_fuzz_statements_are_those_of_duckdb(parser, count: int) -> None:
 
 def compare_tokens(piece: str) -> None:
     """Strings and names in quotes begin and end where DuckDB says so."""
-    words = Words(piece)._tokens
+    words = TokenCursor(piece)._tokens
     encoded = piece.encode()
     found = dict(duckdb.tokenize(piece))
     for word in words:
@@ -152,7 +152,7 @@ def test_1_2_fuzz_statements_of_clients_end_in_errors_of_ours(count: int) -> Non
 
 
 def new_session() -> Session:
-    session = Session({"mema": MemoryCatalog()}, Means(Rules(Files.NONE)))
+    session = Session({"mema": MemoryCatalog()}, SessionResources(AccessRules(FileScope.NONE)))
     for table in ("t", "u"):
         for each in run(
             session, f"CREATE SCHEMA IF NOT EXISTS s; CREATE TABLE s.{table} AS {ROWS}"

@@ -7,7 +7,7 @@ import pytest
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import Settings
 from tests.lakes import engine, folder
 
@@ -21,7 +21,9 @@ def runner() -> SparkRunner:
 
 @pytest.fixture
 def session(runner: SparkRunner, catalog) -> Iterator[Session]:
-    opened = Session({"m": catalog}, Means(spark=runner), settings=Settings(dialect="spark"))
+    opened = Session(
+        {"m": catalog}, SessionResources(spark=runner), settings=Settings(dialect="spark")
+    )
     yield opened
     opened.close()
 

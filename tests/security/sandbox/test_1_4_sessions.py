@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge.app.compose import Shared, new_engine, open_catalogs
+from jetbridge.app.compose import SharedResources, new_engine, open_catalogs
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.config import CatalogConfig, Config, LakeConfig
-from jetbridge.duckdb_engine.planner import Access, Workbench
-from jetbridge.pipeline.access import Files, Rules
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
+from jetbridge.pipeline.access import AccessRules, FileScope
+from jetbridge.pipeline.session import Session, SessionResources
 from tests.security.sandbox.clients import Caller, serving
 
 DENIED = (
@@ -155,8 +155,8 @@ def session(warehouse: Path) -> Iterator[Session]:
         }
     )
     opened = Session(
-        open_catalogs(config, Shared(config.limits, new_engine(config, verbose=False))),
-        Means(Rules(Files.FOLDERS), folders=("/allowed",)),
+        open_catalogs(config, SharedResources(config.limits, new_engine(config, verbose=False))),
+        SessionResources(AccessRules(FileScope.FOLDERS), folders=("/allowed",)),
     )
     yield opened
     opened.close()
@@ -210,7 +210,7 @@ def test_1_4_duckdb_reaches_only_what_the_statement_names(
 def test_1_4_two_sessions_have_two_folders() -> None:
     own = []
     for _ in range(2):
-        bench = Workbench(["m"], Access(extended=False))
+        bench = PlannerDatabase(["m"], DuckDBAccess(extended=False))
         with bench.desk() as desk:
             own += [row[0] for row in desk.fetch("SELECT current_setting('temp_directory')")]
         assert Path(own[-1]).is_dir()
@@ -221,7 +221,7 @@ def test_1_4_two_sessions_have_two_folders() -> None:
 
 def test_1_4_spill_folders_and_files_are_for_their_owner_alone() -> None:
     """While a query spills, under an umask that takes nothing away."""
-    bench = Workbench(["m"], Access(memory_limit="60MB", extended=False))
+    bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", extended=False))
     seen: dict[str, int] = {}
     done = threading.Event()
     before = os.umask(0)
@@ -258,7 +258,7 @@ def look(folder: Path, seen: dict[str, int], done: threading.Event) -> None:
 
 
 def test_1_4_a_memory_catalog_needs_no_folder() -> None:
-    opened = Session({"m": MemoryCatalog()}, Means(Rules(Files.NONE)))
+    opened = Session({"m": MemoryCatalog()}, SessionResources(AccessRules(FileScope.NONE)))
     with opened.desk("SELECT 1") as desk:
         ((own, listed),) = desk.fetch(
             "SELECT current_setting('temp_directory'), current_setting('allowed_directories')"

@@ -21,8 +21,8 @@ import pytest
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake import lake as store
 from jetbridge.backends.lake.write import commit_turns
-from jetbridge.backends.lake.write.commit import Change
-from jetbridge.backends.lake.write.commit_turns import Turns, pauses
+from jetbridge.backends.lake.write.commit import TableCommit
+from jetbridge.backends.lake.write.commit_turns import CommitTurns, pauses
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
@@ -59,14 +59,14 @@ def rival(warehouse: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def waited(turns: Turns, table: str = "table") -> float:
+def waited(turns: CommitTurns, table: str = "table") -> float:
     began = time.monotonic()
     with turns.turn(table):
         return time.monotonic() - began
 
 
 def test_two_servers_alternate(tmp_path: Path) -> None:
-    ours = Turns(str(tmp_path))
+    ours = CommitTurns(str(tmp_path))
     with rival(tmp_path, 0.02) as process:
         times = []
         for _ in range(40):
@@ -83,17 +83,17 @@ def test_two_servers_alternate(tmp_path: Path) -> None:
 
 def test_turns_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
     with rival(tmp_path, 60):
-        assert waited(Turns(str(tmp_path)), "another table") < 20
+        assert waited(CommitTurns(str(tmp_path)), "another table") < 20
 
 
 def test_a_turn_within_a_turn_is_the_same(tmp_path: Path) -> None:
-    ours = Turns(str(tmp_path))
+    ours = CommitTurns(str(tmp_path))
     with ours.turn("table"), rival_that_waits(tmp_path):
         assert waited(ours) < 20
 
 
 def test_two_lakes_of_one_process_take_turns(tmp_path: Path) -> None:
-    one, other = Turns(str(tmp_path)), Turns(str(tmp_path))
+    one, other = CommitTurns(str(tmp_path)), CommitTurns(str(tmp_path))
     order: list[str] = []
 
     def take_another_turn() -> None:
@@ -110,7 +110,7 @@ def test_two_lakes_of_one_process_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_lake_that_closes_ends_no_turn_of_another_in_its_process(tmp_path: Path) -> None:
-    one, other, third = (Turns(str(tmp_path)) for _ in range(3))
+    one, other, third = (CommitTurns(str(tmp_path)) for _ in range(3))
     with one.turn("table"):
         waited(other, "another table")
         other.close()
@@ -155,18 +155,18 @@ def test_a_server_that_hangs_is_waited_for_a_while_only(
     monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.3)
     with rival(tmp_path, 60) as process:
         process.send_signal(signal.SIGSTOP)
-        assert 0.2 < waited(Turns(str(tmp_path))) < 5
+        assert 0.2 < waited(CommitTurns(str(tmp_path))) < 5
 
 
 def test_a_server_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
     with rival(tmp_path, 60) as process:
         process.kill()
         process.wait()
-        assert waited(Turns(str(tmp_path))) < 5
+        assert waited(CommitTurns(str(tmp_path))) < 5
 
 
 def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
-    ours = Turns(str(tmp_path))
+    ours = CommitTurns(str(tmp_path))
     with rival(tmp_path, 60), cancellation.scope() as statement:
         threading.Timer(0.2, statement.cancel).start()
         began = time.monotonic()
@@ -188,7 +188,7 @@ def test_a_turn_ends_without_an_error_where_its_lock_cannot_be_given_back(
         raise error
 
     monkeypatch.setattr(commit_turns, "_unlock_byte", refuse)
-    with Turns(str(tmp_path)).turn("table"):
+    with CommitTurns(str(tmp_path)).turn("table"):
         pass
     assert len(refused) == 2
 
@@ -212,10 +212,10 @@ def test_a_commit_that_others_outrun_is_aborted_after_a_stated_time(
     lake.create_schema(SchemaInfo("s")).create_table(CreateTable("t", COLUMNS))
     tries: list[int] = []
 
-    def outrun(*_: object) -> Change:
+    def outrun(*_: object) -> TableCommit:
         tries.append(len(tries))
         insert(other.load_schema("s").load_table("t"), {"id": [len(tries)]})
-        return Change()
+        return TableCommit()
 
     began = time.monotonic()
     with pytest.raises(Conflict, match=r"'s\.t' was changed by others.*run it again") as caught:

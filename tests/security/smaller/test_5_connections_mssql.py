@@ -24,7 +24,7 @@ from jetbridge.backends.mssql.connection.address import (
     MOST_CONNECT_SECONDS,
     Address,
 )
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.errors import Cancelled, FailedPrecondition, Unavailable
 from jetbridge.runtime.cancellation import Cancellation, scope
 from tests import mssql_server
@@ -50,7 +50,7 @@ def config_of(folder: Path, address: Address) -> str:
 
 def test_an_empty_password_is_called_so(tmp_path):
     address = replace(mssql_server.address(), password="")
-    with closing(Server(address)) as server, pytest.raises(FailedPrecondition) as failed:
+    with closing(ConnectionPool(address)) as server, pytest.raises(FailedPrecondition) as failed:
         server.ask("SELECT 1")
     assert "the password of user 'sa' is empty" in str(failed.value)
     assert "password_env" in str(failed.value)
@@ -69,7 +69,7 @@ def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatc
     monkeypatch.setattr(opening, "MOST_CONNECT_SECONDS", 0.8)
     monkeypatch.setattr(logging.getLogger("jetbridge"), "propagate", True)
     began = time.monotonic()
-    with closing(Server(silent)) as server, pytest.raises(Unavailable) as failed:
+    with closing(ConnectionPool(silent)) as server, pytest.raises(Unavailable) as failed:
         server.ask("SELECT 1")
     assert time.monotonic() - began < 15
     assert "encrypt" in str(failed.value)
@@ -82,7 +82,7 @@ def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
 
     def ask() -> None:
         try:
-            with scope(statement), closing(Server(silent)) as server:
+            with scope(statement), closing(ConnectionPool(silent)) as server:
                 server.ask("SELECT 1")
         except Cancelled as error:
             errors.append(error)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
 from jetbridge.backends.mssql.write import load_tables
 from jetbridge.client import connect
 from jetbridge.dialects.tsql import load as tsql_load
@@ -30,7 +30,7 @@ TABLES = "SELECT name FROM sys.tables WHERE name LIKE N'jetbridge[_]%' ORDER BY 
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[ConnectionPool]:
     made = mssql_server.server()
     with made.loading() as connection:
         connection.run("CREATE TABLE dbo.t (id int PRIMARY KEY)")
@@ -39,12 +39,12 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def catalog(server: Server) -> Iterator[MssqlCatalog]:
+def catalog(server: ConnectionPool) -> Iterator[MssqlCatalog]:
     with closing(MssqlCatalog("m", server.address)) as made:
         yield made
 
 
-def leave(server: Server, load: str = DEAD) -> list[str]:
+def leave(server: ConnectionPool, load: str = DEAD) -> list[str]:
     names = [f"{load}_ledger", f"{load}_rows"]
     with server.loading() as connection:
         for name in names:
@@ -52,7 +52,7 @@ def leave(server: Server, load: str = DEAD) -> list[str]:
     return names
 
 
-def left(server: Server) -> list[str]:
+def left(server: ConnectionPool) -> list[str]:
     return [name for (name,) in server.ask(TABLES)]
 
 
@@ -119,7 +119,7 @@ def test_the_statement_does_not_wait_for_the_sweep(server, catalog):
 
 def test_a_living_load_keeps_its_tables(server, catalog):
     dead, living = leave(server), leave(server, LIVING)
-    with closing(Loading(server.address)) as holder:
+    with closing(CoreConnection(server.address)) as holder:
         assert holder.run(tsql_load.lock_run(LIVING)) == [(0,)]
         sql(catalog, "FROM m.dbo.t")
         wait_until(lambda: not set(dead) & set(left(server)))

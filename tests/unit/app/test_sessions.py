@@ -7,7 +7,7 @@ import pytest
 
 import jetbridge
 from jetbridge.app import compose, sessions
-from jetbridge.app.compose import Shared
+from jetbridge.app.compose import SharedResources
 from jetbridge.app.statement_memory import StatementShare
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
@@ -109,7 +109,7 @@ def test_spark_spools_where_the_configuration_says(opened, spool, folder):
 
 
 def reports(text: str, catalog: ConfigurableCatalog, config: Config = CONFIG):
-    shared = Shared(config.limits, None)
+    shared = SharedResources(config.limits, None)
     share = StatementShare(memory_bytes=10**9, spill_bytes=10**9)
     return list(sessions.client_reports(config, shared, {"m": catalog}, text, "m", None, share))
 

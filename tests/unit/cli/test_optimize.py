@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from jetbridge.catalog.identifiers import dotted
+from jetbridge.catalog.identifiers import split_identifier
 from jetbridge.cli import main, optimize
 from jetbridge.errors import BadRequest, NotFound, Unavailable
 
@@ -150,4 +150,4 @@ def test_durations_are_a_number_and_a_unit(text, expected):
     ],
 )
 def test_names_are_read_as_in_sql(text, expected):
-    assert dotted(text) == expected
+    assert split_identifier(text) == expected

@@ -7,7 +7,7 @@ from jetbridge.errors import Unavailable
 from jetbridge.wire.codec import Blob, decode
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.messages.scan import Endpoints, ScanParameters
-from jetbridge.wire.tickets import ObjectName, Sealer
+from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,9 @@ def test_closed_client_says_so():
 @pytest.mark.parametrize("name", ["t", "two words", "100%41", "é☃", "a/b", "new\nline", '"'])
 def test_server_reads_every_name_out_of_a_descriptor(name):
     descriptor = named_descriptor("s", name)
-    assert Sealer(lambda: [b"key"]).open_descriptor("cat", descriptor) == ObjectName("s", name)
+    assert TicketSealer(lambda: [b"key"]).open_descriptor("cat", descriptor) == DescriptorName(
+        "s", name
+    )
     ((key, value),) = path_header(descriptor.SerializeToString())
     assert key == "airport-flight-path"
     assert value.isascii()

@@ -8,7 +8,7 @@ import pytest
 
 from jetbridge.client.buffer import Buffer
 from jetbridge.client.connection import Answers
-from jetbridge.client.streams import MAX_WORKERS, Part, read_parts
+from jetbridge.client.streams import MAX_WORKERS, EndpointReader, read_parts
 from jetbridge.errors import FailedPrecondition, NotFound, ServerError
 from jetbridge.wire.flight_data import encode_batch, encode_metadata, encode_schema
 
@@ -49,12 +49,12 @@ def endless(values):
 
 
 def parts_of(answers):
-    return [Part(lambda each=each: each, SCHEMA) for each in answers]  # type: ignore[misc]
+    return [EndpointReader(lambda each=each: each, SCHEMA) for each in answers]  # type: ignore[misc]
 
 
 def part_of(*batches, error=None, schema=SCHEMA):
     messages = [encode_schema(schema), *(encode_batch(batch) for batch in batches)]
-    return Part(lambda: FakeAnswers(messages, error), SCHEMA)
+    return EndpointReader(lambda: FakeAnswers(messages, error), SCHEMA)
 
 
 def values(batches):
@@ -78,7 +78,7 @@ def test_no_part_gives_no_rows():
 
 def test_metadata_between_batches_is_skipped():
     messages = [encode_schema(SCHEMA), encode_metadata(b"x"), encode_batch(rows(1))]
-    assert values(read_parts([Part(lambda: FakeAnswers(messages), SCHEMA)])) == [1]
+    assert values(read_parts([EndpointReader(lambda: FakeAnswers(messages), SCHEMA)])) == [1]
 
 
 def test_more_parts_than_workers_are_all_read():
@@ -123,7 +123,7 @@ def test_other_columns_than_announced_are_refused(schema):
 
 @pytest.mark.parametrize("message", [b"\xff", encode_batch(rows(1))[:-3]])
 def test_malformed_message_is_the_servers_error(message):
-    part = Part(lambda: FakeAnswers([encode_schema(SCHEMA), message]), SCHEMA)
+    part = EndpointReader(lambda: FakeAnswers([encode_schema(SCHEMA), message]), SCHEMA)
     with pytest.raises(ServerError, match="the server's answer to DoGet") as caught:
         values(part.batches())
     assert caught.value.status is grpc.StatusCode.INTERNAL

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from jetbridge.config import Config, ConfigError, ServerConfig, load_config, load_tokens
-from jetbridge.service.limits import Limits, Token, catalog_name_problem, is_loopback
+from jetbridge.service.limits import Limits, Token, catalog_name_error, is_loopback
 
 SECRET = "correct-horse-battery"
 
@@ -171,12 +171,12 @@ def test_tokens_file_opens_other_hosts_and_the_log_asks_for_tls(write, caplog):
 
 @pytest.mark.parametrize("name", ["memory", "a b", "a.b", "x'y", '"', "~"])
 def test_printable_ascii_is_a_catalog_name(name):
-    assert catalog_name_problem(name) == ""
+    assert catalog_name_error(name) == ""
 
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\n", "é", "a\x7f", "a/b", "a?b", "a,b", "日本"])
 def test_other_catalog_names_would_kill_the_client(name):
-    assert "is not a catalog name" in catalog_name_problem(name)
+    assert "is not a catalog name" in catalog_name_error(name)
 
 
 def test_tokens_are_read_with_comments_and_allow_lists(write):

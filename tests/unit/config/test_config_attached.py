@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.app.attach import attached, made_secret
+from jetbridge.app.attach import catalog_config_for_attach, parse_secret
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.config import CatalogConfig, LakeConfig, MssqlConfig
 from jetbridge.errors import BadRequest
@@ -18,7 +18,9 @@ def nothing_in_the_environment(monkeypatch):
 
 
 def mssql(place, options=None, secret=None) -> MssqlConfig:
-    found = attached(Attach(place, "m", MSSQL if options is None else options, secret=secret))
+    found = catalog_config_for_attach(
+        Attach(place, "m", MSSQL if options is None else options, secret=secret)
+    )
     assert isinstance(found, MssqlConfig)
     return found
 
@@ -35,7 +37,7 @@ def mssql(place, options=None, secret=None) -> MssqlConfig:
     ],
 )
 def test_type_or_else_the_address_says_what_is_attached(place, options, expected):
-    assert attached(Attach(place, "o", options)) == expected
+    assert catalog_config_for_attach(Attach(place, "o", options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,13 +46,13 @@ def test_type_or_else_the_address_says_what_is_attached(place, options, expected
 )
 def test_connection_string_without_its_type_is_no_folder(place):
     with pytest.raises(BadRequest, match=r"write \(TYPE mssql\)") as refused:
-        attached(Attach(place, "m"))
+        catalog_config_for_attach(Attach(place, "m"))
     assert WORD not in str(refused.value)
 
 
 def test_other_types_are_refused_with_those_there_are():
     with pytest.raises(BadRequest, match="TYPE postgres is not one of lake, memory, mssql"):
-        attached(Attach("x", "m", {"type": "postgres"}))
+        catalog_config_for_attach(Attach("x", "m", {"type": "postgres"}))
 
 
 SECRET = {"server": "db,1433", "database": "s", "user": "u", "password": "of-secret"}
@@ -142,7 +144,7 @@ OF_THE_EXTENSION = [
 
 @pytest.mark.parametrize(("options", "problem"), OF_THE_EXTENSION)
 def test_what_only_the_extension_can_do_is_one_sentence(options, problem):
-    for refusing in (lambda given: mssql("mssql://db/s", given), made_secret):
+    for refusing in (lambda given: mssql("mssql://db/s", given), parse_secret):
         with pytest.raises(BadRequest, match=problem) as refused:
             refusing({**MSSQL, **options})
         assert WORD not in str(refused.value)
@@ -164,7 +166,7 @@ def test_secret_says_what_an_address_says():
         "encrypt": "strict",
         "trust_server_certificate": "true",
     }
-    assert made_secret(given) == {
+    assert parse_secret(given) == {
         "server": "db,1444",
         "database": "s",
         "user": "u",
@@ -177,21 +179,21 @@ def test_secret_says_what_an_address_says():
 def test_secret_of_the_extension_is_taken():
     given = {"host": "db", "provider": "CONFIG", "scope": "mssql://db", "use_encrypt": "false"}
     given |= {"application_name": "nightly", "catalog": "true"}
-    assert made_secret({**MSSQL, **given}) == {"server": "db,1433", "encrypt": "false"}
+    assert parse_secret({**MSSQL, **given}) == {"server": "db,1433", "encrypt": "false"}
 
 
 @pytest.mark.parametrize(
     ("options", "server"), [({}, "db\\x"), ({"port": "7"}, "db\\x,7")], ids=["no port", "port"]
 )
 def test_named_instance_has_no_port_of_its_own(options, server):
-    assert made_secret({**MSSQL, "host": "db\\x", **options}) == {"server": server}
+    assert parse_secret({**MSSQL, "host": "db\\x", **options}) == {"server": server}
     secret = {"server": "db\\x", "password": "of-secret"}
     assert mssql("Server=DB\\x;Database=s", MSSQL, secret).address.password == "of-secret"
 
 
 def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
     monkeypatch.setenv("THE_PASSWORD", WORD)
-    made = made_secret({"type": "mssql", "host": "db", "password_env": "THE_PASSWORD"})
+    made = parse_secret({"type": "mssql", "host": "db", "password_env": "THE_PASSWORD"})
     assert made == {"server": "db,1433", "password": WORD}
 
 
@@ -217,5 +219,5 @@ def test_bad_secret_is_refused_without_its_password(options, problem):
         options if options.get("password_env") == "NO_SUCH_NAME" else options | {"password": WORD}
     )
     with pytest.raises(BadRequest, match=problem) as refused:
-        made_secret(given)
+        parse_secret(given)
     assert WORD not in str(refused.value)

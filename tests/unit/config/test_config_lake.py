@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.lake.lake import Options
+from jetbridge.backends.lake.lake import LakeOptions
 from jetbridge.config import ConfigError, LakeConfig, load_config
 
 SECRET = "correct-horse-battery"
@@ -29,7 +29,7 @@ def lake_of(path, name="l", **given) -> LakeConfig:
 
 
 def test_keys_of_a_lake_have_the_defaults_of_the_backend():
-    assert LakeConfig.enforce_keys_rows == Options("anywhere").enforce_keys_rows
+    assert LakeConfig.enforce_keys_rows == LakeOptions("anywhere").enforce_keys_rows
 
 
 @pytest.mark.parametrize(

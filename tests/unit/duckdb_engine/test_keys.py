@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.duckdb_engine import first_clash, first_duplicate
+from jetbridge.duckdb_engine import find_duplicate_key, find_existing_key
 
 CASES = [
     (pa.int64(), [3, 1, None, None, 1, 3], 4),
@@ -23,35 +23,35 @@ CASES = [
 @pytest.mark.parametrize(("kind", "values", "found"), CASES)
 def test_the_first_repeated_key_is_found(kind, values, found):
     keys = pa.table({"odd name": _array(values, kind)})
-    assert first_duplicate(keys) == found
-    assert first_duplicate(keys.slice(0, 1)) is None
-    assert first_duplicate(keys.slice(0, 0)) is None
+    assert find_duplicate_key(keys) == found
+    assert find_duplicate_key(keys.slice(0, 1)) is None
+    assert find_duplicate_key(keys.slice(0, 0)) is None
 
 
 @pytest.mark.parametrize(("kind", "values", "found"), CASES)
 def test_a_key_that_exists_is_found(kind, values, found):
     keys = pa.table({"k": _array(values, kind)})
     if found is not None:
-        assert first_clash(keys.slice(found), [keys.slice(0, found)]) == 0
-    assert first_clash(keys.slice(0, 1), [keys.slice(1, 1), keys.slice(0, 0)]) in {None, 0}
-    assert first_clash(keys.slice(0, 0), [keys]) is None
+        assert find_existing_key(keys.slice(found), [keys.slice(0, found)]) == 0
+    assert find_existing_key(keys.slice(0, 1), [keys.slice(1, 1), keys.slice(0, 0)]) in {None, 0}
+    assert find_existing_key(keys.slice(0, 0), [keys]) is None
 
 
 def test_all_columns_of_a_key_must_be_equal():
     keys = pa.table({"a": [1, 1, 2, None], "b": ["x", "y", "x", "x"]})
     other = pa.table({"a": [2, 1, None], "b": ["y", None, "x"]})
-    assert first_duplicate(keys) is None
-    assert first_clash(keys, [other]) is None
-    assert first_clash(keys, [other, pa.table({"a": [9, 2], "b": ["x", "x"]})]) == 2
-    assert first_duplicate(pa.concat_tables([keys, keys])) == 4
+    assert find_duplicate_key(keys) is None
+    assert find_existing_key(keys, [other]) is None
+    assert find_existing_key(keys, [other, pa.table({"a": [9, 2], "b": ["x", "x"]})]) == 2
+    assert find_duplicate_key(pa.concat_tables([keys, keys])) == 4
 
 
 def test_large_keys_agree_with_numpy():
     numbers = np.random.default_rng(1).integers(0, 10_000, 5_000)
     seen: set[int] = set()
     first = next(i for i, n in enumerate(numbers.tolist()) if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-    assert first_duplicate(pa.table({"k": numbers})) == first
-    assert first_duplicate(pa.table({"k": pa.array(numbers).cast(pa.string())})) == first
+    assert find_duplicate_key(pa.table({"k": numbers})) == first
+    assert find_duplicate_key(pa.table({"k": pa.array(numbers).cast(pa.string())})) == first
 
 
 def _array(values, kind):

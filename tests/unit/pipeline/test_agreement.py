@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.parsing.tokens import SPARK, Words, split_text
+from jetbridge.pipeline.parsing.tokens import SPARK, TokenCursor, split_text
 
 AGREED = [
     "SELECT a.b, .5, 5., t.1, 1_000, 1e5, 1.5e-3",
@@ -24,7 +24,7 @@ AGREED = [
 @pytest.mark.parametrize("text", AGREED)
 def test_statement_stays_as_it_was_written(text):
     assert split_text(f"{text};{text}\n;") == [text, text]
-    assert Words(text).rest() == text
+    assert TokenCursor(text).rest() == text
 
 
 @pytest.mark.parametrize(

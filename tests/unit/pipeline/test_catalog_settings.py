@@ -5,9 +5,9 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CanConfigure, supports
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.access import Rules
+from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 from tests.unit.pipeline.configurable import SETTINGS, ConfigurableCatalog
 
 VARCHAR = {"mssql_ctas_text_type": "VARCHAR"}
@@ -15,7 +15,7 @@ VARCHAR = {"mssql_ctas_text_type": "VARCHAR"}
 
 @pytest.fixture
 def session():
-    means = Means(settings=SETTINGS)
+    means = SessionResources(settings=SETTINGS)
     opened = Session({"m": ConfigurableCatalog(), "memory": MemoryCatalog()}, means)
     sql(opened, "CREATE SCHEMA m.s; CREATE SCHEMA memory.s; USE m.s")
     yield opened
@@ -66,7 +66,7 @@ def test_what_is_set_in_a_transaction_holds_for_its_next_statement(session):
 
 
 def test_settings_hold_for_the_session_that_set_them_only(session):
-    other = Session(session.catalogs, Means(settings=SETTINGS))
+    other = Session(session.catalogs, SessionResources(settings=SETTINGS))
     sql(session, "SET mssql_ctas_text_type = 'VARCHAR'")
     sql(other, "CREATE TABLE m.s.a AS SELECT 1 AS x")
     assert seen(session) == ("a", {})
@@ -74,7 +74,7 @@ def test_settings_hold_for_the_session_that_set_them_only(session):
 
 
 def test_clients_of_a_server_may_set_them(session):
-    client = Session(session.catalogs, Means(Rules(), settings=SETTINGS))
+    client = Session(session.catalogs, SessionResources(AccessRules(), settings=SETTINGS))
     sql(client, "SET mssql_ctas_text_type = 'VARCHAR'; CREATE TABLE m.s.a AS SELECT 1 AS x")
     assert seen(session) == ("a", VARCHAR)
     with pytest.raises(BadRequest, match="for the local command only"):

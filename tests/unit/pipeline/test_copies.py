@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import Cancelled
 from jetbridge.pipeline.query import run_on_duckdb
 from jetbridge.pipeline.run import run
@@ -30,7 +30,7 @@ def session():
 @pytest.fixture
 def answer(session, monkeypatch):
     """The rows, and whether DuckDB kept a copy of the table to find them."""
-    real = Desk.keep
+    real = StatementConnection.keep
 
     def ask(query):
         kept = []
@@ -39,7 +39,7 @@ def answer(session, monkeypatch):
             kept.append(given)
             return real(*given)
 
-        monkeypatch.setattr(Desk, "keep", keep)
+        monkeypatch.setattr(StatementConnection, "keep", keep)
         (outcome,) = run(session, query)
         return outcome.table(), bool(kept)
 
@@ -134,13 +134,13 @@ def test_a_new_table_takes_the_rows_as_they_come(answer):
 def test_rows_are_read_before_the_first_is_written(session, monkeypatch, statement, streams):
     """Where they are written as they come: else a table copied into itself meets its own locks."""
     said = []
-    real = run_on_duckdb.rows
+    real = run_on_duckdb.stream_rows
 
     def rows(*given, **options):
         said.append(options)
         return real(*given, **options)
 
-    monkeypatch.setattr(run_on_duckdb, "rows", rows)
+    monkeypatch.setattr(run_on_duckdb, "stream_rows", rows)
     list(run(session, "CREATE OR REPLACE TABLE m.s.own AS SELECT 1 AS a"))
     said.clear()
     list(run(session, statement))

@@ -5,14 +5,14 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 
 
 @pytest.fixture
 def session():
     """`m` has a schema `dbo` and no `main`, as databases of SQL Server have."""
     catalogs = {"memory": MemoryCatalog(), "m": MemoryCatalog()}
-    opened = Session(catalogs, Means(open_catalog=lambda _: MemoryCatalog()))
+    opened = Session(catalogs, SessionResources(open_catalog=lambda _: MemoryCatalog()))
     rows(opened, "CREATE SCHEMA m.dbo; CREATE SCHEMA m.s; CREATE TABLE m.dbo.t AS SELECT 1 AS a")
     yield opened
     opened.close()
@@ -127,7 +127,7 @@ def filled(_):
 
 @pytest.fixture
 def reading():
-    opened = Session({"memory": MemoryCatalog()}, Means(open_catalog=filled))
+    opened = Session({"memory": MemoryCatalog()}, SessionResources(open_catalog=filled))
     rows(opened, "ATTACH 'x' AS r (READ_ONLY); CREATE SCHEMA memory.s")
     yield opened
     opened.close()

@@ -9,7 +9,7 @@ from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotF
 from jetbridge.pipeline.parsing.parse import parse
 from jetbridge.pipeline.parsing.tokens import without_secrets
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 
 WORD = "hunter2"
 SECRET = f"CREATE SECRET s (TYPE mssql, HOST 'db', PASSWORD '{WORD}')"
@@ -20,7 +20,7 @@ class Attaching:
 
     def __init__(self) -> None:
         self.asked: list = []
-        means = Means(open_catalog=self.attached, make_secret=dict)
+        means = SessionResources(open_catalog=self.attached, make_secret=dict)
         self.session = Session({"memory": MemoryCatalog()}, means)
 
     def attached(self, statement):
@@ -92,7 +92,7 @@ def test_missing_secret_is_told_with_those_there_are(attaching):
 
 
 def test_clients_of_a_server_make_no_secrets():
-    session = Session({"memory": MemoryCatalog()}, Means())
+    session = Session({"memory": MemoryCatalog()}, SessionResources())
     with pytest.raises(FailedPrecondition, match="CREATE SECRET is not allowed here") as refused:
         list(run(session, SECRET))
     assert WORD not in str(refused.value)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from jetbridge.duckdb_engine.planner import Access, Desk, Workbench
-from jetbridge.pipeline.name_resolution import Place
+from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase, StatementConnection
+from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
 SCHEMA = pa.schema(
@@ -20,8 +20,8 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[Desk]:
-    bench = Workbench(["here"], Access())
+def desk() -> Iterator[StatementConnection]:
+    bench = PlannerDatabase(["here"], DuckDBAccess())
     with bench.desk() as opened:
         opened.use("here", "main")
         opened.declare(("here", "main", "t"), SCHEMA)
@@ -30,10 +30,10 @@ def desk() -> Iterator[Desk]:
     bench.close()
 
 
-def translated(desk: Desk, query: str) -> str:
+def translated(desk: StatementConnection, query: str) -> str:
     found = desk.types(query)
     names, types = (tuple(each) for each in zip(*found, strict=True))
-    return translate(Question(query, names, types, TABLES, Place("here")), desk)
+    return translate(Question(query, names, types, TABLES, SearchPath("here")), desk)
 
 
 REFUSED = [
@@ -94,8 +94,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("query", "piece"), REFUSED)
-def test_it_is_refused_by_name(desk: Desk, query: str, piece: str) -> None:
-    question = Question(query, ("x",), ("INTEGER",), TABLES, Place("here"))
+def test_it_is_refused_by_name(desk: StatementConnection, query: str, piece: str) -> None:
+    question = Question(query, ("x",), ("INTEGER",), TABLES, SearchPath("here"))
     with pytest.raises(Untranslatable) as refusal:
         translate(question, desk)
     assert piece.lower() in refusal.value.piece.lower()
@@ -110,7 +110,9 @@ def test_it_is_refused_by_name(desk: Desk, query: str, piece: str) -> None:
         "sum(DISTINCT i) FILTER (WHERE b > 1)",
     ],
 )
-def test_spark_cannot_join_texts_beside_several_distinct(desk: Desk, beside: str) -> None:
+def test_spark_cannot_join_texts_beside_several_distinct(
+    desk: StatementConnection, beside: str
+) -> None:
     with pytest.raises(Untranslatable, match="string_agg beside DISTINCT"):
         translated(desk, f"SELECT {beside}, string_agg(s, ',' ORDER BY s) FROM t GROUP BY i")
 
@@ -140,39 +142,39 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("query", HOSTILE)
-def test_nothing_unknown_gets_through(desk: Desk, query: str) -> None:
-    question = Question(query, ("x",), ("INTEGER",), TABLES, Place("here"))
+def test_nothing_unknown_gets_through(desk: StatementConnection, query: str) -> None:
+    question = Question(query, ("x",), ("INTEGER",), TABLES, SearchPath("here"))
     with pytest.raises(Untranslatable):
         translate(question, desk)
 
 
-def test_texts_and_names_stay_inside_their_quotes(desk: Desk) -> None:
+def test_texts_and_names_stay_inside_their_quotes(desk: StatementConnection) -> None:
     query = r"""SELECT 'a\''b' AS "x`, (SELECT 1) AS `y" FROM t WHERE s = '\'"""
     text = translated(desk, query)
     assert "`x``, (SELECT 1) AS ``y`" in text
     assert "= '\\\\'" in text
 
 
-def test_precedence_is_that_of_duckdb(desk: Desk) -> None:
+def test_precedence_is_that_of_duckdb(desk: StatementConnection) -> None:
     text = translated(desk, "SELECT NOT i = 1 AND b = 2 OR s = 'x' AS x FROM t")
     assert text.index("NOT") < text.index(" AND ") < text.index(" OR ")
 
 
-def test_the_planned_types_are_checked(desk: Desk) -> None:
-    question = Question("SELECT i FROM t", ("i",), ("BIGINT",), TABLES, Place("here"))
+def test_the_planned_types_are_checked(desk: StatementConnection) -> None:
+    question = Question("SELECT i FROM t", ("i",), ("BIGINT",), TABLES, SearchPath("here"))
     with pytest.raises(Untranslatable, match="planned as BIGINT"):
         translate(question, desk)
 
 
 @pytest.mark.parametrize("order", ["i", "i ASC", "i NULLS LAST", "i ASC NULLS LAST"])
-def test_an_order_may_say_what_is_usual(desk: Desk, order: str) -> None:
+def test_an_order_may_say_what_is_usual(desk: StatementConnection, order: str) -> None:
     usual = translated(desk, "SELECT i FROM t ORDER BY i")
     assert translated(desk, f"SELECT i FROM t ORDER BY {order}") == usual
     rank = translated(desk, f"SELECT rank() OVER (ORDER BY {order}) AS r FROM t")
     assert "ASC NULLS LAST" in rank
 
 
-def test_a_text_like_a_hole_stays_a_text(desk: Desk) -> None:
+def test_a_text_like_a_hole_stays_a_text(desk: StatementConnection) -> None:
     query = "SELECT sum(i) FILTER (WHERE s = '{0}') AS x, sum(b) FILTER (WHERE s = '{type}') AS y"
     text = translated(desk, f"{query} FROM t")
     assert "'{0}'" in text
@@ -180,18 +182,18 @@ def test_a_text_like_a_hole_stays_a_text(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["t", "T", "main.t", "here.main.t", "here.t", '"HERE"."Main"."T"'])
-def test_a_table_is_found_by_any_form_of_its_name(desk: Desk, name: str) -> None:
+def test_a_table_is_found_by_any_form_of_its_name(desk: StatementConnection, name: str) -> None:
     assert "spark_t" in translated(desk, f"SELECT i FROM {name}")
 
 
-def test_a_deep_query_is_refused(desk: Desk) -> None:
+def test_a_deep_query_is_refused(desk: StatementConnection) -> None:
     query = "SELECT " + "(" * 600 + "i" + " + 1)" * 600 + " AS x FROM t"
-    question = Question(query, ("x",), ("INTEGER",), TABLES, Place("here"))
+    question = Question(query, ("x",), ("INTEGER",), TABLES, SearchPath("here"))
     with pytest.raises(Untranslatable):
         translate(question, desk)
 
 
-def test_long_chains_and_lists_are_translated(desk: Desk) -> None:
+def test_long_chains_and_lists_are_translated(desk: StatementConnection) -> None:
     numbers = ", ".join(map(str, range(1100)))
     tests = " OR ".join(f"i = {number}" for number in range(150))
     text = translated(desk, f"SELECT i FROM t WHERE i IN ({numbers}) AND ({tests})")
@@ -199,5 +201,5 @@ def test_long_chains_and_lists_are_translated(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("call", ["list(s ORDER BY s)", "list(s ORDER BY s DESC)"])
-def test_a_list_in_its_own_order_is_translated(desk: Desk, call: str) -> None:
+def test_a_list_in_its_own_order_is_translated(desk: StatementConnection, call: str) -> None:
     assert "sort_array" in translated(desk, f"SELECT {call} FROM t")

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from jetbridge.errors import LimitExceeded, Unavailable
-from jetbridge.service.admission.concurrency import Door, Gate
+from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 
 
 def test_a_closed_door_lets_nobody_in_and_waits_for_those_inside():
-    door, inside, done = Door(), threading.Event(), threading.Event()
+    door, inside, done = ShutdownGate(), threading.Event(), threading.Event()
 
     def call() -> None:
         with door.entered():
@@ -30,7 +30,7 @@ def test_a_closed_door_lets_nobody_in_and_waits_for_those_inside():
     running.join(10)
 
 
-def _refused(door: Door) -> None:
+def _refused(door: ShutdownGate) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:
@@ -42,7 +42,7 @@ def _refused(door: Door) -> None:
 
 
 def test_a_closed_door_waits_no_longer_than_it_is_told():
-    door = Door()
+    door = ShutdownGate()
     with door.entered():
         door.close(0.01)
     with pytest.raises(Unavailable), door.entered():
@@ -50,11 +50,11 @@ def test_a_closed_door_waits_no_longer_than_it_is_told():
 
 
 def test_a_call_that_fails_has_left():
-    door = Door()
+    door = ShutdownGate()
     with pytest.raises(ValueError, match="failed"), door.entered():
         raise ValueError("failed")
     door.close(0)
-    gate = Gate("scans", 1)
+    gate = ConcurrencyLimit("scans", 1)
     with pytest.raises(ValueError, match="failed"), gate.entered():
         raise ValueError("failed")
     with gate.entered(), pytest.raises(LimitExceeded), gate.entered():

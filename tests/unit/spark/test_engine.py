@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from jetbridge.errors import Cancelled, FailedPrecondition, NotFound, Unavailable
 from jetbridge.runtime import cancellation
 from jetbridge.spark import SparkEngine, engine
-from jetbridge.spark.startup import Attempt
+from jetbridge.spark.startup import StartAttempt
 
 
 class FakeJvm:
@@ -53,7 +53,7 @@ class FakeApplication:
         self.closed = True
 
 
-class FakeAttempt(Attempt):
+class FakeAttempt(StartAttempt):
     """Fails as long as there is something in `problems`; waits for `gate`."""
 
     problems: list[Exception] = []
@@ -74,7 +74,7 @@ class FakeAttempt(Attempt):
 
 @pytest.fixture
 def spark(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "Attempt", FakeAttempt)
+    monkeypatch.setattr(engine, "StartAttempt", FakeAttempt)
     monkeypatch.setattr(engine, "RETRY_SECONDS", 0.3)
     monkeypatch.setattr(engine, "DEATH_SECONDS", 0.1)
     monkeypatch.setattr(FakeAttempt, "problems", [])

@@ -14,7 +14,7 @@ from jetbridge.spark import jvm as process
 from jetbridge.spark import startup as attempt_module
 from jetbridge.spark.java import Java
 from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
-from jetbridge.spark.startup import Attempt, Order
+from jetbridge.spark.startup import StartAttempt, StartRequest
 
 SECRET = "hunter2"
 
@@ -130,9 +130,9 @@ def test_lack_of_memory_is_told_with_its_remedy(launched, code):
     assert jvm.how_it_ended() == "out of memory: raise the setting spark.driver.memory"
 
 
-def attempted(tmp_path: Path, **changes: Path) -> Attempt:
+def attempted(tmp_path: Path, **changes: Path) -> StartAttempt:
     places = {"log_file": tmp_path / "spark.log", "scratch": tmp_path} | changes
-    return Attempt(Order({}, {}, verbose=False, **places))
+    return StartAttempt(StartRequest({}, {}, verbose=False, **places))
 
 
 def test_missing_pyspark_is_told_with_its_remedy(tmp_path, monkeypatch):

@@ -4,11 +4,11 @@ import pytest
 
 from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
-from jetbridge.wire.tickets import ObjectName, Sealer, Ticket, read_descriptor
+from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer, read_descriptor
 
-SEALER = Sealer(lambda: [b"k" * 32])
+SEALER = TicketSealer(lambda: [b"k" * 32])
 TICKET = Ticket("cat", "s", "t", version=3, columns=["a"], filters="{}", part="0-4")
-NAME = ObjectName("s", "orders", "table", "AbCdEfGhIjKl")
+NAME = DescriptorName("s", "orders", "table", "AbCdEfGhIjKl")
 
 
 def path(*parts: str) -> FlightDescriptor:
@@ -21,7 +21,7 @@ def test_a_ticket_opens_as_it_was_sealed() -> None:
 
 def test_a_ticket_of_another_key_is_refused() -> None:
     with pytest.raises(BadRequest, match="not made by this server"):
-        Sealer(lambda: [b"x" * 32]).open_ticket(SEALER.seal_ticket(TICKET))
+        TicketSealer(lambda: [b"x" * 32]).open_ticket(SEALER.seal_ticket(TICKET))
 
 
 def test_a_ticket_with_any_byte_altered_is_refused() -> None:
@@ -59,15 +59,15 @@ def test_a_ticket_seal_does_not_seal_descriptors() -> None:
 
 @pytest.mark.parametrize("name", ["größe", "a/b", "100%", "a b", "new\nline", "%41", "名前"])
 def test_any_name_travels_as_printable_ascii(name: str) -> None:
-    descriptor = SEALER.descriptor("cat", ObjectName(name, name))
+    descriptor = SEALER.descriptor("cat", DescriptorName(name, name))
     assert all(part.isascii() and part.isprintable() for part in descriptor.path)
     opened = SEALER.open_descriptor("cat", descriptor)
     assert (opened.schema, opened.name) == (name, name)
 
 
 def test_a_plain_path_is_a_name() -> None:
-    assert SEALER.open_descriptor("cat", path("s", "t")) == ObjectName("s", "t")
-    assert SEALER.open_descriptor("cat", path("cat", "s", "table", "t")) == ObjectName("s", "t")
+    assert SEALER.open_descriptor("cat", path("s", "t")) == DescriptorName("s", "t")
+    assert SEALER.open_descriptor("cat", path("cat", "s", "table", "t")) == DescriptorName("s", "t")
 
 
 @pytest.mark.parametrize(

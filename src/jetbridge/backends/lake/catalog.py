@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from jetbridge.backends.lake.connection import Connection, connected
-from jetbridge.backends.lake.lake import Lake, Options
-from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper, Swept, sweep
-from jetbridge.backends.lake.metadata.pointers import Listing
+from jetbridge.backends.lake.connection import IcebergConnection, connected
+from jetbridge.backends.lake.lake import Lake, LakeOptions
+from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper, SweepReport, sweep
+from jetbridge.backends.lake.metadata.pointers import LakeListing
 from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
 from jetbridge.backends.lake.write.spool_tables import spooled
 from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
-from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.engine import SparkConnection, SparkEngine
 from jetbridge.spark.written_rows import Written
 
 
@@ -33,11 +33,11 @@ class LakeCatalog:
         engine: SparkEngine,
         properties: Mapping[str, str] | None = None,
         *,
-        options: Options | None = None,
+        options: LakeOptions | None = None,
         reader: LakeReader | None = None,
     ) -> None:
         """`reader`: one that may read the warehouse, if it is to be shared with other lakes."""
-        connection: Connection = connected(name, str(warehouse), properties or {})
+        connection: IcebergConnection = connected(name, str(warehouse), properties or {})
         self._connection = connection
         engine.add_catalog(name, connection.spark_properties)
         self._lake = Lake(
@@ -45,7 +45,7 @@ class LakeCatalog:
             engine,
             reader or connection.reader,
             connection.files,
-            options or Options(connection.warehouse),
+            options or LakeOptions(connection.warehouse),
         )
         self._sweeper: Sweeper | None = None
 
@@ -72,7 +72,7 @@ class LakeCatalog:
     def version(self) -> CatalogVersion:
         return self._version(self._lake.pointers.known_listing())
 
-    def _version(self, listing: Listing) -> CatalogVersion:
+    def _version(self, listing: LakeListing) -> CatalogVersion:
         return CatalogVersion(self._lake.versions.number(listing))
 
     def snapshot(self) -> "LakeSnapshot":
@@ -106,7 +106,7 @@ class LakeCatalog:
         self._lake.namespaces.drop(schema)
 
     @contextmanager
-    def spooled(self, session: Session, query: str) -> Iterator[Written]:
+    def spooled(self, session: SparkConnection, query: str) -> Iterator[Written]:
         """The rows of a query in Spark SQL, in files of the warehouse, for as long as one reads."""
         with spooled(self._lake, session, query) as written:
             yield replace(written, secrets=tuple(self._connection.reach.secrets))
@@ -118,7 +118,7 @@ class LakeCatalog:
             self._lake.on_trouble = self._sweeper.soon
             self._sweeper.start()
 
-    def sweep(self, grace: Grace | None = None) -> Swept:
+    def sweep(self, grace: Grace | None = None) -> SweepReport:
         """Clears up now."""
         return sweep(self._lake, grace)
 
@@ -134,7 +134,12 @@ class LakeSnapshot:
     """All tables as of one moment; `for_listing`, if they are listed at once, and not kept."""
 
     def __init__(
-        self, lake: Lake, listing: Listing, version: CatalogVersion, *, for_listing: bool = False
+        self,
+        lake: Lake,
+        listing: LakeListing,
+        version: CatalogVersion,
+        *,
+        for_listing: bool = False,
     ) -> None:
         self._lake, self._listing, self._version = lake, listing, version
         self._for_listing = for_listing

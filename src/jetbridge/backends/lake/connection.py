@@ -37,7 +37,7 @@ _RESTARTED = "57P01,57P02,57P03"
 
 
 @dataclass(frozen=True)
-class Connection:
+class IcebergConnection:
     catalog: IcebergCatalog
     reader: LakeReader
     files: Files
@@ -46,7 +46,7 @@ class Connection:
     reach: Reach
 
 
-def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Connection:
+def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> IcebergConnection:
     """Raises Unavailable if the catalog does not answer."""
     folders = [_prepared(folder) for folder in properties.get(FOLDERS, "").split()]
     if _is_name(warehouse, properties):
@@ -63,7 +63,7 @@ def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Conne
         catalog = load_catalog(name, **python)
     reach = Reach(folders, _secrets(name, folders, python))
     reader = LakeReader(reach.folders, secrets=reach.secrets)
-    return Connection(catalog, reader, Files(python), folders[0], spark, reach)
+    return IcebergConnection(catalog, reader, Files(python), folders[0], spark, reach)
 
 
 def _is_name(warehouse: str, properties: Mapping[str, str]) -> bool:

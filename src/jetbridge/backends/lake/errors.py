@@ -19,7 +19,7 @@ _AVRO_HINT = (
 _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"
 
 
-def damaged(state: TableState, problem: object, location: str = "") -> Unavailable:
+def unreadable_table(state: TableState, problem: object, location: str = "") -> Unavailable:
     """The location is told unless the problem tells it by itself, in its first words."""
     text = str(problem)
     reason = text.split("\n", 1)[0].strip().rstrip(".")

@@ -16,20 +16,32 @@ from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from jetbridge.backends.lake.files import Files, local_path
-from jetbridge.backends.lake.metadata.manifest_check import Manifests
+from jetbridge.backends.lake.metadata.manifest_check import ManifestChecker
 from jetbridge.backends.lake.metadata.metadata_file import parsed
-from jetbridge.backends.lake.metadata.pointers import Key, Listing, Namespaces, Pointer, pointers_of
+from jetbridge.backends.lake.metadata.pointers import (
+    Key,
+    LakeListing,
+    MetadataPointer,
+    Namespaces,
+    pointers_of,
+)
 from jetbridge.backends.lake.metadata.state_cache import StateCache
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.column_cache import HotColumns
-from jetbridge.backends.lake.write.commit import Change, Commits, NotMade, Stale, translating
-from jetbridge.backends.lake.write.commit_turns import Turns, pauses
-from jetbridge.backends.lake.write.dropped_tables import Note, Notes, new_folder
-from jetbridge.backends.lake.write.server_locks import Presence
+from jetbridge.backends.lake.read.column_cache import ColumnCache
+from jetbridge.backends.lake.write.commit import (
+    CommitRefused,
+    IcebergCommitter,
+    StaleMetadata,
+    TableCommit,
+    translating,
+)
+from jetbridge.backends.lake.write.commit_turns import CommitTurns, pauses
+from jetbridge.backends.lake.write.dropped_tables import DroppedTable, DroppedTables, new_folder
+from jetbridge.backends.lake.write.server_locks import ServerLock
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current, shielded
-from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.engine import SparkConnection, SparkEngine
 from jetbridge.spark.shared_folders import refuse_unshared
 
 log = logging.getLogger(__name__)
@@ -49,7 +61,7 @@ _MOST_LOOKS = 10
 _DOUBT_SECONDS = 24 * 3600.0
 
 
-class Outrun(Conflict):
+class CommitContention(Conflict):
     """Others committed in the middle of every try."""
 
     def __init__(self, state: TableState, tries: int) -> None:
@@ -65,7 +77,7 @@ class Superseded(Conflict):
 
 
 @dataclass(frozen=True)
-class Options:
+class LakeOptions:
     """`enforce_keys_rows`: keys of larger tables are not checked, unless the table says so."""
 
     warehouse: str
@@ -84,32 +96,32 @@ class Lake:
         engine: SparkEngine,
         reader: LakeReader,
         files: Files,
-        options: Options,
+        options: LakeOptions,
     ) -> None:
         self.name = catalog.name
         self.iceberg, self.engine, self.reader = catalog, engine, reader
         self.files, self.options = files, options
         self.pointers = pointers_of(catalog)
         self.namespaces = Namespaces(catalog)
-        self.presence = Presence(options.warehouse, options.server)
-        self.turns = Turns(options.warehouse)
+        self.presence = ServerLock(options.warehouse, options.server)
+        self.turns = CommitTurns(options.warehouse)
         weakref.finalize(self, self.presence.close)
         weakref.finalize(self, self.turns.close)
-        self.dropped = Notes(files, options.warehouse)
-        self.commits = Commits(engine, catalog.name, self.presence.hold_in)
+        self.dropped = DroppedTables(files, options.warehouse)
+        self.commits = IcebergCommitter(engine, catalog.name, self.presence.hold_in)
         # Called when a job went wrong and may have left files behind.
         self.on_trouble: Callable[[], None] = _nothing
         # One sweep at a time: a second one would take what the first has locked for alive.
         self.sweeping = threading.Lock()
-        self.versions = Versions(self)
+        self.versions = CatalogVersionCounter(self)
         # How snapshots with deletion vectors are read; see `source`.
-        self.manifests = Manifests(reader, files)
+        self.manifests = ManifestChecker(reader, files)
         # What the log was told about a table, so that it is told once.
         self.said: set[tuple[str, str]] = set()
         # Tables of `spooling` that are in use.
         self.spools: set[str] = set()
         self.sources: dict[tuple[str, int | None, int], Any] = {}
-        self.hot = HotColumns(options.hot_bytes)
+        self.hot = ColumnCache(options.hot_bytes)
         self.states = StateCache(options.state_bytes)
         self._lock = threading.Lock()
         # Of tables that are written at this moment.
@@ -132,7 +144,7 @@ class Lake:
             raise NotFound("table", f"{namespace}.{name}")
         return found
 
-    def state(self, pointer: Pointer) -> TableState:
+    def state(self, pointer: MetadataPointer) -> TableState:
         """What the metadata file says; it never changes, so it is kept."""
         known = self.states.get(pointer)
         if known is not None:
@@ -144,7 +156,7 @@ class Lake:
         self.states.put(state)
         return state
 
-    def _without_metadata(self, pointer: Pointer, error: OSError) -> ServerError:
+    def _without_metadata(self, pointer: MetadataPointer, error: OSError) -> ServerError:
         """Metadata from before may be gone; what the catalog names must be there."""
         title = f"{pointer.namespace}.{pointer.name}"
         gone = isinstance(error, FileNotFoundError)
@@ -185,7 +197,9 @@ class Lake:
         with current().holding(lock):
             yield
 
-    def commit(self, state: TableState, make: Callable[[TableState], Change | None]) -> TableState:
+    def commit(
+        self, state: TableState, make: Callable[[TableState], TableCommit | None]
+    ) -> TableState:
         """Publishes the change that `make` finds for the table as it is at that moment.
 
         If another engine is faster, the change is made anew. Answers the table afterwards.
@@ -213,21 +227,21 @@ class Lake:
             for tries, pause in enumerate(pauses(_FIRST_PAUSE, _LONGEST_PAUSE), start=1):
                 beside_others = job_tries and tries == 1
                 turn = nullcontext() if beside_others else self.turns.turn(state.identity)
-                with turn, suppress(Stale):
+                with turn, suppress(StaleMetadata):
                     return attempt(self.current(state))
                 if tries == job_tries or (
                     not job_tries and tries >= _FEWEST_TRIES and time.monotonic() > end
                 ):
-                    raise Outrun(state, tries)
+                    raise CommitContention(state, tries)
                 current().wait(pause)
         raise AssertionError  # the pauses never end
 
-    def _publish(self, now: TableState, change: Change) -> None:
+    def _publish(self, now: TableState, change: TableCommit) -> None:
         """Raises Stale if someone else was faster."""
         began = time.time()
         try:
             self.commits.change(now, change)
-        except (NotMade, LimitExceeded):
+        except (CommitRefused, LimitExceeded):
             # Java leaves the metadata of such a commit behind.
             self.presence.doubt(now.identity, now.title(), began)
             raise
@@ -246,14 +260,14 @@ class Lake:
                 f"but the table could not be read afterwards: {error}"[:450]
             ) from error
 
-    def _has(self, state: TableState, change: Change) -> bool:
+    def _has(self, state: TableState, change: TableCommit) -> bool:
         """Whether a change was made whose answer was lost with Spark, or with the catalog."""
         with suppress(ServerError):
             return change.is_in(self.current(state))
         return False
 
     @contextmanager
-    def session(self, what: str) -> Iterator[Session]:
+    def session(self, what: str) -> Iterator[SparkConnection]:
         """Spark, whose errors about `what` become ours."""
         with self.engine.session() as session, translating(what):
             if not self.is_elsewhere():
@@ -262,18 +276,18 @@ class Lake:
             yield session
 
     @contextmanager
-    def job(self, state: TableState) -> Iterator[Session]:
+    def job(self, state: TableState) -> Iterator[SparkConnection]:
         """The same for work in which Spark writes files; if it is cut off, they are swept."""
         try:
             with (
                 self.presence.job(state.identity, state.title()) as untidy,
                 self.session(state.title()) as session,
             ):
-                before = mishaps(session)
+                before = executor_failures(session)
                 try:
                     yield session
                 finally:
-                    if mishaps(session) - before:
+                    if executor_failures(session) - before:
                         untidy()
         except (Unavailable, Cancelled, LimitExceeded):
             self.on_trouble()
@@ -292,7 +306,9 @@ class Lake:
 
     def drop(self, state: TableState) -> None:
         """Takes the table out of the catalog; what it leaves behind is swept later."""
-        note = Note(state.folder, state.title(), time.time(), state.identity, state.location)
+        note = DroppedTable(
+            state.folder, state.title(), time.time(), state.identity, state.location
+        )
         self.dropped.add(note)
         self.commits.drop(state.pointer.namespace, state.pointer.name)
 
@@ -302,7 +318,7 @@ class Lake:
         If the answer to a commit was lost, only the sweeper can find out.
         """
         refused = isinstance(error, ServerError) and not isinstance(error, Unavailable)
-        if refused or isinstance(error, NotMade):
+        if refused or isinstance(error, CommitRefused):
             self.files.delete(locations)
         elif locations:
             names = [basename(each) for each in locations]
@@ -326,7 +342,7 @@ class Lake:
         return f"jetbridge-{self.options.server}"
 
 
-def mishaps(session: Session) -> frozenset[str]:
+def executor_failures(session: SparkConnection) -> frozenset[str]:
     """Of Spark's executors; one of its own if Spark does not say."""
     try:
         return session.mishaps()
@@ -339,7 +355,7 @@ def _nothing() -> None:
     """Nobody sweeps."""
 
 
-class Versions:
+class CatalogVersionCounter:
     """The version of the catalog: a number that rises whenever someone's DDL is seen."""
 
     def __init__(self, lake: Lake) -> None:
@@ -347,10 +363,10 @@ class Versions:
         self._lock = threading.Lock()
         # So that it also rises from one start of the server to the next.
         self._number = time.time_ns() // 1_000_000
-        self._seen = Listing({}, {})
+        self._seen = LakeListing({}, {})
         self._marks: dict[Key, tuple[object, ...]] = {}
 
-    def number(self, listing: Listing) -> int:
+    def number(self, listing: LakeListing) -> int:
         with self._lock:
             marks = {key: self._mark(key, pointer) for key, pointer in listing.tables.items()}
             changed = (listing.namespaces, marks) != (self._seen.namespaces, self._marks)
@@ -358,7 +374,7 @@ class Versions:
             self._seen, self._marks = listing, marks
             return self._number
 
-    def _mark(self, key: Key, pointer: Pointer) -> tuple[object, ...]:
+    def _mark(self, key: Key, pointer: MetadataPointer) -> tuple[object, ...]:
         if self._seen.tables.get(key) == pointer:
             return self._marks[key]
         try:

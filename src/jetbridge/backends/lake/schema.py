@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from jetbridge.backends.lake.ddl import create_table_as, spark_spooling
-from jetbridge.backends.lake.ddl.create_table import making
+from jetbridge.backends.lake.ddl.create_table import begin_create_table
 from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.metadata.pointers import Listing, Pointer
+from jetbridge.backends.lake.metadata.pointers import LakeListing, MetadataPointer
 from jetbridge.backends.lake.metadata.table_state import COMMENT
 from jetbridge.backends.lake.table import LakeTable
 from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
@@ -35,7 +35,7 @@ def _info(lake: Lake, name: str, properties: Mapping[str, str] | None) -> Schema
     return schema_info(name, lake.namespaces.properties(name) if properties is None else properties)
 
 
-def _readable_tables(lake: Lake, namespace: str, listing: Listing) -> list[LakeTable]:
+def _readable_tables(lake: Lake, namespace: str, listing: LakeListing) -> list[LakeTable]:
     """The tables of a namespace by name, without those that cannot be read."""
     mine = fold(namespace)
     keys = sorted(key for key in listing.tables if key[0] == mine)
@@ -43,7 +43,7 @@ def _readable_tables(lake: Lake, namespace: str, listing: Listing) -> list[LakeT
     return [table for table in tables if table is not None]
 
 
-def _readable(lake: Lake, pointer: Pointer) -> LakeTable | None:
+def _readable(lake: Lake, pointer: MetadataPointer) -> LakeTable | None:
     """None for a table that cannot be served; the log says why, once."""
     try:
         table = LakeTable(lake, lake.state(pointer))
@@ -61,7 +61,7 @@ class SnapshotSchema:
     `for_listing`: nothing is asked of the catalog again, not even whether a table was dropped.
     """
 
-    def __init__(self, lake: Lake, name: str, listing: Listing, *, for_listing: bool) -> None:
+    def __init__(self, lake: Lake, name: str, listing: LakeListing, *, for_listing: bool) -> None:
         self._lake, self._name, self._listing = lake, name, listing
         self._for_listing = for_listing
 
@@ -106,7 +106,7 @@ class LakeSchema:
 
     def create_table(self, request: CreateTable) -> LakeTable:
         try:
-            with making(self._lake, self._name, request) as made:
+            with begin_create_table(self._lake, self._name, request) as made:
                 made.publish()
         except AlreadyExists:
             if request.on_conflict is not OnConflict.IGNORE:

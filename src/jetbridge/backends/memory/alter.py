@@ -6,16 +6,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Segment, live_only
-from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables import alter
 from jetbridge.catalog import Alteration
 from jetbridge.runtime.cancellation import current
 
 
-def altered(store: Store, cell: TableCell, change: Alteration) -> TableState:
+def altered(store: Store, cell: TableCell, change: Alteration) -> MemoryTableVersion:
     """Makes the change and publishes it; an answer that is the old state changed nothing."""
 
-    def next_state(now: TableState) -> TableState:
+    def next_state(now: MemoryTableVersion) -> MemoryTableVersion:
         table = cell.name()
         step = alter.altered(now.definition, change, table, now.count())
         if step.definition is now.definition:
@@ -27,7 +27,7 @@ def altered(store: Store, cell: TableCell, change: Alteration) -> TableState:
     return store.publish(cell, next_state, ddl=True)
 
 
-def _rewritten(state: TableState, change: alter.Rows | None) -> TableState:
+def _rewritten(state: MemoryTableVersion, change: alter.Rows | None) -> MemoryTableVersion:
     """The state with other rows; row ids and changes stay as they are."""
     if change is None:
         return state
@@ -45,6 +45,6 @@ def _rewritten(state: TableState, change: alter.Rows | None) -> TableState:
     return replace(state, segments=tuple(segments), cost=cost)
 
 
-def _live_batches(state: TableState) -> Iterator[pa.RecordBatch]:
+def _live_batches(state: MemoryTableVersion) -> Iterator[pa.RecordBatch]:
     for chunk in state.chunks():
         yield live_only(chunk).batch

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from jetbridge.backends.memory.schema import MemorySchema, SnapshotSchema
-from jetbridge.backends.memory.store import Clock, Options, SchemaCell, Store, utc_now
+from jetbridge.backends.memory.store import Clock, MemoryOptions, SchemaCell, Store, utc_now
 from jetbridge.catalog import CatalogVersion, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 
@@ -30,7 +30,7 @@ class MemoryCatalog:
         clock: Clock = utc_now,
     ) -> None:
         self._store = Store(
-            Options(
+            MemoryOptions(
                 keep_versions, history_bytes, total_history_bytes, spill_bytes, staged_bytes, clock
             )
         )

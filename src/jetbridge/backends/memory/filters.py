@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.backends.memory.chunks import Chunk
-from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import (
     NO_BOUNDS,
     comparable,
@@ -85,7 +85,7 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
 }
 
 
-def simple_parts(state: TableState, node: Expr) -> tuple[list[Simple], bool]:
+def simple_parts(state: MemoryTableVersion, node: Expr) -> tuple[list[Simple], bool]:
     """The simple conditions of a filter, and whether they are all of it."""
     parts: list[Simple] = []
     whole = True
@@ -106,7 +106,7 @@ def _conditions(node: Expr) -> Iterator[Expr]:
             yield current
 
 
-def _simple(state: TableState, node: Expr) -> Iterator[Simple]:
+def _simple(state: MemoryTableVersion, node: Expr) -> Iterator[Simple]:
     match node:
         case Comparison(op, Column(name), Constant() as constant) if op in _FLIPPED:
             yield from _against(state, name, [(op, constant)])
@@ -120,7 +120,9 @@ def _simple(state: TableState, node: Expr) -> Iterator[Simple]:
             yield from _among(state, name, items)
 
 
-def _against(state: TableState, name: str, terms: list[tuple[str, Constant]]) -> list[Simple]:
+def _against(
+    state: MemoryTableVersion, name: str, terms: list[tuple[str, Constant]]
+) -> list[Simple]:
     column, kind = _resolved(state, name)
     if kind is None:
         return []
@@ -130,7 +132,7 @@ def _against(state: TableState, name: str, terms: list[tuple[str, Constant]]) ->
     return [Simple(column, kind, op, v) for (op, _), v in zip(terms, values, strict=True)]
 
 
-def _among(state: TableState, name: str, items: tuple[Expr, ...]) -> list[Simple]:
+def _among(state: MemoryTableVersion, name: str, items: tuple[Expr, ...]) -> list[Simple]:
     column, kind = _resolved(state, name)
     if kind is None:
         return []
@@ -142,7 +144,7 @@ def _among(state: TableState, name: str, items: tuple[Expr, ...]) -> list[Simple
     return [Simple(column, kind, "in", tuple(values))]
 
 
-def _resolved(state: TableState, name: str) -> tuple[int, pa.DataType | None]:
+def _resolved(state: MemoryTableVersion, name: str) -> tuple[int, pa.DataType | None]:
     if fold(name) == ROWID:
         return ROWID_POSITION, pa.int64()
     position = state.definition.position(name)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Integers, Segment
 from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.scan import projected
-from jetbridge.backends.memory.store import Store, TableCell, TableState
-from jetbridge.backends.tables.column_mapping import Mapping, insert_mapping
+from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
+from jetbridge.backends.tables.column_mapping import ColumnMapping, insert_mapping
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import DMLOptions, DMLResult, Write
@@ -36,11 +36,11 @@ def inserting(store: Store, cell: TableCell, options: DMLOptions) -> Iterator[Wr
 
 class _Insert:
     def __init__(
-        self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
+        self, store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
         self.staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
-        self._mapping: Mapping | None = None
+        self._mapping: ColumnMapping | None = None
         self._sent: pa.Schema | None = None
         everything = [*range(len(state.schema)), -1]
         self._returned = projected(state.schema, everything)
@@ -63,7 +63,7 @@ class _Insert:
             self.staging.add(stored)
         return DMLResult(rows, stored if self.options.returning else None)
 
-    def _mapping_of(self, sent: pa.Schema) -> Mapping:
+    def _mapping_of(self, sent: pa.Schema) -> ColumnMapping:
         if self._mapping is None or not (sent is self._sent or sent.equals(self._sent)):
             self._mapping = insert_mapping(sent, self.state.schema, self.cell.name())
             self._sent = sent
@@ -94,7 +94,7 @@ class _Insert:
             yield Chunk(batch, first)
             first += batch.num_rows
 
-    def _published(self, now: TableState, chunks: list[Chunk]) -> TableState:
+    def _published(self, now: MemoryTableVersion, chunks: list[Chunk]) -> MemoryTableVersion:
         then, definition = self.state.definition, now.definition
         # Columns, defaults and constraints change with the schema object only.
         if definition.schema is not then.schema or definition.checks != then.checks:
@@ -111,7 +111,7 @@ class _Insert:
             cost=0,
         )
 
-    def _remapped(self, now: TableState, chunks: list[Chunk]) -> list[Chunk]:
+    def _remapped(self, now: MemoryTableVersion, chunks: list[Chunk]) -> list[Chunk]:
         """The staged rows for a table that was altered meanwhile."""
         table = self.cell.name()
         try:

@@ -16,7 +16,7 @@ from jetbridge.backends.memory.chunks import (
     Segment,
     without_deleted,
 )
-from jetbridge.backends.memory.store import TableCell, TableState
+from jetbridge.backends.memory.store import MemoryTableVersion, TableCell
 from jetbridge.errors import BadRequest, Conflict
 from jetbridge.runtime.cancellation import current
 
@@ -42,12 +42,12 @@ def check_row_ids(rowids: Integers, cell: TableCell) -> None:
         raise BadRequest(f"table {cell.name()!r} has no row with rowid {rowids[wrong][0]}")
 
 
-def locate(state: TableState, rowids: Integers) -> list[Hit]:
+def locate(state: MemoryTableVersion, rowids: Integers) -> list[Hit]:
     """Where the row ids (ascending, each once) are; those that are gone are in no hit."""
     return list(_hits(state, rowids))
 
 
-def _hits(state: TableState, rowids: Integers) -> Iterator[Hit]:
+def _hits(state: MemoryTableVersion, rowids: Integers) -> Iterator[Hit]:
     for number, segment in enumerate(state.segments):
         for index, chunk in enumerate(segment.chunks()):
             current().check()
@@ -78,7 +78,7 @@ def refuse_conflicts(hits: Sequence[Hit], rowids: Integers, version: int, table:
                 raise Conflict(f"row {row} of table {table!r} was changed by someone else")
 
 
-def taken(state: TableState, hits: Sequence[Hit], rowids: Integers) -> pa.RecordBatch:
+def taken(state: MemoryTableVersion, hits: Sequence[Hit], rowids: Integers) -> pa.RecordBatch:
     """All columns of the rows, in the order of `rowids`; all must be in the hits."""
     parts = [hit.chunk.batch.take(pa.array(hit.places)) for hit in hits]
     columns = []

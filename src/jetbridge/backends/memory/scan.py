@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from jetbridge import duckdb_engine
 from jetbridge.backends.memory.chunks import Chunk, Mask
 from jetbridge.backends.memory.filters import Simple, simple_parts
-from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import predicates as dialect
@@ -24,7 +24,7 @@ _MOST_PARTS = 8
 Found = tuple[Chunk, Mask | None]
 
 
-def scan(state: TableState, request: Scan) -> Iterator[pa.RecordBatch]:
+def scan(state: MemoryTableVersion, request: Scan) -> Iterator[pa.RecordBatch]:
     """The batches of a scan; the request is judged before the first one is asked for."""
     names = (*state.schema.names, ROWID) if request.columns is None else request.columns
     positions = [_position(state, name) for name in names]
@@ -32,14 +32,14 @@ def scan(state: TableState, request: Scan) -> Iterator[pa.RecordBatch]:
     return _batches(state, positions, _matching(state, chunks, request.filter))
 
 
-def split(state: TableState) -> list[str]:
+def split(state: MemoryTableVersion) -> list[str]:
     count = len(state.chunks())
     parts = max(1, min(_MOST_PARTS, count // _CHUNKS_PER_PART))
     cuts = [count * i // parts for i in range(parts + 1)]
     return [f"{start}-{end}" for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
-def _position(state: TableState, name: str) -> int:
+def _position(state: MemoryTableVersion, name: str) -> int:
     """Index of a column; -1 for the row id."""
     position = -1 if fold(name) == ROWID else state.definition.position(name)
     if position is None:
@@ -47,7 +47,7 @@ def _position(state: TableState, name: str) -> int:
     return position
 
 
-def _chunks(state: TableState, part: str | None) -> list[Chunk]:
+def _chunks(state: MemoryTableVersion, part: str | None) -> list[Chunk]:
     chunks = state.chunks()
     if part is None:
         return chunks
@@ -58,7 +58,7 @@ def _chunks(state: TableState, part: str | None) -> list[Chunk]:
 
 
 def _batches(
-    state: TableState, positions: Sequence[int], found: Iterator[Found]
+    state: MemoryTableVersion, positions: Sequence[int], found: Iterator[Found]
 ) -> Iterator[pa.RecordBatch]:
     schema = projected(state.schema, positions)
     for chunk, mask in found:
@@ -88,7 +88,9 @@ def _filtered(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
     return batch.take(pa.array(np.flatnonzero(mask)))
 
 
-def _matching(state: TableState, chunks: list[Chunk], condition: Expr | None) -> Iterator[Found]:
+def _matching(
+    state: MemoryTableVersion, chunks: list[Chunk], condition: Expr | None
+) -> Iterator[Found]:
     """The chunks with the rows to keep; None stands for all rows."""
     if condition is None:
         yield from ((chunk, _live(chunk)) for chunk in chunks)
@@ -143,7 +145,9 @@ def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
     return mask
 
 
-def _asked(state: TableState, chunks: list[Chunk], sql: str, positions: list[int]) -> list[Found]:
+def _asked(
+    state: MemoryTableVersion, chunks: list[Chunk], sql: str, positions: list[int]
+) -> list[Found]:
     schema = projected(state.schema, positions)
     data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
     answer = duckdb_engine.mask(sql, data)

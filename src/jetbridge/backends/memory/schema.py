@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from jetbridge.backends.memory.insert import inserting
-from jetbridge.backends.memory.store import SchemaCell, Store, TableCell, TableState
+from jetbridge.backends.memory.store import MemoryTableVersion, SchemaCell, Store, TableCell
 from jetbridge.backends.memory.table import MemoryTable
 from jetbridge.backends.tables.definition import new_definition
 from jetbridge.catalog import CreateTable, DMLOptions, OnConflict, SchemaInfo, Write, fold
@@ -79,7 +79,7 @@ class MemorySchema:
         self._put(request, cell)
 
     def _new_cell(self, request: CreateTable) -> TableCell:
-        state = TableState(new_definition(request), time=self._store.options.clock())
+        state = MemoryTableVersion(new_definition(request), time=self._store.options.clock())
         return TableCell(self._cell.info.name, state)
 
     def _put(self, request: CreateTable, cell: TableCell) -> None:

@@ -35,7 +35,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True)
-class Options:
+class MemoryOptions:
     keep_versions: int
     history_bytes: int
     total_history_bytes: int
@@ -45,7 +45,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class TableState:
+class MemoryTableVersion:
     """A table at one version.
 
     `cost` estimates the bytes that only the version before still needs; `identity` lasts from
@@ -85,10 +85,10 @@ class TableState:
 class TableCell:
     """One table from CREATE to DROP, whatever it is called and looks like meanwhile."""
 
-    def __init__(self, schema_name: str, state: TableState) -> None:
+    def __init__(self, schema_name: str, state: MemoryTableVersion) -> None:
         self.schema_name = schema_name
         self.state = state
-        self.history: list[TableState] = [state]
+        self.history: list[MemoryTableVersion] = [state]
         self.held = 0  # in bytes, by versions before the current one
         self.dropped = False
         self._next_rowid = 0
@@ -114,7 +114,7 @@ class TableCell:
         self.history = [self.state]
         self.held = 0
 
-    def remember(self, state: TableState, options: Options) -> None:
+    def remember(self, state: MemoryTableVersion, options: MemoryOptions) -> None:
         self.state = state
         self.history.append(state)
         self.held += _held(self.history, -2)
@@ -129,11 +129,11 @@ class TableCell:
         del self.history[0]
         return freed
 
-    def _holds_too_much(self, options: Options) -> bool:
+    def _holds_too_much(self, options: MemoryOptions) -> bool:
         return len(self.history) > 1 and self.held > options.history_bytes
 
 
-def _held(history: Sequence[TableState], index: int) -> int:
+def _held(history: Sequence[MemoryTableVersion], index: int) -> int:
     """What only this version still needs: it is in the cost of the one after it."""
     return history[index + 1].cost + _VERSION_BYTES + _SEGMENT_BYTES * len(history[index].segments)
 
@@ -146,7 +146,7 @@ class SchemaCell:
 
 
 class Store:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: MemoryOptions) -> None:
         self.options = options
         self.lock = threading.RLock()
         self.schemas: dict[str, SchemaCell] = {}
@@ -155,8 +155,12 @@ class Store:
         self._held = 0
 
     def publish(
-        self, cell: TableCell, change: Callable[[TableState], TableState], *, ddl: bool = False
-    ) -> TableState:
+        self,
+        cell: TableCell,
+        change: Callable[[MemoryTableVersion], MemoryTableVersion],
+        *,
+        ddl: bool = False,
+    ) -> MemoryTableVersion:
         """Replaces the state of a table by `change(state)`; if that raises, nothing happened.
 
         The change is worked out without the lock, and again if someone else was faster; a
@@ -181,8 +185,8 @@ class Store:
             yield
 
     def _replace(
-        self, cell: TableCell, before: TableState, after: TableState, ddl: bool
-    ) -> TableState:
+        self, cell: TableCell, before: MemoryTableVersion, after: MemoryTableVersion, ddl: bool
+    ) -> MemoryTableVersion:
         if cell.dropped:
             raise Conflict(f"table {cell.name()!r} was dropped while the statement ran")
         if after is before:
@@ -221,7 +225,7 @@ class Store:
         tables[fold(after)] = cell
         schema.tables = tables
 
-    def state_at(self, cell: TableCell, version: int) -> TableState:
+    def state_at(self, cell: TableCell, version: int) -> MemoryTableVersion:
         """A version that a transaction has pinned, if it is still kept."""
         with self.lock:
             if cell.dropped:
@@ -234,6 +238,6 @@ class Store:
                 )
             return cell.history[index]
 
-    def now(self, before: TableState) -> datetime:
+    def now(self, before: MemoryTableVersion) -> datetime:
         """The time of the next version; never earlier than the version before."""
         return max(self.options.clock(), before.time)

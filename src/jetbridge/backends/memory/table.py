@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from jetbridge.backends.memory import insert, scan, update_delete
 from jetbridge.backends.memory.alter import altered
-from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.memory.time_travel import state_at
 from jetbridge.catalog import (
     Alteration,
@@ -23,7 +23,7 @@ from jetbridge.errors import NotFound
 class PastTable:
     """A table as it was; it can be read and split, but not written."""
 
-    def __init__(self, state: TableState) -> None:
+    def __init__(self, state: MemoryTableVersion) -> None:
         self._state = state
 
     def info(self) -> TableInfo:
@@ -40,7 +40,7 @@ class PastTable:
 
 
 class MemoryTable(PastTable):
-    def __init__(self, store: Store, cell: TableCell, state: TableState) -> None:
+    def __init__(self, store: Store, cell: TableCell, state: MemoryTableVersion) -> None:
         super().__init__(state)
         self._store, self._cell = store, cell
 

@@ -3,12 +3,12 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.tables.time_travel import moment, moment_of, not_kept, version_number
 from jetbridge.catalog import AsOf, AtUnit
 
 
-def state_at(table: str, history: Sequence[TableState], point: AsOf) -> TableState:
+def state_at(table: str, history: Sequence[MemoryTableVersion], point: AsOf) -> MemoryTableVersion:
     """The version asked for; raises NotFound that says which versions are kept."""
     if point.unit == AtUnit.VERSION:
         index = version_number(point.value) - history[0].version

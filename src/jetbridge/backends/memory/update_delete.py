@@ -21,12 +21,12 @@ from jetbridge.backends.memory.row_lookup import (
     with_chunks,
 )
 from jetbridge.backends.memory.scan import projected
-from jetbridge.backends.memory.store import Store, TableCell, TableState
+from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import NewValues, StagedUpdate
+from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast
@@ -36,7 +36,7 @@ from jetbridge.runtime.cancellation import current
 
 @contextmanager
 def updating(
-    store: Store, cell: TableCell, state: TableState, options: DMLOptions
+    store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
 ) -> Iterator[Write]:
     if cell.dropped:
         raise NotFound("table", cell.name())
@@ -54,7 +54,7 @@ def updating(
 
 @contextmanager
 def deleting(
-    store: Store, cell: TableCell, state: TableState, options: DMLOptions
+    store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
 ) -> Iterator[Write]:
     if cell.dropped:
         raise NotFound("table", cell.name())
@@ -66,13 +66,15 @@ def deleting(
 class _Update:
     """One UPDATE against the table as it is now."""
 
-    def __init__(self, store: Store, cell: TableCell, state: TableState, new: NewValues) -> None:
+    def __init__(
+        self, store: Store, cell: TableCell, state: MemoryTableVersion, new: UpdatedRows
+    ) -> None:
         self.store, self.cell, self.state, self.new = store, cell, state, new
 
     def commit(self) -> None:
         self.store.publish(self.cell, self._published)
 
-    def _published(self, now: TableState) -> TableState:
+    def _published(self, now: MemoryTableVersion) -> MemoryTableVersion:
         columns = self._columns(now)
         hits = locate(now, self.new.row_ids)
         refuse_conflicts(hits, self.new.row_ids, self.state.version, self.cell.name())
@@ -93,7 +95,7 @@ class _Update:
         self._judge(after, hits, chunks, set(columns))
         return after
 
-    def _columns(self, now: TableState) -> dict[int, pa.Array]:
+    def _columns(self, now: MemoryTableVersion) -> dict[int, pa.Array]:
         """The new values by position in the table as it is now."""
         columns: dict[int, pa.Array] = {}
         for field, array in zip(self.new.fields, self.new.values, strict=True):
@@ -112,7 +114,7 @@ class _Update:
 
     def _judge(
         self,
-        after: TableState,
+        after: MemoryTableVersion,
         hits: list[Hit],
         chunks: dict[tuple[int, int], Chunk | None],
         columns: set[int],
@@ -132,7 +134,7 @@ class _Update:
             self._judge_key(after, key, rows, hits)
 
     def _judge_key(
-        self, after: TableState, key: UniqueKey, rows: list[pa.RecordBatch], hits: list[Hit]
+        self, after: MemoryTableVersion, key: UniqueKey, rows: list[pa.RecordBatch], hits: list[Hit]
     ) -> None:
         places = {(hit.segment, hit.index): hit.places for hit in hits}
         others = (
@@ -157,7 +159,7 @@ def _cost(chunk: Chunk, columns: dict[int, pa.Array]) -> int:
 
 class _Delete:
     def __init__(
-        self, store: Store, cell: TableCell, state: TableState, options: DMLOptions
+        self, store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
         self._seen = SeenRowIds()
@@ -186,7 +188,7 @@ class _Delete:
         if len(rowids):
             self.store.publish(self.cell, lambda now: self._published(now, rowids))
 
-    def _published(self, now: TableState, rowids: Integers) -> TableState:
+    def _published(self, now: MemoryTableVersion, rowids: Integers) -> MemoryTableVersion:
         hits = locate(now, rowids)
         refuse_conflicts(hits, rowids, self.state.version, self.cell.name())
         chunks = {(hit.segment, hit.index): deleted(hit) for hit in hits}

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import Server
-from jetbridge.backends.mssql.database import Database, Known, Options
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.database import CatalogCache, Database, SpoolOptions
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.read.snapshots import Moment, Moments
+from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.load_tables import Sweeper, sweep
@@ -16,7 +16,7 @@ from jetbridge.dialects.tsql import statements
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkEngine
 
-__all__ = ["MssqlCatalog", "Options"]
+__all__ = ["MssqlCatalog", "SpoolOptions"]
 
 
 class MssqlCatalog:
@@ -29,14 +29,18 @@ class MssqlCatalog:
         *,
         settings: MssqlSettings | None = None,
         engine: SparkEngine | None = None,
-        options: Options | None = None,
+        options: SpoolOptions | None = None,
     ) -> None:
         self._name = name
-        server = Server(address)
+        server = ConnectionPool(address)
         self._database = Database(
-            server, settings or MssqlSettings(), engine, options or Options(), Known(server)
+            server,
+            settings or MssqlSettings(),
+            engine,
+            options or SpoolOptions(),
+            CatalogCache(server),
         )
-        self._moments = Moments(server)
+        self._moments = SnapshotReaders(server)
         self._sweeper = Sweeper(self._database)
 
     @property
@@ -109,7 +113,7 @@ class MssqlCatalog:
 class MssqlSnapshot:
     """All tables as of the first look at one of them, where the database can do that."""
 
-    def __init__(self, database: Database, moment: Moment | None) -> None:
+    def __init__(self, database: Database, moment: SnapshotReader | None) -> None:
         self._database, self._moment = database, moment
 
     def may_lapse(self) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jetbridge.backends.mssql.connection.pool import Server
-from jetbridge.backends.mssql.metadata.catalog_views import Described, describe
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.catalog.identifiers import fold, twin
+from jetbridge.catalog.identifiers import find_duplicate_name, fold
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkEngine
@@ -22,7 +22,7 @@ _STILL_SO = 0.0005
 
 
 @dataclass(frozen=True)
-class Options:
+class SpoolOptions:
     """`spool` is a folder for rows on their way; `shared`: with workers of other machines."""
 
     spool: str = ""
@@ -33,10 +33,10 @@ class Options:
         return self.spool or tempfile.gettempdir()
 
 
-class Known:
+class CatalogCache:
     """Descriptions, for as long as nothing in the database is made, altered or dropped."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionPool) -> None:
         self._server = server
         self._lock = threading.Lock()
         self._stamp: tuple[Any, ...] | None = None
@@ -98,11 +98,11 @@ class Known:
 class Database:
     """`replace` gives the same one with other settings."""
 
-    server: Server
+    server: ConnectionPool
     settings: MssqlSettings
     engine: SparkEngine | None
-    options: Options
-    known: Known = field(repr=False)
+    options: SpoolOptions
+    known: CatalogCache = field(repr=False)
 
     def schemas(self) -> list[str]:
         return self.known.get(
@@ -116,17 +116,19 @@ class Database:
             raise NotFound("schema", name)
         return name if name in found else found[0]
 
-    def tables(self, schema: str) -> list[Described]:
+    def tables(self, schema: str) -> list[TableDescription]:
         """But for those that `table` refuses."""
         found = self.known.get(("tables", schema), lambda: self._described(schema))
-        return [each for each in found if twin([c.name for c in each.columns]) is None]
+        return [
+            each for each in found if find_duplicate_name([c.name for c in each.columns]) is None
+        ]
 
-    def table(self, schema: str, name: str) -> Described:
+    def table(self, schema: str, name: str) -> TableDescription:
         found = self.known.get(("table", schema, fold(name)), lambda: self._described(schema, name))
         if not found:
             raise NotFound("table", f"{schema}.{name}")
         table = next((each for each in found if each.name == name), found[0])
-        double = twin([each.name for each in table.columns])
+        double = find_duplicate_name([each.name for each in table.columns])
         if double is not None:
             raise FailedPrecondition(
                 f"{table.title()} has columns that differ in case only, such as {double!r}, which "
@@ -134,6 +136,6 @@ class Database:
             )
         return table
 
-    def _described(self, schema: str, name: str | None = None) -> list[Described]:
+    def _described(self, schema: str, name: str | None = None) -> list[TableDescription]:
         folded = self.server.is_babelfish()
         return self.server.asked(lambda c: describe(c, schema, name, folded=folded))

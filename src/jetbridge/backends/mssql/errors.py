@@ -161,7 +161,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-class GivenUp(Unavailable):
+class DriverTimeout(Unavailable):
     """The driver's core waited no longer for a statement; the server undoes it."""
 
 
@@ -169,8 +169,8 @@ def is_given_up(error: BaseException) -> bool:
     return _WAITED_NO_LONGER in str(error)
 
 
-def given_up(error: BaseException) -> GivenUp:
-    return GivenUp(
+def given_up(error: BaseException) -> DriverTimeout:
+    return DriverTimeout(
         "SQL Server did not end a statement within the 30 seconds that its driver waits: "
         f"{said(error)}; run it again, or write fewer rows at once"
     )

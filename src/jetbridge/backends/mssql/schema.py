@@ -7,8 +7,8 @@ from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl import create_table_as, spark_load
 from jetbridge.backends.mssql.ddl.create_table import create_table
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described
-from jetbridge.backends.mssql.read.snapshots import Moment
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
+from jetbridge.backends.mssql.read.snapshots import SnapshotReader
 from jetbridge.backends.mssql.table import MssqlTable, MssqlView
 from jetbridge.backends.mssql.write.load_tables import is_leftover
 from jetbridge.catalog import CreateTable, Filled, OnConflict, SchemaInfo, Write
@@ -17,7 +17,7 @@ from jetbridge.errors import AlreadyExists, FailedPrecondition
 
 
 class MssqlSchema:
-    def __init__(self, database: Database, name: str, moment: Moment | None = None) -> None:
+    def __init__(self, database: Database, name: str, moment: SnapshotReader | None = None) -> None:
         self._database, self._name, self._moment = database, name, moment
 
     def info(self) -> SchemaInfo:
@@ -31,7 +31,7 @@ class MssqlSchema:
     def load_table(self, name: str) -> MssqlView:
         return self._handle(self._database.table(self._name, name))
 
-    def _handle(self, described: Described) -> MssqlView:
+    def _handle(self, described: TableDescription) -> MssqlView:
         kind = MssqlView if described.is_view else MssqlTable
         return kind(self._database, described, self._moment)
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl import alter
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.read import scan
 from jetbridge.backends.mssql.read import spark_relation as relations
-from jetbridge.backends.mssql.read.snapshots import Moment
+from jetbridge.backends.mssql.read.snapshots import SnapshotReader
 from jetbridge.backends.mssql.write import insert, update_delete
 from jetbridge.catalog import Alteration, DMLOptions, Scan, SparkRelation, TableInfo, Write
 from jetbridge.errors import FailedPrecondition
@@ -21,7 +21,7 @@ class MssqlView:
     """What can only be read."""
 
     def __init__(
-        self, database: Database, described: Described, moment: Moment | None = None
+        self, database: Database, described: TableDescription, moment: SnapshotReader | None = None
     ) -> None:
         self._database, self._described, self._moment = database, described, moment
         self._row_ids: RowIds | None = None if described.is_view else row_ids(described)

@@ -52,7 +52,7 @@ _EXTENSION = b"ARROW:extension"
 
 
 @dataclass(frozen=True)
-class Altered:
+class AlteredTable:
     """What a change makes of a table.
 
     `definition` is the very object it was before if nothing changes. `rows` makes new rows of old
@@ -68,7 +68,7 @@ class Altered:
     keys: tuple[UniqueKey, ...] = ()
 
 
-def altered(before: Definition, change: Alteration, table: str, rows: int) -> Altered:
+def altered(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
     """The change to a table that is called `table` in messages and has so many rows."""
     if isinstance(change, AddColumn):
         return _add_column(before, change, table, rows)
@@ -78,7 +78,7 @@ def altered(before: Definition, change: Alteration, table: str, rows: int) -> Al
     return step(before, change, table)
 
 
-def verify(change: Altered, table: str, batches: Iterable[pa.RecordBatch]) -> None:
+def verify(change: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) -> None:
     """Whether the rows that are there obey; raises FailedPrecondition.
 
     `batches` hold the live rows in the new layout. They are read once, and only if there is
@@ -133,12 +133,12 @@ def _with_field(before: Definition, position: int, field: pa.Field) -> Definitio
     return replace(before, schema=before.schema.set(position, field))
 
 
-def _add_column(before: Definition, change: AddColumn, table: str, rows: int) -> Altered:
+def _add_column(before: Definition, change: AddColumn, table: str, rows: int) -> AlteredTable:
     name = change.field.name
     check_column_name(name)
     if before.position(name) is not None:
         if change.if_not_exists:
-            return Altered(before)
+            return AlteredTable(before)
         raise AlreadyExists("column", f"{table}.{name}")
     field = stored_field(change.field)
     text = default_of(field)
@@ -158,20 +158,20 @@ def _add_column(before: Definition, change: AddColumn, table: str, rows: int) ->
         return [*batch.columns, values]
 
     schema = before.schema.append(field)
-    return Altered(replace(before, schema=schema), _rows_of(schema, added))
+    return AlteredTable(replace(before, schema=schema), _rows_of(schema, added))
 
 
-def _remove_column(before: Definition, change: RemoveColumn, table: str) -> Altered:
+def _remove_column(before: Definition, change: RemoveColumn, table: str) -> AlteredTable:
     position = before.position(change.name)
     if position is None:
         if change.if_exists:
-            return Altered(before)
+            return AlteredTable(before)
         raise NotFound("column", f"{table}.{change.name}")
     if len(before.schema) == 1:
         raise FailedPrecondition(f"{change.name!r} is the last column of {table!r}")
     checks, keys = _without(before, change.name, change.cascade)
     schema = before.schema.remove(position)
-    return Altered(
+    return AlteredTable(
         replace(before, schema=schema, checks=checks, keys=keys),
         _rows_of(schema, lambda batch: batch.remove_column(position).columns),
     )
@@ -191,7 +191,7 @@ def _without(
     return checks, keys
 
 
-def _rename_column(before: Definition, change: RenameColumn, table: str) -> Altered:
+def _rename_column(before: Definition, change: RenameColumn, table: str) -> AlteredTable:
     position = _found(before, change.name, table)
     check_column_name(change.new_name)
     if before.position(change.new_name) not in {None, position}:
@@ -203,22 +203,22 @@ def _rename_column(before: Definition, change: RenameColumn, table: str) -> Alte
         UniqueKey(tuple(change.new_name if n == field.name else n for n in k.columns), k.primary)
         for k in before.keys
     )
-    return Altered(replace(before, schema=schema, checks=checks, keys=keys))
+    return AlteredTable(replace(before, schema=schema, checks=checks, keys=keys))
 
 
-def _rename_table(before: Definition, change: RenameTable, table: str) -> Altered:
+def _rename_table(before: Definition, change: RenameTable, table: str) -> AlteredTable:
     if not change.new_name:
         raise BadRequest(f"the new name of {table!r} is empty")
-    return Altered(replace(before, name=change.new_name))
+    return AlteredTable(replace(before, name=change.new_name))
 
 
-def _set_default(before: Definition, change: SetDefault, table: str) -> Altered:
+def _set_default(before: Definition, change: SetDefault, table: str) -> AlteredTable:
     position = _found(before, change.column, table)
     field = with_default(before.schema.field(position), change.expression)
-    return Altered(_with_field(before, position, field))
+    return AlteredTable(_with_field(before, position, field))
 
 
-def _change_type(before: Definition, change: ChangeType, table: str) -> Altered:
+def _change_type(before: Definition, change: ChangeType, table: str) -> AlteredTable:
     position = _found(before, change.field.name, table)
     old = before.schema.field(position)
     new = change.field.with_name(old.name).with_nullable(old.nullable)
@@ -234,7 +234,9 @@ def _change_type(before: Definition, change: ChangeType, table: str) -> Altered:
             raise FailedPrecondition(f"column {new.name!r} is NOT NULL, but a new value is NULL")
         return _with_column(batch, position, values)
 
-    return Altered(after, _rows_of(after.schema, changed), checks=after.checks, keys=after.keys)
+    return AlteredTable(
+        after, _rows_of(after.schema, changed), checks=after.checks, keys=after.keys
+    )
 
 
 def _changed_metadata(old: pa.Field, new: pa.Field) -> dict[bytes, bytes] | None:
@@ -280,38 +282,38 @@ def _refuse_invalid_checks(after: Definition) -> None:
         raise FailedPrecondition(str(error)) from None
 
 
-def _set_not_null(before: Definition, change: SetNotNull, table: str) -> Altered:
+def _set_not_null(before: Definition, change: SetNotNull, table: str) -> AlteredTable:
     position = _found(before, change.column, table)
     field = before.schema.field(position).with_nullable(False)
-    return Altered(_with_field(before, position, field), not_null=(field.name,))
+    return AlteredTable(_with_field(before, position, field), not_null=(field.name,))
 
 
-def _drop_not_null(before: Definition, change: DropNotNull, table: str) -> Altered:
+def _drop_not_null(before: Definition, change: DropNotNull, table: str) -> AlteredTable:
     position = _found(before, change.column, table)
     field = before.schema.field(position)
     if any(key.primary and field.name in key.columns for key in before.keys):
         raise FailedPrecondition(f"column {table}.{field.name} belongs to the primary key")
-    return Altered(_with_field(before, position, field.with_nullable(True)))
+    return AlteredTable(_with_field(before, position, field.with_nullable(True)))
 
 
-def _add_check(before: Definition, change: AddCheck, table: str) -> Altered:
+def _add_check(before: Definition, change: AddCheck, table: str) -> AlteredTable:
     text = checked(change.expression, before.schema, before.name)
-    return Altered(replace(before, checks=(*before.checks, text)), checks=(text,))
+    return AlteredTable(replace(before, checks=(*before.checks, text)), checks=(text,))
 
 
-def _add_key(before: Definition, change: AddKey, table: str) -> Altered:
+def _add_key(before: Definition, change: AddKey, table: str) -> AlteredTable:
     key = checked_key(before.schema, change.key)
     if key.primary and any(other.primary for other in before.keys):
         raise FailedPrecondition(f"table {table!r} has a primary key already")
     schema = with_required_key(before.schema, key)
-    return Altered(
+    return AlteredTable(
         replace(before, schema=schema, keys=(*before.keys, key)),
         not_null=key.columns if key.primary else (),
         keys=(key,),
     )
 
 
-def _add_field(before: Definition, change: AddField, table: str) -> Altered:
+def _add_field(before: Definition, change: AddField, table: str) -> AlteredTable:
     if not change.field.name:
         raise BadRequest("a field needs a name")
     edit = struct_fields.adding(stored_field(change.field))
@@ -319,21 +321,21 @@ def _add_field(before: Definition, change: AddField, table: str) -> Altered:
         return _edited(before, change.path, edit, table)
     except AlreadyExists:
         if change.if_not_exists:
-            return Altered(before)
+            return AlteredTable(before)
         raise
 
 
-def _remove_field(before: Definition, change: RemoveField, table: str) -> Altered:
+def _remove_field(before: Definition, change: RemoveField, table: str) -> AlteredTable:
     edit = struct_fields.removing(_last(change.path))
     try:
         return _edited(before, change.path[:-1], edit, table)
     except NotFound:
         if change.if_exists:
-            return Altered(before)
+            return AlteredTable(before)
         raise
 
 
-def _rename_field(before: Definition, change: RenameField, table: str) -> Altered:
+def _rename_field(before: Definition, change: RenameField, table: str) -> AlteredTable:
     if not change.new_name:
         raise BadRequest("the new name of the field is empty")
     edit = struct_fields.renaming(_last(change.path), change.new_name)
@@ -351,7 +353,7 @@ def _edited(
     path: tuple[str, ...],
     edit: tuple[struct_fields.Edit, struct_fields.Columns],
     table: str,
-) -> Altered:
+) -> AlteredTable:
     if not path:
         raise BadRequest("the path to the STRUCT is empty")
     position = _found(before, path[0], table)
@@ -364,10 +366,10 @@ def _edited(
         values = struct_fields.edited_array(batch.column(position), new.type, path[1:], edit[1])
         return _with_column(batch, position, values)
 
-    return Altered(after, _rows_of(after.schema, changed))
+    return AlteredTable(after, _rows_of(after.schema, changed))
 
 
-_STEPS: dict[type, Callable[[Definition, Any, str], Altered]] = {
+_STEPS: dict[type, Callable[[Definition, Any, str], AlteredTable]] = {
     RemoveColumn: _remove_column,
     RenameColumn: _rename_column,
     RenameTable: _rename_table,

@@ -17,7 +17,7 @@ _NO_ROWID = -1
 
 
 @dataclass(frozen=True)
-class Mapping:
+class ColumnMapping:
     """Where each column of a batch goes.
 
     `sources[i]` is the position in the batch of column `targets[i]`, or None for a column that
@@ -75,14 +75,14 @@ def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -
         raise ConstraintViolation(f"NOT NULL constraint failed: {table}.{field.name} (row {row})")
 
 
-def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
+def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
     positions = _positions(sent, schema.names, table)
     sources = tuple(positions.get(fold(name)) for name in schema.names)
     same = sources == tuple(range(len(schema))) and sent.types == schema.types
     return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
 
 
-def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> Mapping:
+def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
     """The targets are the columns that are sent, in the order of the batch."""
     positions = _positions(sent, [*schema.names, ROWID], table)
     rowid = positions.pop(ROWID, None)
@@ -101,9 +101,9 @@ def _mapping(
     sources: tuple[int | None, ...],
     rowid: int,
     same: bool,
-) -> Mapping:
+) -> ColumnMapping:
     required = tuple(i for i, field in enumerate(targets) if not field.nullable)
-    return Mapping(sent, table, targets, sources, rowid, same, required)
+    return ColumnMapping(sent, table, targets, sources, rowid, same, required)
 
 
 def _positions(sent: pa.Schema, names: Sequence[str], table: str) -> dict[str, int]:

@@ -55,7 +55,9 @@ def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     row = duckdb_engine.first_violation(text, data.select(read))
     if row is None:
         return
-    values = ", ".join(f"{name} = {duckdb_engine.shown(data.column(name)[row])}" for name in read)
+    values = ", ".join(
+        f"{name} = {duckdb_engine.format_value(data.column(name)[row])}" for name in read
+    )
     inner = text if text.startswith("(") and text.endswith(")") else f"({text})"
     where = f", first row with {values}" if values else ""
     raise ConstraintViolation(f"CHECK constraint failed: {table}: {inner[:200]}{where}"[:490])
@@ -69,12 +71,12 @@ def refuse_duplicates(
     Both are tables as `key_table` makes them; nothing of `existing` is asked for before it is
     clear that the new rows differ among themselves.
     """
-    row = duckdb_engine.first_duplicate(new)
+    row = duckdb_engine.find_duplicate_key(new)
     if row is None:
-        row = duckdb_engine.first_clash(new, existing)
+        row = duckdb_engine.find_existing_key(new, existing)
     if row is not None:
         names = ", ".join(key.columns)
-        values = ", ".join(duckdb_engine.shown(column[row]) for column in new.columns)
+        values = ", ".join(duckdb_engine.format_value(column[row]) for column in new.columns)
         raise DuplicateKey(f"Duplicate key in {table}: ({names}) = ({values}) already exists"[:490])
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.backends.tables.column_mapping import Mapping, update_mapping
+from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
 from jetbridge.backends.tables.row_ids import Integers, SeenRowIds, last_of_each, row_id_values
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult
@@ -13,7 +13,7 @@ from jetbridge.errors import BadRequest
 
 
 @dataclass(frozen=True)
-class NewValues:
+class UpdatedRows:
     """For each row id, once and in their order, what the columns become."""
 
     row_ids: Integers
@@ -34,7 +34,7 @@ class StagedUpdate:
     ) -> None:
         self._table, self._schema, self._options = table, schema, options
         self._staging, self._check = staging, check
-        self._mapping: Mapping | None = None
+        self._mapping: ColumnMapping | None = None
         self._seen = SeenRowIds()
         self._rows = 0
 
@@ -53,7 +53,7 @@ class StagedUpdate:
         count = self._seen.new(row_ids)
         return DMLResult(count, _answer(stored, mapping) if self._options.returning else None)
 
-    def _mapped(self, sent: pa.Schema) -> Mapping:
+    def _mapped(self, sent: pa.Schema) -> ColumnMapping:
         mapping = update_mapping(sent, self._schema, self._table)
         before = self._mapping
         if before is not None and before.targets != mapping.targets:
@@ -61,20 +61,20 @@ class StagedUpdate:
         self._mapping = mapping
         return mapping
 
-    def new_values(self) -> NewValues | None:
+    def new_values(self) -> UpdatedRows | None:
         """What came last for each row; None where nothing is to be set."""
         mapping = self._mapping
         if not self._staging.rows or mapping is None or not mapping.targets:
             return None
         staged = pa.Table.from_batches(self._staging.batches()).combine_chunks()
         row_ids, values = last_of_each(staged)
-        return NewValues(row_ids, mapping.targets, values)
+        return UpdatedRows(row_ids, mapping.targets, values)
 
     def close(self) -> None:
         self._staging.close()
 
 
-def _answer(stored: pa.RecordBatch, mapping: Mapping) -> pa.RecordBatch:
+def _answer(stored: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
     """What was sent, in the order it was sent, with the types of the table."""
     fields, columns = list(mapping.targets), stored.columns
     values = columns[:-1]

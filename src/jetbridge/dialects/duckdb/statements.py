@@ -89,12 +89,12 @@ def returned(listed: str, path: Sequence[str], alias: str) -> str:
     return f"SELECT {listed} FROM {_dotted(path)} AS {identifier(alias)}"
 
 
-def once(query: str) -> str:
+def one_row_per_id(query: str) -> str:
     """One row for each id: several rows of another table may match it."""
     return f"SELECT DISTINCT ON ({ROWID}) * FROM ({query}) AS q"
 
 
-def padded(name: str, columns: Sequence[tuple[str, str, bool]]) -> str:
+def with_null_columns(name: str, columns: Sequence[tuple[str, str, bool]]) -> str:
     """All columns: those that are there, and NULL of their types for the others."""
     items = [
         identifier(column) if there else f"CAST(NULL AS {kind}) AS {identifier(column)}"
@@ -117,7 +117,7 @@ def create_table(path: Sequence[str], columns: Sequence[tuple[str, str, bool]]) 
 
 
 @dataclass(frozen=True)
-class Sides:
+class MergeSides:
     """The two tables of a MERGE INTO, what they are called, and when rows of them match."""
 
     target: Sequence[str]
@@ -135,7 +135,7 @@ class Sides:
 
 def merge_part(
     made: Sequence[tuple[str, str]],
-    sides: Sides,
+    sides: MergeSides,
     case: str,
     condition: str,
     earlier: Sequence[str],
@@ -163,7 +163,7 @@ def none(kind: str) -> str:
     return as_type("NULL", kind)
 
 
-def failing(message: str, more: str) -> str:
+def error_expression(message: str, more: str) -> str:
     """An error as soon as a row gets there."""
     said = f"{literal(message + ': ')} || ({more})" if more else literal(message)
     return f"CAST(error({said}) AS VARCHAR)"

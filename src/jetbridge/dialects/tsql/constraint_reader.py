@@ -40,7 +40,7 @@ def check(definition: str, columns: Mapping[str, str]) -> str | None:
     """`columns` are the declared types of all columns, by their names."""
     known = {fold(name): (name, kind_of(declared)) for name, declared in columns.items()}
     try:
-        return _Reader(known).condition(_parsed(definition))
+        return _ConstraintParser(known).condition(_parsed(definition))
     except _Unknown:
         return None
 
@@ -62,7 +62,7 @@ def _parsed(definition: str) -> exp.Expr:
     return found
 
 
-class _Reader(Conditions):
+class _ConstraintParser(Conditions):
     def __init__(self, columns: Mapping[str, tuple[str, Kind]]) -> None:
         self._columns = columns
 
@@ -236,9 +236,9 @@ _BY_FAMILY: Mapping[Family, Callable[[Kind, exp.Expr], str | None]] = {
     "bit": _truth,
     "text": _string,
 }
-_CONDITIONS: Mapping[type[exp.Expr], Callable[[_Reader, Any], str]] = {
-    exp.And: _Reader.joined,
-    exp.Or: _Reader.joined,
-    exp.Not: _Reader.negated,
-    exp.Is: _Reader.is_null,
+_CONDITIONS: Mapping[type[exp.Expr], Callable[[_ConstraintParser, Any], str]] = {
+    exp.And: _ConstraintParser.joined,
+    exp.Or: _ConstraintParser.joined,
+    exp.Not: _ConstraintParser.negated,
+    exp.Is: _ConstraintParser.is_null,
 }

@@ -14,7 +14,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.dialects.quoting import identifier
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.pipeline.parsing.column_definitions import declared
+from jetbridge.pipeline.parsing.column_definitions import parse_column_definitions
 from jetbridge.pipeline.parsing.statements import (
     AddDeclaredColumn,
     AlterTable,
@@ -22,10 +22,10 @@ from jetbridge.pipeline.parsing.statements import (
     SetLayout,
 )
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.session import Session, StatementResult
 
 
-def alter(session: Session, statement: AlterTable) -> Outcome:
+def alter(session: Session, statement: AlterTable) -> StatementResult:
     places = session.places()
     path = places.path(statement.target)
     name = ".".join(path)
@@ -34,15 +34,17 @@ def alter(session: Session, statement: AlterTable) -> Outcome:
     except NotFound:
         if not statement.if_exists:
             raise
-        return Outcome(Report("ALTER TABLE", name, note="there is none; nothing was done"))
+        return StatementResult(Report("ALTER TABLE", name, note="there is none; nothing was done"))
     if isinstance(statement.action, SetLayout):
         _lay_out(table, name, statement.action)
-        return Outcome(Report("ALTER TABLE", name, note="for rows to come; see jetbridge optimize"))
+        return StatementResult(
+            Report("ALTER TABLE", name, note="for rows to come; see jetbridge optimize")
+        )
     alteration = _alteration(session, statement.action)
     if not supports(table, CanAlter):
         raise NotSupported(f"table {name!r} takes no ALTER TABLE")
     table.alter(alteration)
-    return Outcome(Report("ALTER TABLE", name))
+    return StatementResult(Report("ALTER TABLE", name))
 
 
 def _lay_out(table: Table, name: str, layout: SetLayout) -> None:
@@ -70,7 +72,7 @@ def _alteration(
 def _column(session: Session, text: str) -> pa.Field:
     """One column, as CREATE TABLE would declare it."""
     with session.desk() as desk:
-        declaration = declared(desk, f"({text})")
+        declaration = parse_column_definitions(desk, f"({text})")
     if len(declaration.schema) != 1:
         raise BadRequest("ALTER TABLE takes one column at a time")
     return declaration.schema.field(0)

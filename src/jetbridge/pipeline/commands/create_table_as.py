@@ -17,33 +17,38 @@ from jetbridge.catalog import (
     Write,
     supports,
 )
-from jetbridge.catalog.identifiers import twin
+from jetbridge.catalog.identifiers import find_duplicate_name
 from jetbridge.dialects.duckdb import statements as queries
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import AlreadyExists, BadRequest, NotSupported
-from jetbridge.pipeline.commands.query import chosen, planned, produced, second_choice
+from jetbridge.pipeline.commands.query import (
+    engine_for,
+    fall_back_to_duckdb,
+    plan_query,
+    stream_query,
+)
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import CreateTableAs
-from jetbridge.pipeline.query.engine_choice import SPARK, Choice
+from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
-from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.transactions import Beginning
+from jetbridge.pipeline.report import PhaseTimer, Report
+from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.transactions import BeginWrite
 
 HOW = "CREATE TABLE AS"
 
 
 @dataclass(frozen=True)
-class Work:
+class CreateTableAsJob:
     """A table to be made, and where its rows come from."""
 
     path: Path
     request: CreateTable
     plan: Plan
-    choice: Choice
+    choice: EngineChoice
 
 
-def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
+def create_table_as(session: Session, statement: CreateTableAs) -> StatementResult:
     places = session.places()
     path = places.path(statement.target)
     schema = places.schema(path[0], path[1])
@@ -51,19 +56,19 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
     if places.is_there(path):
         if statement.on_conflict is OnConflict.IGNORE:
             note = "the table is there already; nothing was done"
-            return Outcome(Report(HOW, target, note=note))
+            return StatementResult(Report(HOW, target, note=note))
         if statement.on_conflict is OnConflict.ERROR:
             raise AlreadyExists("table", target, "use CREATE OR REPLACE TABLE to replace it")
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
-            plan = planned(session, desk, statement.query, statement.columns)
+            plan = plan_query(session, desk, statement.query, statement.columns)
             _refuse_twins(plan)
-            choice = chosen(session, desk, plan)
+            choice = engine_for(session, desk, plan)
         request = CreateTable(path[2], plan.schema, _conflict(statement))
-        work = Work(path, request, plan, choice)
+        work = CreateTableAsJob(path, request, plan, choice)
         rows, size, choice = _filled(session, desk, schema, work, clock)
-    return Outcome(
+    return StatementResult(
         Report(
             HOW,
             target,
@@ -79,7 +84,7 @@ def create_table_as(session: Session, statement: CreateTableAs) -> Outcome:
 
 
 def _refuse_twins(plan: Plan) -> None:
-    name = twin(plan.schema.names)
+    name = find_duplicate_name(plan.schema.names)
     if name is not None:
         raise BadRequest(
             f"the query has two columns called {name!r}; give one of them another name with AS"
@@ -110,8 +115,12 @@ def ddl(path: Path, plan: Plan) -> str:
 
 
 def _filled(
-    session: Session, desk: Desk, schema: Schema, work: Work, clock: Clock
-) -> tuple[int, int, Choice]:
+    session: Session,
+    desk: StatementConnection,
+    schema: Schema,
+    work: CreateTableAsJob,
+    clock: PhaseTimer,
+) -> tuple[int, int, EngineChoice]:
     """Rows and bytes that the table got, and from whom; if anything fails, it is not there."""
     spark = session.means.spark
     replaces = work.request.on_conflict is OnConflict.REPLACE
@@ -124,10 +133,10 @@ def _filled(
         except BadRequest as error:
             if not replaces and session.places().is_there(work.path):
                 raise  # the query went well, and its rows did not fit
-            work = replace(work, choice=second_choice(session, work.choice, error))
+            work = replace(work, choice=fall_back_to_duckdb(session, work.choice, error))
     how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
     begin = _beginning(session, schema, work.request)
-    with produced(session, desk, work.plan, work.choice, clock) as made:
+    with stream_query(session, desk, work.plan, work.choice, clock) as made:
         size = 0
         with clock.phase("load"), session.writing(work.path, how, begin, clock) as write:
             for batch in made.batches:
@@ -136,7 +145,7 @@ def _filled(
         return made.rows, size, made.choice
 
 
-def _beginning(session: Session, schema: Schema, request: CreateTable) -> Beginning:
+def _beginning(session: Session, schema: Schema, request: CreateTable) -> BeginWrite:
     """In a transaction a new table is there at once, without rows; another stays until COMMIT."""
     if session.transaction is not None and request.on_conflict is not OnConflict.REPLACE:
         return lambda: _separately(schema, request)

@@ -12,11 +12,11 @@ from jetbridge.catalog import (
 from jetbridge.catalog import CreateTable as Request
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, NotSupported
-from jetbridge.pipeline.name_resolution import Places
-from jetbridge.pipeline.parsing.column_definitions import declared
+from jetbridge.pipeline.name_resolution import NameResolver
+from jetbridge.pipeline.parsing.column_definitions import parse_column_definitions
 from jetbridge.pipeline.parsing.statements import CreateSchema, CreateTable, Drop
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.session import Session, StatementResult
 
 # Clients of a server find its functions there.
 _RESERVED = "jetbridge"
@@ -24,7 +24,7 @@ NOTHING = "there is none; nothing was done"
 THERE = "it is there already; nothing was done"
 
 
-def create_schema(session: Session, statement: CreateSchema) -> Outcome:
+def create_schema(session: Session, statement: CreateSchema) -> StatementResult:
     places = session.places()
     catalog, name = places.schema_path(statement.name)
     live = places.live(catalog)
@@ -38,17 +38,17 @@ def create_schema(session: Session, statement: CreateSchema) -> Outcome:
     except AlreadyExists:
         if statement.on_conflict is not OnConflict.IGNORE:
             raise AlreadyExists("schema", f"{catalog}.{name}") from None
-        return Outcome(Report(report.statement, report.target, note=THERE))
-    return Outcome(report)
+        return StatementResult(Report(report.statement, report.target, note=THERE))
+    return StatementResult(report)
 
 
-def create_table(session: Session, statement: CreateTable) -> Outcome:
+def create_table(session: Session, statement: CreateTable) -> StatementResult:
     places = session.places()
     path = places.path(statement.target)
     places.live(path[0])
     schema = _creating(places.schema(path[0], path[1]), path[0])
     with session.desk() as desk:
-        found = declared(desk, statement.columns)
+        found = parse_column_definitions(desk, statement.columns)
     there = places.is_there(path)
     keys = tuple(UniqueKey(columns, primary) for columns, primary in found.keys)
     request = Request(path[2], found.schema, statement.on_conflict, found.checks, keys)
@@ -57,7 +57,7 @@ def create_table(session: Session, statement: CreateTable) -> Outcome:
     made = schema.create_table(request)
     ignored = there and statement.on_conflict is OnConflict.IGNORE
     note = THERE if ignored else made.info().comment
-    return Outcome(Report("CREATE TABLE", ".".join(path), note=note))
+    return StatementResult(Report("CREATE TABLE", ".".join(path), note=note))
 
 
 def _creating(schema: Schema, catalog: str) -> CanCreateTables:
@@ -66,7 +66,7 @@ def _creating(schema: Schema, catalog: str) -> CanCreateTables:
     return schema
 
 
-def drop(session: Session, statement: Drop) -> Outcome:
+def drop(session: Session, statement: Drop) -> StatementResult:
     places = session.places()
     dropped = _drop_schema if statement.kind == "schema" else _drop_table
     name = f"DROP {statement.kind.upper()}"
@@ -75,11 +75,11 @@ def drop(session: Session, statement: Drop) -> Outcome:
     except NotFound:
         if not statement.if_exists:
             raise
-        return Outcome(Report(name, str(statement.name), note=NOTHING))
-    return Outcome(Report(name, target))
+        return StatementResult(Report(name, str(statement.name), note=NOTHING))
+    return StatementResult(Report(name, target))
 
 
-def _drop_table(places: Places, statement: Drop) -> str:
+def _drop_table(places: NameResolver, statement: Drop) -> str:
     path = places.path(statement.name)
     places.live(path[0])
     schema = _creating(places.schema(path[0], path[1]), path[0])
@@ -90,7 +90,7 @@ def _drop_table(places: Places, statement: Drop) -> str:
     return ".".join(path)
 
 
-def _drop_schema(places: Places, statement: Drop) -> str:
+def _drop_schema(places: NameResolver, statement: Drop) -> str:
     catalog, name = places.schema_path(statement.name)
     live = places.live(catalog)
     schema = places.schema(catalog, name)

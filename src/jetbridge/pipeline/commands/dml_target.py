@@ -7,14 +7,14 @@ from functools import cached_property
 import pyarrow as pa
 
 from jetbridge.catalog.columns import default_of
-from jetbridge.catalog.identifiers import fold, twin
+from jetbridge.catalog.identifiers import find_duplicate_name, fold
 from jetbridge.duckdb_engine import parse
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.parsing.statements import ObjectName
 
 
 @dataclass(frozen=True)
-class Columns:
+class TargetColumns:
     """Found by name, whatever its case."""
 
     table: ObjectName
@@ -33,7 +33,7 @@ class Columns:
     def find_all(self, names: Sequence[str]) -> list[pa.Field]:
         """Raises BadRequest for one that is named twice."""
         found = [self.find(name) for name in names]
-        twice = twin([each.name for each in found])
+        twice = find_duplicate_name([each.name for each in found])
         if twice is not None:
             raise BadRequest(f"column {twice!r} of {self.table} is set twice")
         return found

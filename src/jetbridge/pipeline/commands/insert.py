@@ -5,23 +5,23 @@ from dataclasses import replace
 from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import Columns, value
-from jetbridge.pipeline.commands.query import Produced, chosen, planned, produced
-from jetbridge.pipeline.commands.returning import Returned, check, reported, returned
+from jetbridge.pipeline.commands.dml_target import TargetColumns, value
+from jetbridge.pipeline.commands.query import RowStream, engine_for, plan_query, stream_query
+from jetbridge.pipeline.commands.returning import ReturningClause, check, reported, returned
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import Insert
 from jetbridge.pipeline.query.engine_choice import SPARK
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.transactions import Beginning
+from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.transactions import BeginWrite
 
 HOW = "INSERT"
 
 
-def insert(session: Session, statement: Insert) -> Outcome:
+def insert(session: Session, statement: Insert) -> StatementResult:
     places = session.places()
     path = places.path(statement.target)
     table = places.live_table(path)
@@ -30,12 +30,12 @@ def insert(session: Session, statement: Insert) -> Outcome:
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
             plan = _planned(session, desk, statement, table)
-            choice = chosen(session, desk, plan)
-            answers = Returned(statement.returning, path[2], table.info().schema)
+            choice = engine_for(session, desk, plan)
+            answers = ReturningClause(statement.returning, path[2], table.info().schema)
             check(desk, answers, session.means.rules)
         at_once = not answers.wanted and session.transaction is None
         with (
-            produced(session, desk, plan, choice, clock, streams=at_once) as made,
+            stream_query(session, desk, plan, choice, clock, streams=at_once) as made,
             clock.phase("load"),
             session.writing(path, HOW, _beginning(session, path, table, answers), clock) as write,
         ):
@@ -54,28 +54,28 @@ def insert(session: Session, statement: Insert) -> Outcome:
     return reported(report, rows)
 
 
-def _planned(session: Session, desk: Desk, statement: Insert, table: Table) -> Plan:
+def _planned(session: Session, desk: StatementConnection, statement: Insert, table: Table) -> Plan:
     """The query, with the names and types of the columns that it goes to."""
-    found = planned(session, desk, statement.query)
+    found = plan_query(session, desk, statement.query)
     names = found.schema.names if statement.by_name else _targets(statement, table)
     if len(names) != len(found.schema):
         raise BadRequest(
             f"{statement.target} wants {len(names)} columns, and the query has {len(found.schema)}"
         )
-    known = Columns(statement.target, table.info().schema)
+    known = TargetColumns(statement.target, table.info().schema)
     fields = known.find_all(names)
     columns = [(field.name, duckdb_type(field)) for field in fields]
     given = [name for name, _ in columns]
     if session.settings.dialect == SPARK:  # the table casts what it is given
-        return planned(session, desk, statement.query, tuple(given))
-    return planned(session, desk, queries.assigned(statement.query, given, columns))
+        return plan_query(session, desk, statement.query, tuple(given))
+    return plan_query(session, desk, queries.assigned(statement.query, given, columns))
 
 
 def _with_defaults(statement: Insert, table: Table) -> Insert:
     """`VALUES (1, DEFAULT)` with the defaults written out; DuckDB knows them for its own tables."""
     if statement.values is None:
         return statement
-    known = Columns(statement.target, table.info().schema)
+    known = TargetColumns(statement.target, table.info().schema)
     fields = known.find_all(_targets(statement, table))
     rows: list[list[str]] = []
     for row in statement.values.rows:
@@ -91,7 +91,7 @@ def _targets(statement: Insert, table: Table) -> list[str]:
     return list(statement.columns) or list(table.info().schema.names)
 
 
-def _beginning(session: Session, path: Path, table: Table, answers: Returned) -> Beginning:
+def _beginning(session: Session, path: Path, table: Table, answers: ReturningClause) -> BeginWrite:
     if not supports(table, CanInsert):
         raise NotSupported(f"table {'.'.join(path)!r} takes no rows")
     # In a transaction a later INSERT may want what this one does not.
@@ -99,7 +99,7 @@ def _beginning(session: Session, path: Path, table: Table, answers: Returned) ->
     return lambda: table.inserting(options)
 
 
-def _written(made: Produced, write: Write, answers: Returned) -> int:
+def _written(made: RowStream, write: Write, answers: ReturningClause) -> int:
     size = 0
     for batch in made.batches:
         answer = write(batch)

@@ -9,24 +9,30 @@ from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.dialects.quoting import literal
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import PAST, Desk
+from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import Columns, default
-from jetbridge.pipeline.commands.query import planned
-from jetbridge.pipeline.commands.returning import CHANGED, Returned, check, evaluated, reported
-from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Path, Places
+from jetbridge.pipeline.commands.dml_target import TargetColumns, default
+from jetbridge.pipeline.commands.query import plan_query
+from jetbridge.pipeline.commands.returning import (
+    CHANGED,
+    ReturningClause,
+    check,
+    evaluated,
+    reported,
+)
+from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, Path
 from jetbridge.pipeline.parsing.statements import MatchCase, MergeStatement, WhenClause
-from jetbridge.pipeline.query.plan import TARGET, Plan, plan
-from jetbridge.pipeline.query.run_on_duckdb import laid_out
-from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.transactions import Beginning
+from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
+from jetbridge.pipeline.query.run_on_duckdb import register_tables
+from jetbridge.pipeline.report import PhaseTimer, Report
+from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.transactions import BeginWrite
 
 HOW = "MERGE INTO"
 SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
 
 
-def merge(session: Session, wanted: MergeStatement) -> Outcome:
+def merge(session: Session, wanted: MergeStatement) -> StatementResult:
     places = session.places()
     path = places.path(wanted.target)
     places.live(path[0])
@@ -38,10 +44,10 @@ def merge(session: Session, wanted: MergeStatement) -> Outcome:
         session.transaction.refuse_reading(path)
     clock = session.clock()
     query = _with(wanted, wanted.source)
-    answers = Returned(wanted.returning, wanted.alias, table.info().schema)
+    answers = ReturningClause(wanted.returning, wanted.alias, table.info().schema)
     with session.desk(query, path[0]) as desk:
         with clock.phase("plan"):
-            source = planned(session, desk, query, places=places)
+            source = plan_query(session, desk, query, places=places)
             check(desk, answers, session.means.rules, pa.field(MERGE_ACTION, pa.string()))
             text = _with(wanted, _Parts(wanted, table, source.schema.names).query())
         with clock.phase("spool"):
@@ -66,20 +72,27 @@ def _with(wanted: MergeStatement, query: str) -> str:
 
 
 def _keep_changed(
-    session: Session, desk: Desk, places: Places, source: Plan, table: Table, text: str
+    session: Session,
+    desk: StatementConnection,
+    places: NameResolver,
+    source: Plan,
+    table: Table,
+    text: str,
 ) -> None:
     """The source once, so that it is the same for all clauses; then what happens to each row."""
-    with laid_out(desk, source.sources, source.query):
+    with register_tables(desk, source.sources, source.query):
         desk.keep(SOURCE, source.query)
     rules = session.means.rules
     # Expressions stand where the files of the table may be read.
     strict = rules.without_files() if desk.reads_tables else rules
-    found = plan(desk, places, text, rules=strict, target=table)
-    with laid_out(desk, found.sources, found.query):
+    found = bind_query(desk, places, text, rules=strict, target=table)
+    with register_tables(desk, found.sources, found.query):
         desk.keep(CHANGED, found.query)
 
 
-def _merged(session: Session, desk: Desk, path: Path, merging: Beginning, clock: Clock) -> int:
+def _merged(
+    session: Session, desk: StatementConnection, path: Path, merging: BeginWrite, clock: PhaseTimer
+) -> int:
     query = queries.everything(CHANGED)
     with session.writing(path, HOW, merging, clock) as write:
         return sum(write(batch).affected_rows for batch in desk.stream(query))
@@ -102,7 +115,7 @@ class _Parts:
         action = literal(clause.action)
         if clause.action == "ERROR":
             message = f"Merge error condition WHEN {clause.case.value}"
-            action = queries.failing(message, clause.message)
+            action = queries.error_expression(message, clause.message)
         kind = pa.field(ROWID, self.table.info().row_id or pa.int64())
         rowid = queries.none(duckdb_type(kind))
         if clause.case is not MatchCase.NEW:
@@ -113,7 +126,7 @@ class _Parts:
             made.append((field.name, queries.as_type(values[field.name], duckdb_type(field))))
         return queries.merge_part(
             made,
-            queries.Sides(TARGET, wanted.alias, SOURCE, wanted.source_alias, self._on()),
+            queries.MergeSides(TARGET, wanted.alias, SOURCE, wanted.source_alias, self._on()),
             clause.case.value,
             clause.condition,
             earlier,
@@ -131,7 +144,7 @@ class _Parts:
     def _values(self, clause: WhenClause) -> Mapping[str, str]:
         """What each column of the table will be."""
         schema, alias = self.table.info().schema, self.wanted.alias
-        known = Columns(self.wanted.target, schema)
+        known = TargetColumns(self.wanted.target, schema)
         given = known.assigned(self._given(clause))
         if clause.case is MatchCase.NEW:
             return {**{field.name: default(field) for field in schema}, **given}

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from jetbridge.dialects.duckdb import statements as queries
-from jetbridge.duckdb_engine.planner import PAST, Desk
+from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.access import Rules
+from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA
-from jetbridge.pipeline.parsing.tokens import Words
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome
+from jetbridge.pipeline.session import StatementResult
 
 # Where rows are that a statement has changed.
 CHANGED = (PAST, DEFAULT_SCHEMA, queries.CHANGED)
 
 
 @dataclass
-class Returned:
+class ReturningClause:
     """`listed` is what stands after RETURNING; `alias` is what the rows are called there."""
 
     listed: str
@@ -45,7 +45,7 @@ class Returned:
         """A star means the columns of the table, not those that we have beside them."""
         names = ", ".join(queries.column(self.alias, name) for name in self.schema.names)
         stars = ("*", f"{self.alias}.*".upper())
-        words, items = Words(self.listed), []
+        words, items = TokenCursor(self.listed), []
         while words:
             item = words.until(",")
             items.append(names if item.upper() in stars else item)
@@ -53,7 +53,9 @@ class Returned:
         return queries.returned(", ".join(items), CHANGED, self.alias)
 
 
-def check(desk: Desk, answers: Returned, rules: Rules, *extra: pa.Field) -> None:
+def check(
+    desk: StatementConnection, answers: ReturningClause, rules: AccessRules, *extra: pa.Field
+) -> None:
     """Raises what is wrong with RETURNING before anything is written.
 
     It sees the rows that were changed, with these columns besides, and nothing else.
@@ -68,21 +70,21 @@ def check(desk: Desk, answers: Returned, rules: Rules, *extra: pa.Field) -> None
     desk.types(query)
 
 
-def returned(desk: Desk, answers: Returned) -> Outcome:
+def returned(desk: StatementConnection, answers: ReturningClause) -> StatementResult:
     """For rows that a table has answered with."""
     desk.register(queries.ANSWERS, answers.rows())
     desk.keep(CHANGED, queries.everything((queries.ANSWERS,)))
     return evaluated(desk, answers)
 
 
-def reported(report: Report, rows: Outcome | None) -> Outcome:
+def reported(report: Report, rows: StatementResult | None) -> StatementResult:
     """Return the report of a statement, with its rows if it had RETURNING."""
-    return Outcome(report) if rows is None else replace(rows, report=report)
+    return StatementResult(report) if rows is None else replace(rows, report=report)
 
 
-def evaluated(desk: Desk, answers: Returned) -> Outcome:
+def evaluated(desk: StatementConnection, answers: ReturningClause) -> StatementResult:
     """For rows that are kept as `CHANGED`."""
     query = answers.query()
     batches = list(desk.stream(query))
     schema = batches[0].schema if batches else desk.schema(query)
-    return Outcome(schema=schema, batches=iter(batches))
+    return StatementResult(schema=schema, batches=iter(batches))

@@ -8,13 +8,13 @@ import pyarrow as pa
 from jetbridge.catalog.columns import default_of
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.pipeline.commands.create_table_as import ddl
-from jetbridge.pipeline.commands.query import chosen, planned
-from jetbridge.pipeline.name_resolution import Places
+from jetbridge.pipeline.commands.query import engine_for, plan_query
+from jetbridge.pipeline.name_resolution import NameResolver
 from jetbridge.pipeline.parsing.statements import CreateTableAs, Describe, Explain, Query, Show
-from jetbridge.pipeline.query.engine_choice import SPARK, Choice
+from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Outcome, Session
+from jetbridge.pipeline.session import Session, StatementResult
 from jetbridge.pipeline.settings import RULES
 
 EXPLAIN = "EXPLAIN"
@@ -22,7 +22,7 @@ _TABLES = ("database", "schema", "name")
 _COLUMNS = ("column_name", "column_type", "null")
 
 
-def show(session: Session, statement: Show) -> Outcome:
+def show(session: Session, statement: Show) -> StatementResult:
     match statement.what:
         case "tables":
             found = _tables(session, session.place.catalog)
@@ -65,12 +65,12 @@ def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str,
                     yield name, space, table.info().name
 
 
-def describe(session: Session, statement: Describe) -> Outcome:
+def describe(session: Session, statement: Describe) -> StatementResult:
     """A table by its name, or the columns of a query."""
     name = statement.subject
     if isinstance(name, str):
         with session.desk(name) as desk:
-            plan = planned(session, desk, name)
+            plan = plan_query(session, desk, name)
         return _told(_COLUMNS, _planned_columns(plan))
     info = session.places().table(session.places().path(name)).info()
     return _told(
@@ -92,14 +92,14 @@ def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
         yield field.name, kind, "YES" if field.nullable else "NO"
 
 
-def explain(session: Session, statement: Explain) -> Outcome:
+def explain(session: Session, statement: Explain) -> StatementResult:
     """Planned types, the engine and why, Spark SQL, and what would be created; nothing is run."""
     inner = statement.statement
     text = inner.text if isinstance(inner, Query) else inner.query
     columns = inner.columns if isinstance(inner, CreateTableAs) else ()
     with session.desk(text) as desk:
-        plan = planned(session, desk, text, columns)
-        choice = chosen(session, desk, plan)
+        plan = plan_query(session, desk, text, columns)
+        choice = engine_for(session, desk, plan)
     places = session.places()
     path = () if isinstance(inner, Query) else places.path(inner.target)
     lines = [*_about(plan, choice, places)]
@@ -108,7 +108,7 @@ def explain(session: Session, statement: Explain) -> Outcome:
     return replace(_told(("what", "text"), lines), report=Report(EXPLAIN, ".".join(path)))
 
 
-def _about(plan: Plan, choice: Choice, places: Places) -> Iterable[tuple[str, str]]:
+def _about(plan: Plan, choice: EngineChoice, places: NameResolver) -> Iterable[tuple[str, str]]:
     for name, kind, null in _planned_columns(plan):
         yield "column", f"{name} {kind}{' NOT NULL' if null == 'NO' else ''}"
     for path in sorted(map(places.settled, plan.sources)):
@@ -119,8 +119,8 @@ def _about(plan: Plan, choice: Choice, places: Places) -> Iterable[tuple[str, st
         yield "Spark SQL", choice.sql
 
 
-def _told(names: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> Outcome:
+def _told(names: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> StatementResult:
     schema = pa.schema([(name, pa.string()) for name in names])
     columns = list(zip(*rows, strict=True)) or [() for _ in names]
     batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
-    return Outcome(schema=schema, batches=iter([batch]))
+    return StatementResult(schema=schema, batches=iter([batch]))

@@ -3,20 +3,26 @@
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import NotSupported
-from jetbridge.pipeline.commands.dml_target import Columns
-from jetbridge.pipeline.commands.returning import CHANGED, Returned, check, evaluated, reported
+from jetbridge.pipeline.commands.dml_target import TargetColumns
+from jetbridge.pipeline.commands.returning import (
+    CHANGED,
+    ReturningClause,
+    check,
+    evaluated,
+    reported,
+)
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import DmlKind, UpdateOrDelete
-from jetbridge.pipeline.query.plan import TARGET, plan
-from jetbridge.pipeline.query.run_on_duckdb import laid_out
-from jetbridge.pipeline.report import Clock, Report
-from jetbridge.pipeline.session import Outcome, Session
-from jetbridge.pipeline.transactions import Beginning
+from jetbridge.pipeline.query.plan import TARGET, bind_query
+from jetbridge.pipeline.query.run_on_duckdb import register_tables
+from jetbridge.pipeline.report import PhaseTimer, Report
+from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.transactions import BeginWrite
 
 
-def change(session: Session, statement: UpdateOrDelete) -> Outcome:
+def change(session: Session, statement: UpdateOrDelete) -> StatementResult:
     places, rules = session.places(), session.means.rules
     path = places.path(statement.target)
     places.live(path[0])
@@ -30,15 +36,15 @@ def change(session: Session, statement: UpdateOrDelete) -> Outcome:
         )
     clock = session.clock()
     query = _query(statement, table)
-    answers = Returned(statement.returning, statement.alias, table.info().schema)
+    answers = ReturningClause(statement.returning, statement.alias, table.info().schema)
     with session.desk(query, path[0]) as desk:
         with clock.phase("plan"):
-            found = plan(desk, places, query, rules=rules, target=table)
+            found = bind_query(desk, places, query, rules=rules, target=table)
             check(desk, answers, rules)
-        with clock.phase("load"), laid_out(desk, found.sources, query):
+        with clock.phase("load"), register_tables(desk, found.sources, query):
             source = found.query
             if answers.wanted:  # read twice: to change the rows, and to tell of them
-                desk.keep(CHANGED, queries.once(source))
+                desk.keep(CHANGED, queries.one_row_per_id(source))
                 source = queries.everything(CHANGED)
             begin = _beginning(statement.kind, path, table)
             with session.writing(path, statement.kind.value, begin, clock) as write:
@@ -58,7 +64,7 @@ def change(session: Session, statement: UpdateOrDelete) -> Outcome:
 
 def _query(statement: UpdateOrDelete, table: Table) -> str:
     """The ids of the rows and their new values; with RETURNING, all columns as they will be."""
-    new = Columns(statement.target, table.info().schema).assigned(statement.assignments)
+    new = TargetColumns(statement.target, table.info().schema).assigned(statement.assignments)
     columns = []
     for field in table.info().schema:
         expression = new.get(field.name)
@@ -75,7 +81,7 @@ def _sent(source: str, statement: UpdateOrDelete) -> str:
     return queries.picked(source, [ROWID, *(name for name, _ in statement.assignments)])
 
 
-def _beginning(kind: DmlKind, path: Path, table: Table) -> Beginning:
+def _beginning(kind: DmlKind, path: Path, table: Table) -> BeginWrite:
     options = DMLOptions()
     if kind is DmlKind.UPDATE and supports(table, CanUpdate):
         return lambda: table.updating(options)
@@ -84,7 +90,7 @@ def _beginning(kind: DmlKind, path: Path, table: Table) -> Beginning:
     raise NotSupported(f"table {'.'.join(path)!r} takes no {kind.value}")
 
 
-def _written(desk: Desk, write: Write, query: str, clock: Clock) -> int:
+def _written(desk: StatementConnection, write: Write, query: str, clock: PhaseTimer) -> int:
     rows = 0
     for batch in desk.stream(query):
         rows += write(batch).affected_rows

@@ -22,12 +22,12 @@ from jetbridge.pipeline.parsing.statements import (
     ChangeColumnType,
     SetLayout,
 )
-from jetbridge.pipeline.parsing.tokens import Words
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 
 _ALLOWED = "use ADD, DROP, RENAME, ALTER COLUMN, SET PARTITIONED BY or SET SORTED BY"
 
 
-def read_alter_action(cursor: Words) -> AlterAction:
+def read_alter_action(cursor: TokenCursor) -> AlterAction:
     """Read what follows the name of the table; raises NotSupported for an unknown form."""
     layout = _layout(cursor)
     if layout is not None:
@@ -40,7 +40,7 @@ def read_alter_action(cursor: Words) -> AlterAction:
     return read(cursor)
 
 
-def _layout(cursor: Words) -> SetLayout | None:
+def _layout(cursor: TokenCursor) -> SetLayout | None:
     """`SET PARTITIONED BY (...)` and `SET SORTED BY (...)`; RESET takes them away."""
     resets = cursor.peek() == "RESET"
     for word in ("PARTITIONED", "SORTED"):
@@ -55,7 +55,7 @@ def _layout(cursor: Words) -> SetLayout | None:
     return None
 
 
-def _add(cursor: Words) -> AlterAction:
+def _add(cursor: TokenCursor) -> AlterAction:
     if cursor.take("CONSTRAINT"):
         cursor.identifier()
     if cursor.peek() in ("CHECK", "PRIMARY", "UNIQUE", "FOREIGN"):
@@ -68,14 +68,14 @@ def _add(cursor: Words) -> AlterAction:
     return AddDeclaredColumn(path, cursor.rest(), if_not_exists)
 
 
-def _path(cursor: Words) -> tuple[str, ...]:
+def _path(cursor: TokenCursor) -> tuple[str, ...]:
     parts = [cursor.identifier()]
     while cursor.take("."):
         parts.append(cursor.identifier())
     return tuple(parts)
 
 
-def _constraint(cursor: Words) -> AlterAction:
+def _constraint(cursor: TokenCursor) -> AlterAction:
     if cursor.take("CHECK"):
         cursor.expect("(")
         expression = cursor.inside()
@@ -88,7 +88,7 @@ def _constraint(cursor: Words) -> AlterAction:
     raise NotSupported("foreign keys are not supported")
 
 
-def _drop(cursor: Words) -> AlterAction:
+def _drop(cursor: TokenCursor) -> AlterAction:
     if cursor.take("CONSTRAINT"):
         raise NotSupported("constraints cannot be dropped: create the table anew without it")
     cursor.take("COLUMN")
@@ -102,7 +102,7 @@ def _drop(cursor: Words) -> AlterAction:
     return RemoveColumn(path[0], if_exists, cascade)
 
 
-def _rename(cursor: Words) -> AlterAction:
+def _rename(cursor: TokenCursor) -> AlterAction:
     if cursor.take("TO"):
         name = cursor.identifier()
         cursor.end()
@@ -115,7 +115,7 @@ def _rename(cursor: Words) -> AlterAction:
     return RenameField(path, name) if len(path) > 1 else RenameColumn(path[0], name)
 
 
-def _alter_column(cursor: Words) -> AlterAction:
+def _alter_column(cursor: TokenCursor) -> AlterAction:
     cursor.take("COLUMN")
     column = cursor.identifier()
     if cursor.take("SET", "NOT", "NULL"):
@@ -133,7 +133,7 @@ def _alter_column(cursor: Words) -> AlterAction:
     return ChangeColumnType(column, data_type, expression)
 
 
-_FORMS: dict[str, Callable[[Words], AlterAction]] = {
+_FORMS: dict[str, Callable[[TokenCursor], AlterAction]] = {
     "ADD": _add,
     "DROP": _drop,
     "RENAME": _rename,

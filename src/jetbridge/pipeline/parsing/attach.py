@@ -9,13 +9,13 @@ from jetbridge.pipeline.parsing.statements import (
     DropSecret,
     Statement,
 )
-from jetbridge.pipeline.parsing.tokens import Words
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 from jetbridge.pipeline.secrets import UNNAMED
 
 _KEPT = "secrets are kept until the session ends, and nowhere else"
 
 
-def attach(words: Words) -> Statement:
+def attach(words: TokenCursor) -> Statement:
     words.expect("ATTACH")
     conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
     words.take("DATABASE")
@@ -28,21 +28,21 @@ def attach(words: Words) -> Statement:
     return Attach(place, alias, _options(words), conflict)
 
 
-def detach(words: Words) -> Statement:
+def detach(words: TokenCursor) -> Statement:
     words.expect("DETACH")
     words.take("DATABASE")
     if_exists = words.take("IF", "EXISTS")
     return Detach(words.identifier(), if_exists)
 
 
-def is_create_secret(words: Words) -> bool:
+def is_create_secret(words: TokenCursor) -> bool:
     """Of what follows CREATE [OR REPLACE]; goes past the words that say so."""
     if words.take("PERSISTENT", "SECRET"):
         raise NotSupported(f"PERSISTENT is not supported: {_KEPT}")
     return words.take("SECRET") or words.take("TEMPORARY", "SECRET") or words.take("TEMP", "SECRET")
 
 
-def create_secret(words: Words, on_conflict: OnConflict) -> Statement:
+def create_secret(words: TokenCursor, on_conflict: OnConflict) -> Statement:
     """What follows SECRET."""
     if words.take("IF", "NOT", "EXISTS"):
         on_conflict = OnConflict.IGNORE
@@ -52,7 +52,7 @@ def create_secret(words: Words, on_conflict: OnConflict) -> Statement:
     return CreateSecret(name, _options(words), on_conflict)
 
 
-def drop_secret(words: Words) -> Statement:
+def drop_secret(words: TokenCursor) -> Statement:
     """What follows DROP SECRET."""
     if_exists = words.take("IF", "EXISTS")
     name = words.identifier()
@@ -62,7 +62,7 @@ def drop_secret(words: Words) -> Statement:
     return DropSecret(name, if_exists)
 
 
-def _options(words: Words) -> dict[str, str]:
+def _options(words: TokenCursor) -> dict[str, str]:
     """`(NAME value, ...)`; a name without a value means true."""
     found: dict[str, str] = {}
     if not words.take("("):
@@ -81,7 +81,7 @@ def _options(words: Words) -> dict[str, str]:
     return found
 
 
-def _value(words: Words) -> str:
+def _value(words: TokenCursor) -> str:
     if words.peek() in (",", ")"):
         return "true"
     return words.string() if words.is_string() else words.identifier()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog.columns import DEFAULT
-from jetbridge.duckdb_engine.planner import SCRATCH, Desk
+from jetbridge.duckdb_engine.planner import SCRATCH, StatementConnection
 from jetbridge.errors import NotSupported
 
 
@@ -19,7 +19,7 @@ class Declared:
     keys: tuple[tuple[tuple[str, ...], bool], ...]
 
 
-def declared(desk: Desk, columns: str) -> Declared:
+def parse_column_definitions(desk: StatementConnection, columns: str) -> Declared:
     """`columns` is what follows the name of the table; raises what DuckDB finds wrong."""
     with desk.scratch(columns):
         if "GENERATED" in columns.upper() and desk.fetch(_GENERATED):

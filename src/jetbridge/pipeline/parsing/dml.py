@@ -15,12 +15,12 @@ from jetbridge.pipeline.parsing.statements import (
     UpdateOrDelete,
     WhenClause,
 )
-from jetbridge.pipeline.parsing.tokens import Words
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 
 _ENDS = ("WHEN", "RETURNING")
 
 
-def read_update_or_delete(cursor: Words) -> UpdateOrDelete:
+def read_update_or_delete(cursor: TokenCursor) -> UpdateOrDelete:
     """Read UPDATE, DELETE or TRUNCATE; raises NotSupported for a form that is not supported."""
     with_ = ""
     if cursor.peek() == "WITH":
@@ -36,7 +36,7 @@ def read_update_or_delete(cursor: Words) -> UpdateOrDelete:
     return UpdateOrDelete(kind, target, alias, assignments, with_, from_, where, _returning(cursor))
 
 
-def _kind(cursor: Words) -> DmlKind:
+def _kind(cursor: TokenCursor) -> DmlKind:
     if cursor.take("UPDATE"):
         return DmlKind.UPDATE
     if cursor.take("TRUNCATE"):
@@ -47,11 +47,11 @@ def _kind(cursor: Words) -> DmlKind:
     return DmlKind.DELETE
 
 
-def _returning(cursor: Words) -> str:
+def _returning(cursor: TokenCursor) -> str:
     return check_list_text(cursor.rest()) if cursor.take("RETURNING") else ""
 
 
-def _assignments(cursor: Words, *ends: str) -> tuple[tuple[str, str], ...]:
+def _assignments(cursor: TokenCursor, *ends: str) -> tuple[tuple[str, str], ...]:
     """Read `SET a = 1, b = c + 1` up to one of these words."""
     cursor.expect("SET")
     assignments: list[tuple[str, str]] = []
@@ -64,7 +64,7 @@ def _assignments(cursor: Words, *ends: str) -> tuple[tuple[str, str], ...]:
     return tuple(assignments)
 
 
-def read_merge(cursor: Words) -> MergeStatement:
+def read_merge(cursor: TokenCursor) -> MergeStatement:
     """Read MERGE INTO; raises BadRequest if no WHEN clause can change a row."""
     with_ = check_with_text(cursor.until("MERGE")) if cursor.peek() == "WITH" else ""
     cursor.expect("MERGE", "INTO")
@@ -98,7 +98,7 @@ def read_merge(cursor: Words) -> MergeStatement:
     return merge
 
 
-def _source(cursor: Words) -> tuple[str, str]:
+def _source(cursor: TokenCursor) -> tuple[str, str]:
     """A query, and what its rows are called in the other parts."""
     if cursor.take("("):
         query = check_query_text(cursor.inside())
@@ -114,7 +114,7 @@ def _source(cursor: Words) -> tuple[str, str]:
     return f"FROM {text}", cursor.alias("ON", "USING") or name.name
 
 
-def _clause(cursor: Words) -> WhenClause:
+def _clause(cursor: TokenCursor) -> WhenClause:
     case = MatchCase.MATCHED
     if cursor.take("NOT"):
         case = MatchCase.NEW
@@ -137,11 +137,11 @@ def _clause(cursor: Words) -> WhenClause:
     return _insert(cursor, case, condition)
 
 
-def _message(cursor: Words) -> str:
+def _message(cursor: TokenCursor) -> str:
     return cursor.expression(*_ENDS) if cursor and cursor.peek() not in _ENDS else ""
 
 
-def _update(cursor: Words, case: MatchCase, condition: str) -> WhenClause:
+def _update(cursor: TokenCursor, case: MatchCase, condition: str) -> WhenClause:
     if cursor.take("BY", "NAME"):
         return WhenClause(case, condition, "UPDATE", None, by_name=True)
     cursor.take("BY", "POSITION")
@@ -150,7 +150,7 @@ def _update(cursor: Words, case: MatchCase, condition: str) -> WhenClause:
     return WhenClause(case, condition, "UPDATE", _assignments(cursor, *_ENDS))
 
 
-def _insert(cursor: Words, case: MatchCase, condition: str) -> WhenClause:
+def _insert(cursor: TokenCursor, case: MatchCase, condition: str) -> WhenClause:
     columns = cursor.names_in_brackets() if cursor.peek() == "(" else ()
     by_name = cursor.take("BY", "NAME")
     if not by_name:

@@ -23,7 +23,6 @@ from jetbridge.pipeline.parsing.attach import (
 from jetbridge.pipeline.parsing.dml import read_merge, read_update_or_delete
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
-    Boundary,
     CreateSchema,
     CreateTable,
     CreateTableAs,
@@ -37,23 +36,24 @@ from jetbridge.pipeline.parsing.statements import (
     SetValue,
     Show,
     Statement,
-    Transaction,
+    TransactionCommand,
+    TransactionStatement,
     Use,
     ValuesList,
 )
-from jetbridge.pipeline.parsing.tokens import SPARK, Words, split_text
+from jetbridge.pipeline.parsing.tokens import SPARK, TokenCursor, split_text
 from jetbridge.pipeline.secrets import HIDDEN, may_tell
 
 # What these extensions of DuckDB do is done here without them.
 _BUILT_IN = ("mssql", "airport")
 _SHOWN = {"TABLES": "tables", "SCHEMAS": "schemas", "DATABASES": "databases"}
 _BOUNDARIES = {
-    "BEGIN": Boundary.BEGIN,
-    "START": Boundary.BEGIN,
-    "COMMIT": Boundary.COMMIT,
-    "END": Boundary.COMMIT,
-    "ROLLBACK": Boundary.ROLLBACK,
-    "ABORT": Boundary.ROLLBACK,
+    "BEGIN": TransactionCommand.BEGIN,
+    "START": TransactionCommand.BEGIN,
+    "COMMIT": TransactionCommand.COMMIT,
+    "END": TransactionCommand.COMMIT,
+    "ROLLBACK": TransactionCommand.ROLLBACK,
+    "ABORT": TransactionCommand.ROLLBACK,
 }
 _OTHER_WAYS = {
     "COPY": "COPY is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
@@ -91,7 +91,7 @@ def parse(text: str, dialect: str = "duckdb") -> list[Statement]:
 
 
 def _in_spark_sql(text: str) -> Statement:
-    words = Words(text, SPARK)
+    words = TokenCursor(text, SPARK)
     first = words.peek()
     if first in ("SELECT", "WITH", "FROM", "VALUES", "("):
         return Query(text)
@@ -107,7 +107,7 @@ def _in_spark_sql(text: str) -> Statement:
 
 
 def _statement(text: str) -> Statement:
-    words = Words(text)
+    words = TokenCursor(text)
     kind, first = _kind(text), words.peek()
     if kind == REWRITTEN and first == "ALTER":  # of a column with a default DuckDB makes several
         kind = first
@@ -127,7 +127,7 @@ def _kind(text: str) -> str:
 
 
 def _not_supported(text: str) -> NotSupported:
-    words = Words(text)
+    words = TokenCursor(text)
     first = words.peek()
     while words:
         found = _OTHER_WAYS.get(words.peek())
@@ -138,7 +138,7 @@ def _not_supported(text: str) -> NotSupported:
     return NotSupported(f"{first or 'this statement'} is not supported")
 
 
-def _rows(words: Words) -> Statement:
+def _rows(words: TokenCursor) -> Statement:
     if words.take("DESCRIBE") or words.take("DESC"):
         return _describe(words)
     if words.take("SHOW"):
@@ -155,7 +155,7 @@ def _rows(words: Words) -> Statement:
     return Query(words.text)
 
 
-def _describe(words: Words) -> Statement:
+def _describe(words: TokenCursor) -> Statement:
     if words.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
         return Describe(words.rest())
     name = words.name()
@@ -163,7 +163,7 @@ def _describe(words: Words) -> Statement:
     return Describe(name)
 
 
-def _explain(words: Words) -> Statement:
+def _explain(words: TokenCursor) -> Statement:
     words.expect("EXPLAIN")
     if words.take("ANALYZE"):
         raise NotSupported(
@@ -181,7 +181,7 @@ def _explained(inner: Statement) -> Explain:
     return Explain(inner)
 
 
-def _create(words: Words) -> Statement:
+def _create(words: TokenCursor) -> Statement:
     text = words.text
     if words.peek() != "CREATE":
         raise _not_supported(text)
@@ -204,7 +204,7 @@ def _create(words: Words) -> Statement:
     return CreateTable(target, _declared(words), conflict)
 
 
-def _declared(words: Words) -> str:
+def _declared(words: TokenCursor) -> str:
     """Columns in brackets, and nothing else: what follows would be run with them."""
     columns = words.rest()
     if words.finds("REFERENCES"):  # a reserved word
@@ -216,15 +216,15 @@ def _declared(words: Words) -> str:
     return columns
 
 
-def _named(words: Words, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
+def _named(words: TokenCursor, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
     if words.take("IF", "NOT", "EXISTS"):
         conflict = OnConflict.IGNORE
     return words.name(), conflict
 
 
-def _only_names(words: Words) -> tuple[str, ...]:
+def _only_names(words: TokenCursor) -> tuple[str, ...]:
     """`(a, b) AS`: names for the columns of a query; () where columns are declared."""
-    ahead = Words(words.rest())
+    ahead = TokenCursor(words.rest())
     try:
         names = ahead.names_in_brackets()
     except BadRequest:
@@ -236,7 +236,7 @@ def _only_names(words: Words) -> tuple[str, ...]:
     return names
 
 
-def _query(words: Words) -> str:
+def _query(words: TokenCursor) -> str:
     """Without WITH [NO] DATA, which sets what is copied."""
     text = words.rest()
     upper = " ".join(text.upper().split())
@@ -245,7 +245,7 @@ def _query(words: Words) -> str:
     return re.sub(r"(?i)\s+WITH\s+DATA$", "", text)
 
 
-def _insert(words: Words) -> Statement:
+def _insert(words: TokenCursor) -> Statement:
     before = check_with_text(words.until("INSERT")) if words.peek() == "WITH" else ""
     words.expect("INSERT")
     if words.take("OR"):
@@ -271,7 +271,7 @@ def _insert(words: Words) -> Statement:
 
 def _values(query: str, dialect: str) -> ValuesList | None:
     """VALUES with DEFAULT among them: only the table knows its defaults."""
-    words = Words(query, dialect)
+    words = TokenCursor(query, dialect)
     if not words.take("VALUES") or not words.finds("DEFAULT"):
         return None
     rows: list[tuple[str, ...]] = []
@@ -280,13 +280,13 @@ def _values(query: str, dialect: str) -> ValuesList | None:
     return ValuesList(tuple(rows), words.rest())
 
 
-def _is_column_list(words: Words) -> bool:
+def _is_column_list(words: TokenCursor) -> bool:
     """A query in brackets begins with a bracket, too."""
-    ahead = Words(words.rest())
+    ahead = TokenCursor(words.rest())
     return ahead.take("(") and ahead.peek() not in ("SELECT", "WITH", "VALUES", "FROM", "(")
 
 
-def _drop(words: Words) -> Statement:
+def _drop(words: TokenCursor) -> Statement:
     text = words.text
     words.expect("DROP")
     if words.take("SECRET"):
@@ -303,7 +303,7 @@ def _drop(words: Words) -> Statement:
     return Drop(kind, name, if_exists, cascade)
 
 
-def _alter(words: Words) -> Statement:
+def _alter(words: TokenCursor) -> Statement:
     text = words.text
     if words.peek() != "ALTER":
         raise _not_supported(text)
@@ -314,11 +314,11 @@ def _alter(words: Words) -> Statement:
     return AlterTable(words.name(), read_alter_action(words), if_exists)
 
 
-def _transaction(words: Words) -> Statement:
-    return Transaction(_BOUNDARIES[words.peek()])
+def _transaction(words: TokenCursor) -> Statement:
+    return TransactionStatement(_BOUNDARIES[words.peek()])
 
 
-def _set(words: Words) -> Statement:
+def _set(words: TokenCursor) -> Statement:
     if words.take("USE"):
         return Use(words.name())
     reset = words.take("RESET")
@@ -335,7 +335,7 @@ def _set(words: Words) -> Statement:
     return SetValue(name, _value(words))
 
 
-def _load(words: Words) -> Statement:
+def _load(words: TokenCursor) -> Statement:
     text = words.text
     words.take("FORCE")
     verb = words.identifier().upper()
@@ -345,7 +345,7 @@ def _load(words: Words) -> Statement:
     return Load(verb, name.lower())
 
 
-def _value(words: Words) -> str:
+def _value(words: TokenCursor) -> str:
     text = words.rest().strip()
     try:
         value = words.string()
@@ -355,7 +355,7 @@ def _value(words: Words) -> str:
     return value
 
 
-_READERS: dict[str, Callable[[Words], Statement]] = {
+_READERS: dict[str, Callable[[TokenCursor], Statement]] = {
     "SELECT": _rows,
     "EXPLAIN": _explain,
     "CREATE": _create,

@@ -189,15 +189,15 @@ class AlterTable:
     if_exists: bool = False
 
 
-class Boundary(Enum):
+class TransactionCommand(Enum):
     BEGIN = "BEGIN"
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
 
 
 @dataclass(frozen=True)
-class Transaction:
-    boundary: Boundary
+class TransactionStatement:
+    boundary: TransactionCommand
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ Statement = (
     | CreateSchema
     | Drop
     | AlterTable
-    | Transaction
+    | TransactionStatement
     | Attach
     | Detach
     | CreateSecret

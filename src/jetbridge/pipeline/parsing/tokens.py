@@ -139,7 +139,7 @@ def _deeper(word: str, before: str) -> int:
     return int(opens) - int(closes)
 
 
-class Words:
+class TokenCursor:
     """A cursor over the tokens of one statement."""
 
     def __init__(self, text: str, dialect: str = DUCKDB) -> None:
@@ -217,7 +217,7 @@ class Words:
     def texts_in_brackets(self) -> list[str]:
         """Expressions, as they were written."""
         self.expect("(")
-        inner = Words(self.inside())
+        inner = TokenCursor(self.inside())
         found = []
         while inner:
             found.append(inner.expression(","))

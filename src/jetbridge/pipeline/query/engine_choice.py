@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jetbridge.catalog import CanRelateOnSpark, Prepare, Scan, SparkRelation, Table, supports
-from jetbridge.catalog.identifiers import twin
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.catalog.identifiers import find_duplicate_name
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import FailedPrecondition
-from jetbridge.pipeline.name_resolution import Path, Place
+from jetbridge.pipeline.name_resolution import Path, SearchPath
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.query.run_on_spark import View
-from jetbridge.pipeline.query.table_scans import Need, needs
+from jetbridge.pipeline.query.table_scans import TableScan, table_scans
 from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
@@ -18,7 +18,7 @@ AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """`sql` is the query in Spark SQL, if Spark runs it; `dialect` is that of the question.
 
     `views` make tables that Spark does not have by itself, for the time of a block.
@@ -31,22 +31,24 @@ class Choice:
     views: tuple[View, ...] = ()
 
 
-def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spark: bool) -> Choice:
+def choose_engine(
+    desk: StatementConnection, plan: Plan, place: SearchPath, settings: Settings, *, has_spark: bool
+) -> EngineChoice:
     """`auto` takes Spark for large tables, where it gives just the rows that DuckDB would give.
 
     Raises FailedPrecondition if Spark is asked for and cannot do it.
     """
     if settings.engine == DUCKDB:
-        return Choice(DUCKDB, "asked for")
+        return EngineChoice(DUCKDB, "asked for")
     found = _relations(plan.sources) if has_spark else "there is no lake, so there is no Spark"
     if settings.engine != SPARK:
         small = "" if isinstance(found, str) else _small(found, settings)
         if isinstance(found, str) or small:
-            return Choice(DUCKDB, found if isinstance(found, str) else small)
+            return EngineChoice(DUCKDB, found if isinstance(found, str) else small)
     try:
         if isinstance(found, str):
             raise Untranslatable(found)
-        if twin(plan.schema.names) is not None:
+        if find_duplicate_name(plan.schema.names) is not None:
             raise Untranslatable("two columns of one name")
         sql = translate(_question(plan, place, found), desk)
     except Untranslatable as piece:
@@ -55,18 +57,20 @@ def choose(desk: Desk, plan: Plan, place: Place, settings: Settings, *, has_spar
                 f"Spark cannot run this query just as DuckDB: {piece}; "
                 "use engine = auto or duckdb, or dialect = spark"
             ) from None
-        return Choice(DUCKDB, f"Spark would not give the same: {piece}")
+        return EngineChoice(DUCKDB, f"Spark would not give the same: {piece}")
     size = sum(relation.size for relation in found.values())
     asked = "asked for" if settings.engine == SPARK else f"its tables have {size:,} bytes"
-    return Choice(SPARK, asked, sql, views=_views(desk, plan, found))
+    return EngineChoice(SPARK, asked, sql, views=_views(desk, plan, found))
 
 
-def _views(desk: Desk, plan: Plan, relations: Mapping[Path, SparkRelation]) -> tuple[View, ...]:
+def _views(
+    desk: StatementConnection, plan: Plan, relations: Mapping[Path, SparkRelation]
+) -> tuple[View, ...]:
     prepared = {path: each.prepare for path, each in relations.items() if each.prepare}
     if not prepared:
         return ()
-    wanted = needs(desk, plan.query)
-    everything = Need(())
+    wanted = table_scans(desk, plan.query)
+    everything = TableScan(())
     views = []
     for path, prepare in prepared.items():
         need = wanted.get(path, everything)
@@ -97,7 +101,7 @@ def _small(relations: Mapping[Path, SparkRelation], settings: Settings) -> str:
     return f"its tables have {size:,} bytes, and spark_from is {settings.spark_from:,}"
 
 
-def _question(plan: Plan, place: Place, relations: Mapping[Path, SparkRelation]) -> Question:
+def _question(plan: Plan, place: SearchPath, relations: Mapping[Path, SparkRelation]) -> Question:
     tables = {
         path: SparkTable(f"({each.sql})", each.types, each.missing)
         for path, each in relations.items()

@@ -8,15 +8,15 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID, Table
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import statements as queries
-from jetbridge.duckdb_engine.planner import PAST, Desk, Names
+from jetbridge.duckdb_engine.planner import PAST, QueryReferences, StatementConnection
 from jetbridge.errors import BadRequest, NotFound
-from jetbridge.pipeline.access import Files, Rules
-from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Path, Places
+from jetbridge.pipeline.access import AccessRules, FileScope
+from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, Path
 from jetbridge.pipeline.parsing.statements import ObjectName
 from jetbridge.pipeline.query.nullability import never_null
-from jetbridge.pipeline.query.time_travel import without_at
+from jetbridge.pipeline.query.time_travel import rewrite_time_travel
 
-ANYTHING = Rules(Files.ALL, trusted=True)
+ANYTHING = AccessRules(FileScope.ALL, trusted=True)
 # A type that only DuckDB has: Arrow has no form for it.
 _ALONE = "VARIANT"
 DEPTH = ("catalog", "schema", "table")
@@ -38,12 +38,12 @@ class Plan:
     sources: Mapping[Path, Table]
 
 
-def plan(
-    desk: Desk,
-    places: Places,
+def bind_query(
+    desk: StatementConnection,
+    places: NameResolver,
     query: str,
     columns: tuple[str, ...] = (),
-    rules: Rules = ANYTHING,
+    rules: AccessRules = ANYTHING,
     target: Table | None = None,
 ) -> Plan:
     """Raises what DuckDB finds wrong. `columns` are other names for those of the query.
@@ -52,7 +52,7 @@ def plan(
     """
     desk.use(places.place.catalog, places.place.schema)
     names = rules.check(desk, query)
-    past = without_at(desk, query, rules)
+    past = rewrite_time_travel(desk, query, rules)
     written = _sources(places, desk.names(past.query) if past.tables else names, rules)
     sources = {path: places.table(places.settled(path)) for path in written.values()}
     _guard(desk, places, names.parts, written)
@@ -86,7 +86,7 @@ def _refuse_unspeakable(columns: Sequence[tuple[str, str]]) -> None:
 
 
 def plan_of_spark(
-    desk: Desk,
+    desk: StatementConnection,
     query: str,
     described: Sequence[tuple[str, str, bool]],
     columns: tuple[str, ...] = (),
@@ -116,7 +116,9 @@ def _by_path(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
     return {_folded(path): table.info().schema for path, table in sources.items()}
 
 
-def _sources(places: Places, names: Names, rules: Rules) -> dict[tuple[str, ...], Path]:
+def _sources(
+    places: NameResolver, names: QueryReferences, rules: AccessRules
+) -> dict[tuple[str, ...], Path]:
     """The tables of catalogs, by what stands for them; another name is a part of the query."""
     sources: dict[tuple[str, ...], Path] = {}
     for parts in sorted(names.tables):
@@ -134,7 +136,10 @@ def _sources(places: Places, names: Names, rules: Rules) -> dict[tuple[str, ...]
 
 
 def _guard(
-    desk: Desk, places: Places, parts: frozenset[str], written: Mapping[tuple[str, ...], Path]
+    desk: StatementConnection,
+    places: NameResolver,
+    parts: frozenset[str],
+    written: Mapping[tuple[str, ...], Path],
 ) -> None:
     """A name that WITH defines in one place means in another a table of ours, or nothing.
 

@@ -8,21 +8,23 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID, CanRelate, Scan, Table, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.query.plan import TARGET, Plan
-from jetbridge.pipeline.query.table_scans import Need, needs
+from jetbridge.pipeline.query.table_scans import TableScan, table_scans
 from jetbridge.runtime.cancellation import current, within
 
 
 @contextmanager
-def laid_out(desk: Desk, sources: Mapping[Path, Table], query: str) -> Iterator[None]:
+def register_tables(
+    desk: StatementConnection, sources: Mapping[Path, Table], query: str
+) -> Iterator[None]:
     """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too.
 
     Those that DuckDB cannot read by itself are copied, as far as the query needs them.
     """
     copied = [each for each in sources.values() if not supports(each, CanRelate)]
-    wanted_of = needs(desk, query) if copied else {}
+    wanted_of = table_scans(desk, query) if copied else {}
     with ExitStack() as stack:
         for number, (path, table) in enumerate(sources.items()):
             wanted = path == TARGET
@@ -38,7 +40,13 @@ def laid_out(desk: Desk, sources: Mapping[Path, Table], query: str) -> Iterator[
 
 
 def _copy(
-    desk: Desk, path: Path, table: Table, name: str, need: Need | None, *, row_ids: bool
+    desk: StatementConnection,
+    path: Path,
+    table: Table,
+    name: str,
+    need: TableScan | None,
+    *,
+    row_ids: bool,
 ) -> None:
     """In DuckDB's memory or, if there is not enough of it, in its temporary files.
 
@@ -53,10 +61,12 @@ def _copy(
     batches = within(current(), table.scan(scan))  # DuckDB takes them by threads of its own
     desk.register(name, pa.RecordBatchReader.from_batches(schema, batches))
     columns = [(f.name, duckdb_type(f), f in read) for f in whole]
-    desk.keep(path, queries.padded(name, columns))
+    desk.keep(path, queries.with_null_columns(name, columns))
 
 
-def rows(desk: Desk, plan: Plan, *, streams: bool = True) -> Iterator[pa.RecordBatch]:
+def stream_rows(
+    desk: StatementConnection, plan: Plan, *, streams: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Those of a planned query, with exactly the columns of the plan.
 
     `streams` False: all tables are read before the first row comes.
@@ -67,12 +77,12 @@ def rows(desk: Desk, plan: Plan, *, streams: bool = True) -> Iterator[pa.RecordB
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 
 
-def _queried(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch]:
-    with laid_out(desk, plan.sources, plan.query):
+def _queried(desk: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch]:
+    with register_tables(desk, plan.sources, plan.query):
         yield from desk.stream(plan.query)
 
 
-def _copied(desk: Desk, plan: Plan) -> Generator[pa.RecordBatch] | None:
+def _copied(desk: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch] | None:
     """The rows as the table has them, for a query that does nothing but read one."""
     if len(plan.sources) != 1 or any(supports(each, CanRelate) for each in plan.sources.values()):
         return None

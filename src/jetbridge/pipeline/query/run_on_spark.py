@@ -20,7 +20,7 @@ from jetbridge.duckdb_engine.instance import EXTENSIONS
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.query.plan import Plan
-from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.engine import SparkConnection, SparkEngine
 from jetbridge.spark.shared_folders import refuse_unshared
 from jetbridge.spark.written_rows import Written, all_rows, file_columns, write_parquet
 
@@ -32,7 +32,7 @@ _FULL = "No space left"
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 # Told how many tasks are done, and of how many.
 TaskWatch = Callable[[int, int], None]
-View = Callable[[Session], AbstractContextManager[None]]
+View = Callable[[SparkConnection], AbstractContextManager[None]]
 
 
 def _nobody(_: int, __: int) -> None:
@@ -46,7 +46,7 @@ class SparkRunner:
     engine: SparkEngine
     folder: str
     prefix: Callable[[], str]
-    spool: Callable[[Session, str], AbstractContextManager[Written]] | None = None
+    spool: Callable[[SparkConnection, str], AbstractContextManager[Written]] | None = None
 
     @contextmanager
     def spooled(
@@ -60,7 +60,7 @@ class SparkRunner:
             yield written
 
     @contextmanager
-    def _in_folder(self, session: Session, query: str) -> Iterator[Written]:
+    def _in_folder(self, session: SparkConnection, query: str) -> Iterator[Written]:
         refuse_unshared(session, self.folder)
         place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
@@ -76,7 +76,9 @@ class SparkRunner:
         return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
 
     @contextmanager
-    def session(self, watch: TaskWatch = _nobody, views: Sequence[View] = ()) -> Iterator[Session]:
+    def session(
+        self, watch: TaskWatch = _nobody, views: Sequence[View] = ()
+    ) -> Iterator[SparkConnection]:
         """Spark for one statement; an error of its query is ours.
 
         `views` make tables that Spark does not have by itself.

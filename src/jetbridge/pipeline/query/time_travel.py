@@ -9,29 +9,31 @@ from dataclasses import dataclass
 from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.dialects.duckdb.statements import expression
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.planner import PAST, Desk
+from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest
-from jetbridge.pipeline.access import Rules
+from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.parsing.statements import ObjectName
-from jetbridge.pipeline.parsing.tokens import Words
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 
 
 @dataclass(frozen=True)
-class Past:
+class TimeTravelQuery:
     """A query without AT, and what its new names stand for."""
 
     query: str
     tables: Mapping[str, tuple[ObjectName, AsOf]]
 
 
-def without_at(desk: Desk, query: str, rules: Rules) -> Past:
+def rewrite_time_travel(
+    desk: StatementConnection, query: str, rules: AccessRules
+) -> TimeTravelQuery:
     """Raises BadRequest for a point in time that is no constant."""
-    words = Words(query)
+    words = TokenCursor(query)
     if not words.finds("AT", "("):
-        return Past(query, {})
+        return TimeTravelQuery(query, {})
     found: dict[str, tuple[ObjectName, AsOf]] = {}
     for start in reversed(desk.travels(query)):
-        clause = Words(query[start:])
+        clause = TokenCursor(query[start:])
         name = clause.name()
         alias = clause.alias("AT") or name.name
         clause.expect("AT")
@@ -43,10 +45,10 @@ def without_at(desk: Desk, query: str, rules: Rules) -> Past:
         found[key] = (name, AsOf(unit, value))
         rest = query[start + clause.position() :]
         query = f"{query[:start]}{PAST}.main.{key} AS {identifier(alias)} {rest}"
-    return Past(query, found)
+    return TimeTravelQuery(query, found)
 
 
-def _constant(desk: Desk, text: str, rules: Rules) -> str:
+def _constant(desk: StatementConnection, text: str, rules: AccessRules) -> str:
     names = rules.check(desk, expression(text))
     if names.tables or names.functions:
         raise BadRequest(f"AT ({text[:40]}) must be a constant, as VERSION => 3")

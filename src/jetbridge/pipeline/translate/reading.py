@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from jetbridge.dialects.quoting import literal
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 
 _OPERATORS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.Neg),
@@ -39,7 +39,7 @@ _ORDERS = frozenset(["ORDER_DEFAULT", "ASCENDING", "DESCENDING", "NULLS FIRST", 
 _TRUE = ("CAST", ("CONSTANT", "t"))
 
 
-def misread(desk: Desk, query: str, tree: exp.Expr) -> str | None:
+def misread(desk: StatementConnection, query: str, tree: exp.Expr) -> str | None:
     """In which piece the two parsers do not agree; None if they do."""
     ours = with_brackets(tree).sql("duckdb", copy=False)
     one, other = (_parsed(desk, text) for text in (query, ours))
@@ -67,7 +67,7 @@ def with_brackets(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _parsed(desk: Desk, query: str) -> Any:
+def _parsed(desk: StatementConnection, query: str) -> Any:
     """The tree of DuckDB's own parser."""
     ((text,),) = desk.fetch(f"SELECT json_serialize_sql({literal(query)})")
     found = json.loads(text, object_hook=_as_written)

@@ -4,7 +4,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.pipeline.translate.bind import Binder
 from jetbridge.pipeline.translate.bound import Bound
 from jetbridge.pipeline.translate.match import Matcher, matcher
@@ -16,7 +16,7 @@ from jetbridge.pipeline.translate.values import Question
 from jetbridge.pipeline.translate.work import Work
 
 
-def translate(question: Question, desk: Desk, table: Matcher | None = None) -> str:
+def translate(question: Question, desk: StatementConnection, table: Matcher | None = None) -> str:
     """Spark SQL whose columns have the planned names, and exactly `spark_type` of their types.
 
     `desk` has the tables of the question declared. Raises Untranslatable.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jetbridge.pipeline.name_resolution import Path, Place
+from jetbridge.pipeline.name_resolution import Path, SearchPath
 
 
 @dataclass(frozen=True)
@@ -27,4 +27,4 @@ class Question:
     names: tuple[str, ...]
     types: tuple[str, ...]
     tables: Mapping[Path, SparkTable]
-    place: Place
+    place: SearchPath

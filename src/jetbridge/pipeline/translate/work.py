@@ -7,7 +7,7 @@ import duckdb
 from sqlglot import exp
 
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.planner import Desk
+from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.pipeline.translate.bound import Nested, Shared
 from jetbridge.pipeline.translate.match import Matcher
 from jetbridge.pipeline.translate.types import NULL
@@ -18,7 +18,7 @@ _LONGEST = 80
 
 
 class Work:
-    def __init__(self, question: Question, desk: Desk, matcher: Matcher) -> None:
+    def __init__(self, question: Question, desk: StatementConnection, matcher: Matcher) -> None:
         self.question = question
         self.matcher = matcher
         self.nested: dict[str, Nested] = {}

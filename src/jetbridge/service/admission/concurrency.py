@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from jetbridge.errors import LimitExceeded, Unavailable
 
 
-class Gate:
+class ConcurrencyLimit:
     """`share`: how many of them one token may have, so that it never takes those of others."""
 
     def __init__(self, what: str, at_most: int, share: int | None = None) -> None:
@@ -89,7 +89,7 @@ class StagedBytes:
                     del self._of[owner]
 
 
-class Door:
+class ShutdownGate:
     """All calls go through it. Closed, it lets those inside finish and nobody in.
 
     gRPC's own way to stop can leave a call of that very moment without any answer.

@@ -1,12 +1,12 @@
 """DoAction: one module per family of actions; importing them registers them."""
 
 from jetbridge.service.do_action import alter, ddl, functions, listing, scan
-from jetbridge.service.do_action.registry import DoAction, OwnAction, Services, answers_once
+from jetbridge.service.do_action.registry import ActionContext, DoAction, OwnAction, answers_once
 
 __all__ = [
     "DoAction",
     "OwnAction",
-    "Services",
+    "ActionContext",
     "alter",
     "answers_once",
     "ddl",

@@ -23,8 +23,8 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.constraints import parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.call_context import Call, Served
-from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.wire.messages import ddl as m
 from jetbridge.wire.schemas import read_single_field
 
@@ -93,7 +93,7 @@ _CHANGES: dict[str, tuple[type[m.AlterTable], Callable[[Any], Alteration], str]]
 
 
 def _register(name: str, message: type[m.AlterTable], to_change: Any, description: str) -> None:
-    def handler(request: m.AlterTable, call: Call, services: Services) -> Iterator[bytes]:
+    def handler(request: m.AlterTable, call: Call, services: ActionContext) -> Iterator[bytes]:
         change = to_change(request)
         if isinstance(change, AddField) and call.is_duckdb:
             _refuse_lost_name(change, request, call.catalog(request.catalog).name)
@@ -120,7 +120,7 @@ def _refuse_lost_name(change: AddField, request: m.AlterTable, catalog: str) -> 
 
 
 @action("set_layout", m.SetLayout, text=True)
-def set_layout(request: m.SetLayout, call: Call, services: Services) -> Iterator[bytes]:
+def set_layout(request: m.SetLayout, call: Call, services: ActionContext) -> Iterator[bytes]:
     """Sets partitions and sort order; answers the FlightInfo of the table as it then is."""
     if request.partition_by is None and request.sort_by is None:
         raise BadRequest("set_layout: field 'partition_by' or 'sort_by' is required")
@@ -134,7 +134,7 @@ def set_layout(request: m.SetLayout, call: Call, services: Services) -> Iterator
 
 
 def _afterwards(
-    request: m.AlterTable, call: Call, services: Services, make: Callable[[str, Table], Table]
+    request: m.AlterTable, call: Call, services: ActionContext, make: Callable[[str, Table], Table]
 ) -> Iterator[bytes]:
     """The FlightInfo of the table that `make` answers; nothing if it may be missing and is."""
     served = call.catalog(request.catalog)
@@ -145,7 +145,7 @@ def _afterwards(
     yield services.flights.table(served, schema, make(schema, table)).SerializeToString()
 
 
-def _load(served: Served, request: m.AlterTable) -> tuple[str, Table] | None:
+def _load(served: ServedCatalog, request: m.AlterTable) -> tuple[str, Table] | None:
     try:
         schema = served.catalog.load_schema(request.schema)
         return schema.info().name, schema.load_table(request.name)

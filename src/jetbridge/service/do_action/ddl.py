@@ -19,8 +19,8 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.constraints import parse_check, parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.call_context import Call, Served
-from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.wire.codec import encode
 from jetbridge.wire.messages import ddl as messages
 from jetbridge.wire.schemas import read_schema, wire_type
@@ -28,7 +28,7 @@ from jetbridge.wire.schemas import read_schema, wire_type
 
 @action("create_schema", messages.CreateSchema)
 def create_schema(
-    request: messages.CreateSchema, call: Call, services: Services
+    request: messages.CreateSchema, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """Creates a schema; answers its contents."""
     served = call.catalog(request.catalog_name)
@@ -39,7 +39,9 @@ def create_schema(
 
 
 @action("drop_schema", messages.DropObject, answers=False)
-def drop_schema(request: messages.DropObject, call: Call, services: Services) -> Iterator[bytes]:
+def drop_schema(
+    request: messages.DropObject, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """Drops an empty schema."""
     name = request.name or request.schema_name
     if not name:
@@ -54,7 +56,9 @@ def drop_schema(request: messages.DropObject, call: Call, services: Services) ->
 
 
 @action("create_table", messages.CreateTable)
-def create_table(request: messages.CreateTable, call: Call, services: Services) -> Iterator[bytes]:
+def create_table(
+    request: messages.CreateTable, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """Creates a table; answers its FlightInfo."""
     wanted = read_table(request)
     served = call.catalog(request.catalog_name)
@@ -64,7 +68,9 @@ def create_table(request: messages.CreateTable, call: Call, services: Services) 
 
 
 @action("drop_table", messages.DropObject, answers=False)
-def drop_table(request: messages.DropObject, call: Call, services: Services) -> Iterator[bytes]:
+def drop_table(
+    request: messages.DropObject, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """Drops a table."""
     if not request.name or not request.schema_name:
         missing = "schema_name" if request.name else "name"
@@ -79,7 +85,7 @@ def drop_table(request: messages.DropObject, call: Call, services: Services) -> 
     yield from ()
 
 
-def dynamic_catalog(served: Served) -> CanCreateSchemas:
+def dynamic_catalog(served: ServedCatalog) -> CanCreateSchemas:
     if not supports(served.catalog, CanCreateSchemas):
         raise NotSupported(f"catalog {served.name!r} does not support CREATE or DROP SCHEMA")
     return served.catalog

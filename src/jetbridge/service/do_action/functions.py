@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jetbridge.service.call_context import Call
-from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.service.functions import bind_table_function
 from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_pb2 import FlightInfo
@@ -14,7 +14,7 @@ from jetbridge.wire.tickets import read_descriptor
 
 @action("table_function_flight_info", TableFunctionFlightInfo)
 def table_function_flight_info(
-    request: TableFunctionFlightInfo, call: Call, services: Services
+    request: TableFunctionFlightInfo, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """The columns a table function produces for its arguments; answers a FlightInfo."""
     descriptor = read_descriptor(request.descriptor)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jetbridge.service.call_context import Call
-from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.service.flight_info import to_list
 from jetbridge.wire.codec import encode
 from jetbridge.wire.contents import listing, version_map
@@ -11,7 +11,7 @@ from jetbridge.wire.messages.catalog import CatalogRequest
 
 
 @action("list_schemas", CatalogRequest)
-def list_schemas(request: CatalogRequest, call: Call, services: Services) -> Iterator[bytes]:
+def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -> Iterator[bytes]:
     """All schemas of a catalog with the contents of each."""
     served = call.catalog(request.catalog_name)
     catalog = to_list(served.catalog)
@@ -23,13 +23,17 @@ def list_schemas(request: CatalogRequest, call: Call, services: Services) -> Ite
 
 
 @action("catalog_version", CatalogRequest)
-def catalog_version(request: CatalogRequest, call: Call, services: Services) -> Iterator[bytes]:
+def catalog_version(
+    request: CatalogRequest, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """The number that rises with every DDL statement."""
     yield encode(version_map(call.catalog(request.catalog_name).catalog.version()))
 
 
 @action("create_transaction", CatalogRequest)
-def create_transaction(request: CatalogRequest, call: Call, services: Services) -> Iterator[bytes]:
+def create_transaction(
+    request: CatalogRequest, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """An id under which all scans see one version of every table."""
     served = call.catalog(request.catalog_name)
     yield encode({"identifier": services.transactions.create(call, served)})

@@ -9,8 +9,8 @@ import msgspec
 
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.call_context import Call
-from jetbridge.service.flight_info import Flights
-from jetbridge.service.table_lookup import Locator
+from jetbridge.service.flight_info import FlightInfoBuilder
+from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.codec import decode, decode_text, is_text
 from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result
@@ -20,16 +20,16 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
-class Services:
+class ActionContext:
     """What actions work with."""
 
-    flights: Flights
-    locator: Locator
+    flights: FlightInfoBuilder
+    locator: TableLookup
     transactions: Transactions
     limits: InputLimits
 
 
-Handler = Callable[[Any, Call, Services], Iterator[bytes]]
+Handler = Callable[[Any, Call, ActionContext], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def answers_once(name: str) -> bool:
 
 def action(
     name: str, message: type[M], *, answers: bool = True, text: bool = False
-) -> Callable[[Callable[[M, Call, Services], Iterator[bytes]]], Handler]:
+) -> Callable[[Callable[[M, Call, ActionContext], Iterator[bytes]]], Handler]:
     """Registers a handler; its docstring is what ListActions says of it."""
 
-    def register(handler: Callable[[M, Call, Services], Iterator[bytes]]) -> Handler:
+    def register(handler: Callable[[M, Call, ActionContext], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
             raise ValueError(f"action {name!r} is registered twice")
         description = (handler.__doc__ or "").strip()
@@ -75,7 +75,7 @@ OwnAction = Callable[[bytes], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class DoAction:
-    services: Services
+    services: ActionContext
     own: Mapping[str, OwnAction]
 
     def __call__(self, request: Action, call: Call) -> Iterator[Result]:

@@ -7,7 +7,7 @@ from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.service.batch_layout import read_column_ids
 from jetbridge.service.call_context import Call
 from jetbridge.service.databases import TICKET, names_databases
-from jetbridge.service.do_action.registry import Services, action
+from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.service.table_lookup import read_point
 from jetbridge.wire.codec import encode
 from jetbridge.wire.messages import scan as messages
@@ -18,7 +18,7 @@ _MOST_FILTERS = 1024 * 1024
 
 
 @action("endpoints", messages.Endpoints)
-def endpoints(request: messages.Endpoints, call: Call, services: Services) -> Iterator[bytes]:
+def endpoints(request: messages.Endpoints, call: Call, services: ActionContext) -> Iterator[bytes]:
     """Where to read the rows of a scan: one endpoint per part."""
     asked = request.parameters
     if asked.table_function_parameters:
@@ -54,7 +54,7 @@ def endpoints(request: messages.Endpoints, call: Call, services: Services) -> It
     yield encode([services.flights.endpoint(t).SerializeToString() for t in tickets])
 
 
-def _function_endpoint(request: messages.Endpoints, call: Call, services: Services) -> bytes:
+def _function_endpoint(request: messages.Endpoints, call: Call, services: ActionContext) -> bytes:
     asked = request.parameters
     served, name = services.locator.name(call, read_descriptor(request.descriptor))
     parse_filters(asked.json_filters)
@@ -70,7 +70,9 @@ def _function_endpoint(request: messages.Endpoints, call: Call, services: Servic
 
 
 @action("flight_info", messages.FlightInfo)
-def flight_info(request: messages.FlightInfo, call: Call, services: Services) -> Iterator[bytes]:
+def flight_info(
+    request: messages.FlightInfo, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """A table as it is, or as it was AT a version or time; answers its FlightInfo."""
     descriptor = read_descriptor(request.descriptor)
     point = read_point(request.at_unit, request.at_value)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.lake import Options
+from jetbridge.backends.lake.lake import LakeOptions
 from jetbridge.catalog import DMLOptions
 from jetbridge.spark.engine import SparkEngine
 
 
 def main(warehouse: Path, server: str) -> None:
     engine = SparkEngine(log_file=warehouse / "spark.log")
-    options = Options(str(warehouse), server=server)
+    options = LakeOptions(str(warehouse), server=server)
     table = LakeCatalog("lake", warehouse, engine, options=options).load_schema("s").load_table("t")
     with table.inserting(DMLOptions()) as write:
         for _ in range(3):

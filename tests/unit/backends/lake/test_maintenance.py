@@ -8,7 +8,7 @@ import pytest
 
 from jetbridge.backends.lake.maintenance.optimize import _Contents, _Kind, _may_expire
 from jetbridge.backends.lake.metadata.metadata_file import parsed
-from jetbridge.backends.lake.metadata.pointers import Pointer
+from jetbridge.backends.lake.metadata.pointers import MetadataPointer
 from jetbridge.backends.lake.metadata.table_state import TableState
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def state(**raw: Any) -> TableState:
     given = {"snapshots": snapshots, "refs": MAIN, "default-spec-id": 0, **raw}
     given |= {"format-version": 3, "location": "t", "last-column-id": 0}
     given["current-snapshot-id"] = given["snapshots"][-1]["snapshot-id"]
-    return parsed(Pointer("s", "t", "t.json"), json.dumps(given).encode())
+    return parsed(MetadataPointer("s", "t", "t.json"), json.dumps(given).encode())
 
 
 @pytest.mark.parametrize(

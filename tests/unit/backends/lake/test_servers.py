@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from jetbridge.backends.lake.write.server_locks import Presence, dead, live_servers
+from jetbridge.backends.lake.write.server_locks import ServerLock, dead, live_servers
 
 
 def leave(path: Path) -> None:
@@ -16,7 +16,7 @@ def leave(path: Path) -> None:
 
 
 def test_a_lock_is_held_until_it_is_given_back(tmp_path):
-    one = Presence(str(tmp_path), "aaaa")
+    one = ServerLock(str(tmp_path), "aaaa")
     one.hold()
     one.hold()
     place = tmp_path / ".jetbridge/servers"
@@ -51,7 +51,7 @@ def test_a_server_whose_spark_still_lives_is_not_dead(tmp_path):
 def test_a_server_that_starts_while_its_file_is_swept_gets_a_new_one(tmp_path):
     place = tmp_path / ".jetbridge/servers"
     leave(place / "aaaa")
-    one = Presence(str(tmp_path), "aaaa")
+    one = ServerLock(str(tmp_path), "aaaa")
     with dead(place, "aaaa") as found:
         assert found is not None
         starting = threading.Thread(target=one.hold)
@@ -68,12 +68,12 @@ def test_where_there_are_no_locks_nothing_is_taken_for_dead(tmp_path, monkeypatc
         raise OSError("no locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    Presence(str(tmp_path), "aaaa").hold()
+    ServerLock(str(tmp_path), "aaaa").hold()
     assert list((tmp_path / ".jetbridge/servers").iterdir()) == []
 
 
 def test_an_object_store_is_left_to_optimize():
-    presence = Presence("s3://bucket/lake", "aaaa")
+    presence = ServerLock("s3://bucket/lake", "aaaa")
     presence.hold()
     with presence.job("x", "s.t"):
         pass

@@ -5,7 +5,7 @@ import pytest
 from jetbridge.backends.lake.ddl.layout_syntax import (
     TRANSFORMS,
     Ordering,
-    Term,
+    PartitionTerm,
     parse_order,
     parse_partitions,
 )
@@ -15,29 +15,32 @@ BUCKET, TRUNCATE, DAY = TRANSFORMS["bucket"], TRANSFORMS["truncate"], TRANSFORMS
 PARTITIONS = {
     "": [],
     " \n": [],
-    "region": [Term(("region",))],
+    "region": [PartitionTerm(("region",))],
     "day(ts), bucket(8, id),truncate(4,name), region": [
-        Term(("ts",), DAY),
-        Term(("id",), BUCKET, 8),
-        Term(("name",), TRUNCATE, 4),
-        Term(("region",)),
+        PartitionTerm(("ts",), DAY),
+        PartitionTerm(("id",), BUCKET, 8),
+        PartitionTerm(("name",), TRUNCATE, 4),
+        PartitionTerm(("region",)),
     ],
-    'DAYS ( "Order ""time""" )': [Term(('Order "time"',), DAY)],
-    'a."b.c".d': [Term(("a", "b.c", "d"))],
-    "größe": [Term(("größe",))],
-    "day": [Term(("day",))],
+    'DAYS ( "Order ""time""" )': [PartitionTerm(('Order "time"',), DAY)],
+    'a."b.c".d': [PartitionTerm(("a", "b.c", "d"))],
+    "größe": [PartitionTerm(("größe",))],
+    "day": [PartitionTerm(("day",))],
 }
 ORDERS = {
     "": [],
-    "id, ts DESC NULLS LAST": [Ordering(Term(("id",))), Ordering(Term(("ts",)), descending=True)],
-    "a asc nulls first": [Ordering(Term(("a",)), nulls_first=True)],
+    "id, ts DESC NULLS LAST": [
+        Ordering(PartitionTerm(("id",))),
+        Ordering(PartitionTerm(("ts",)), descending=True),
+    ],
+    "a asc nulls first": [Ordering(PartitionTerm(("a",)), nulls_first=True)],
     "desc desc, nulls nulls last": [
-        Ordering(Term(("desc",)), descending=True),
-        Ordering(Term(("nulls",))),
+        Ordering(PartitionTerm(("desc",)), descending=True),
+        Ordering(PartitionTerm(("nulls",))),
     ],
     'day(ts) desc, "DESC"': [
-        Ordering(Term(("ts",), DAY), descending=True),
-        Ordering(Term(("DESC",))),
+        Ordering(PartitionTerm(("ts",), DAY), descending=True),
+        Ordering(PartitionTerm(("DESC",))),
     ],
 }
 WRONG = {

@@ -11,8 +11,8 @@ import pytest
 
 from jetbridge.backends.lake.types import (
     KEPT,
-    Codec,
-    Note,
+    ColumnTypeNote,
+    RowCodec,
     arrow_field,
     iceberg_type,
     note,
@@ -35,7 +35,7 @@ def kept_as(kind: pa.DataType) -> Any:
     return iceberg_type(column(kind), itertools.count(1).__next__)
 
 
-def noted(field: pa.Field, iceberg: Any) -> Note:
+def noted(field: pa.Field, iceberg: Any) -> ColumnTypeNote:
     made = note(field, iceberg)
     assert made is not None
     return made
@@ -237,9 +237,9 @@ FOREIGN: list[dict[str, Any]] = [
 ]
 
 
-def foreign() -> Codec:
+def foreign() -> RowCodec:
     columns = [arrow_field(f["name"], f["type"], required=f["required"]) for f in FOREIGN]
-    return Codec(pa.schema(columns), FOREIGN)
+    return RowCodec(pa.schema(columns), FOREIGN)
 
 
 def test_types_of_other_engines_are_kept_as_they_are():

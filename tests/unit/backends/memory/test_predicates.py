@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory.filters import simple_parts
-from jetbridge.backends.memory.store import TableState
+from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())])
-STATE = TableState(Definition("t", SCHEMA))
+STATE = MemoryTableVersion(Definition("t", SCHEMA))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.ddl import alter as module
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn
 from jetbridge.catalog import (
@@ -36,7 +36,7 @@ COLUMNS = (
     ServerColumn("price", "money", 8, 19, 4, True),
 )
 KEYS = (UniqueKey(("id",), True), UniqueKey(("qty",)))
-TABLE = Described("dbo", "t", 7, "now", False, COLUMNS, KEYS, ("([qty]>(0))",))
+TABLE = TableDescription("dbo", "t", 7, "now", False, COLUMNS, KEYS, ("([qty]>(0))",))
 CONSTRAINTS = {
     "sys.default_constraints": [("qty", "df", "((1))")],
     "sys.check_constraints": [("ck", "([qty]>(0))", True, True)],
@@ -89,7 +89,7 @@ def told(monkeypatch):
     def run(change, answers=None, table=TABLE, *, babelfish=False):
         monkeypatch.setattr(module, "describe", lambda *_, folded: [table])
         server = Scripted(answers, babelfish=babelfish)
-        module.alter(cast(Server, server), table, change, MssqlSettings())
+        module.alter(cast(ConnectionPool, server), table, change, MssqlSettings())
         assert server.told.pop() == "COMMIT"
         return server.told
 
@@ -161,7 +161,7 @@ def test_statements(told, change, statements):
 
 
 def test_the_first_key_may_be_clustered(told):
-    bare = Described("dbo", "t", 7, "now", False, COLUMNS)
+    bare = TableDescription("dbo", "t", 7, "now", False, COLUMNS)
     nothing: dict[str, Any] = dict.fromkeys(CONSTRAINTS, []) | {"COUNT_BIG(*) FROM": [(0,)]}
     assert told(AddKey(UniqueKey(("name",), True)), nothing, bare) == [
         "ALTER COLUMN [name] nvarchar(450) COLLATE Latin1_General_CI_AS NOT NULL",

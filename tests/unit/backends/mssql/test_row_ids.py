@@ -7,19 +7,19 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import row_ids
 from jetbridge.backends.mssql.types import ServerColumn
 from jetbridge.catalog import UniqueKey
 from jetbridge.errors import BadRequest
 
 
-def table(*kinds: str, scale: int = 0) -> Described:
+def table(*kinds: str, scale: int = 0) -> TableDescription:
     columns = tuple(
         ServerColumn(f"c{i}", kind, 8, 18, scale, nullable=False) for i, kind in enumerate(kinds)
     )
     key = UniqueKey(tuple(each.name for each in columns), primary=True)
-    return Described("dbo", "t", 1, "now", False, columns, (key,))
+    return TableDescription("dbo", "t", 1, "now", False, columns, (key,))
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
@@ -75,4 +75,4 @@ def test_keys_that_are_not_seen_exactly_make_no_row_ids(kinds, scale):
 
 
 def test_without_a_key_there_are_none():
-    assert row_ids(Described("dbo", "t", 1, "now", False, table("int").columns)) is None
+    assert row_ids(TableDescription("dbo", "t", 1, "now", False, table("int").columns)) is None

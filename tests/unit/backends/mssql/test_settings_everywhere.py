@@ -18,7 +18,7 @@ from jetbridge.cli import main
 from jetbridge.config import ConfigError, MssqlConfig, load_config
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Means, Session
+from jetbridge.pipeline.session import Session, SessionResources
 
 TRUTH = "Must be true or false"
 BAD = "neither this nor that"
@@ -81,7 +81,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    made = Session({"memory": MemoryCatalog()}, Means(settings=SETTINGS))
+    made = Session({"memory": MemoryCatalog()}, SessionResources(settings=SETTINGS))
     yield made
     made.close()
 

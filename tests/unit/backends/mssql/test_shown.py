@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.visible_constraints import filled_by_server, for_clients
 from jetbridge.backends.mssql.types import ServerColumn
 
@@ -12,7 +12,7 @@ def column(name, kind="int", **more):
 
 
 def described(*columns, checks=()):
-    return Described("dbo", "t", 1, "now", False, columns, (), checks)
+    return TableDescription("dbo", "t", 1, "now", False, columns, (), checks)
 
 
 def test_checks_and_defaults_are_shown_in_the_spelling_of_duckdb():

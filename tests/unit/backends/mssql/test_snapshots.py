@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.read import snapshots
-from jetbridge.backends.mssql.read.snapshots import Moments
+from jetbridge.backends.mssql.read.snapshots import SnapshotReaders
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Cancelled, Conflict, Unavailable
 from tests.faults.peers import wait_until
@@ -59,8 +59,8 @@ def server() -> Server:
 
 
 @pytest.fixture
-def moments(server) -> Iterator[Moments]:
-    made = Moments(cast(Any, server))
+def moments(server) -> Iterator[SnapshotReaders]:
+    made = SnapshotReaders(cast(Any, server))
     yield made
     made.close()
 

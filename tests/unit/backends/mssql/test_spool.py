@@ -8,9 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.spool import Part, grouped, new_folder, remove_orphans, spooling
+from jetbridge.backends.mssql.write.spool import (
+    SpoolPart,
+    grouped,
+    new_folder,
+    remove_orphans,
+    spooling,
+)
 from jetbridge.errors import LimitExceeded
 
 THOUSAND = MssqlSettings(copy_flush_rows=1000)
@@ -25,7 +31,7 @@ def numbers(batches: object) -> list[int]:
 
 
 def test_few_rows_stay_in_memory(tmp_path):
-    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         spool.add(batch(0, 400))
         spool.add(batch(400, 500))
         assert not list(tmp_path.iterdir())
@@ -34,7 +40,7 @@ def test_few_rows_stay_in_memory(tmp_path):
 
 
 def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
-    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         for first in range(0, 2500, 500):
             spool.add(batch(first, 500))
         assert numbers(spool.batches()) == list(range(2500))
@@ -49,7 +55,7 @@ def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 def test_parts_are_even_whatever_the_files(tmp_path, most, sizes, kind):
-    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         for first in range(0, 2500, 500):
             spool.add(batch(first, 500))
         spool.to_files()
@@ -62,14 +68,14 @@ def test_parts_are_even_whatever_the_files(tmp_path, most, sizes, kind):
         assert numbers(b for part in parts for b in part.batches()) == list(range(2500))
 
 
-def as_parquet(part: Part) -> Part:
+def as_parquet(part: SpoolPart) -> SpoolPart:
     file = part.files[0].replace(".arrow", ".parquet")
     pq.write_table(pa.Table.from_batches(part.batches()), file)
-    return Part(part.number, (file,), part.rows)
+    return SpoolPart(part.number, (file,), part.rows)
 
 
 def test_fewer_rows_than_parts_are_asked_for(tmp_path):
-    with spooling(Options(str(tmp_path)), THOUSAND) as spool:
+    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         spool.add(batch(0, 2))
         spool.to_files()
         assert [part.rows for part in grouped(spool.parts, 8)] == [1, 1]
@@ -77,7 +83,7 @@ def test_fewer_rows_than_parts_are_asked_for(tmp_path):
 
 def test_more_than_a_statement_may_stage(tmp_path):
     with (
-        spooling(Options(str(tmp_path), staged_bytes=100), THOUSAND) as spool,
+        spooling(SpoolOptions(str(tmp_path), staged_bytes=100), THOUSAND) as spool,
         pytest.raises(LimitExceeded, match="100 bytes"),
     ):
         spool.add(batch(0, 1000))
@@ -85,14 +91,14 @@ def test_more_than_a_statement_may_stage(tmp_path):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     with (
-        spooling(Options(str(tmp_path / "missing")), THOUSAND) as spool,
+        spooling(SpoolOptions(str(tmp_path / "missing")), THOUSAND) as spool,
         pytest.raises(LimitExceeded, match="choose another folder with `spool`"),
     ):
         spool.add(batch(0, 1000))
 
 
 def test_files_of_processes_that_are_gone_are_removed(tmp_path):
-    options = Options(str(tmp_path))
+    options = SpoolOptions(str(tmp_path))
     made = new_folder(options)
     mine = made.path
     dead = subprocess.run(

@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.errors import BadRequest
@@ -105,7 +105,7 @@ def test_columns_of_the_server_as_arrow():
         ServerColumn("d", "datetimeoffset", 10, 34, 7, nullable=True),
         ServerColumn("e", "geography", -1, 0, 0, nullable=True),
     ]
-    found = Described("dbo", "t", 1, "now", False, tuple(columns)).info(None).schema
+    found = TableDescription("dbo", "t", 1, "now", False, tuple(columns)).info(None).schema
     assert found.types == [
         pa.uint8(),
         pa.decimal128(18, 4),

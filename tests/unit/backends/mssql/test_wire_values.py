@@ -6,7 +6,13 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.connection.pool import aligned
-from jetbridge.backends.mssql.write.driver_batches import Loaded, converted, octets, sized, units
+from jetbridge.backends.mssql.write.driver_batches import (
+    BulkColumn,
+    converted,
+    octets,
+    sized,
+    units,
+)
 from jetbridge.errors import BadRequest
 
 
@@ -24,11 +30,15 @@ from jetbridge.errors import BadRequest
 )
 def test_a_value_that_does_not_fit_is_named_with_its_row(kind, values, row, part):
     with pytest.raises(BadRequest, match=rf"column 'c', row {100 + row}: .*{part}"):
-        Loaded("c", kind).array(values, 100)
+        BulkColumn("c", kind).array(values, 100)
 
 
 def test_batches_get_the_types_that_the_driver_takes():
-    columns = [Loaded("a", "tinyint"), Loaded("b", "nvarchar(max)"), Loaded("c", "decimal(10,2)")]
+    columns = [
+        BulkColumn("a", "tinyint"),
+        BulkColumn("b", "nvarchar(max)"),
+        BulkColumn("c", "decimal(10,2)"),
+    ]
     values = [pa.array([1], pa.int8()), pa.array(["x"], pa.large_string()), pa.array([Decimal(3)])]
     made = converted(columns, values, 0)
     assert made.schema.types == [pa.uint8(), pa.string(), pa.decimal128(10, 2)]
@@ -53,7 +63,7 @@ def test_lengths_of_texts(text, in_units, in_octets):
     ],
 )
 def test_lengths_are_rounded_up(kind, most, found):
-    assert sized(Loaded("c", kind), most).kind == found
+    assert sized(BulkColumn("c", kind), most).kind == found
 
 
 def test_decimals_are_where_the_driver_can_read_them():

@@ -18,12 +18,12 @@ from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.field_ids import merged
 from jetbridge.backends.lake.metadata.table_state import PROPERTY, Json, TableState, with_extras
 from jetbridge.backends.lake.parquet_writer import DataWriter
-from jetbridge.backends.lake.read.fallback import Need
-from jetbridge.backends.lake.read.relation import reading
+from jetbridge.backends.lake.read.fallback import ReadColumns
+from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import scan
 from jetbridge.backends.lake.types import row_lineage
-from jetbridge.backends.lake.write.commit import Change, DataFile
-from jetbridge.backends.tables.alter import Altered, altered, verify
+from jetbridge.backends.lake.write.commit import DataFile, TableCommit
+from jetbridge.backends.tables.alter import AlteredTable, altered, verify
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,
@@ -72,7 +72,7 @@ class _Altering:
         written = [location for writer in self._writers for location in writer.locations]
         self._lake.discard(seen, written, error)
 
-    def change(self, now: TableState) -> Change | None:
+    def change(self, now: TableState) -> TableCommit | None:
         count = now.count()
         rows = count if count is not None else 1
         result = altered(now.definition, self._alteration, now.title(), rows)
@@ -87,7 +87,7 @@ class _Altering:
         elif now.snapshot is not None:
             verify(result, now.title(), _present(self._lake, now, result))
         extras = with_extras(result.definition, plan.fields, now.extras)
-        return Change(
+        return TableCommit(
             fields=plan.fields,
             identifiers=identifiers(result.definition, plan.fields),
             properties={**now.properties, PROPERTY: extras},
@@ -95,9 +95,9 @@ class _Altering:
             replaces_rows=plan.rewrites,
         )
 
-    def _rewritten(self, now: TableState, plan: "_Plan") -> list[DataFile]:
+    def _rewritten(self, now: TableState, plan: "_AlterPlan") -> list[DataFile]:
         """All rows in the new layout, with the ids they have."""
-        after = types.Codec(plan.result.definition.schema, plan.fields)
+        after = types.RowCodec(plan.result.definition.schema, plan.fields)
         kept = _lineage(now)
         schema = pa.schema([*after.storage_schema, *kept])
         folder = self._lake.data_folder(now)
@@ -139,20 +139,20 @@ def _rows_with(
     schema = now.definition.schema
     columns = [(name, now.codec.select(name)) for name in schema.names]
     columns += [(field.name, field.name) for field in more]
-    with reading(lake, now, Need(row_ids=bool(more))) as there:
+    with open_snapshot(lake, now, ReadColumns(row_ids=bool(more))) as there:
         for batch in lake.reader.stream(queries.scan(there.sql, columns), **there.tables):
             rows = batch.select(range(len(schema)))
             yield now.codec.from_result(rows, schema), batch.columns[len(schema) :]
 
 
 @dataclass(frozen=True)
-class _Plan:
-    result: Altered
+class _AlterPlan:
+    result: AlteredTable
     fields: list[Json]
     rewrites: bool
 
 
-def _planned(now: TableState, result: Altered, change: Alteration, rows: int) -> _Plan:
+def _planned(now: TableState, result: AlteredTable, change: Alteration, rows: int) -> _AlterPlan:
     before = _renamed(now, change)
     ids = _Ids(now)
     fields = []
@@ -165,7 +165,7 @@ def _planned(now: TableState, result: Altered, change: Alteration, rows: int) ->
         fields.append(field)
     if isinstance(change, AddColumn) and rows:
         rewrites = _add_default(result, fields[-1])
-    return _Plan(result, fields, rewrites or _computes(change, rows))
+    return _AlterPlan(result, fields, rewrites or _computes(change, rows))
 
 
 def _computes(change: Alteration, rows: int) -> bool:
@@ -173,7 +173,7 @@ def _computes(change: Alteration, rows: int) -> bool:
     return bool(rows and getattr(change, "expression", "") and hasattr(change, "field"))
 
 
-def _add_default(result: Altered, field: Json) -> bool:
+def _add_default(result: AlteredTable, field: Json) -> bool:
     """Gives rows that are there their value by `initial-default`, or answers that it cannot."""
     column = result.definition.schema.field(-1)
     try:
@@ -274,7 +274,7 @@ def identifiers(definition: Definition, fields: Sequence[Json]) -> list[int]:
 _NO_IDENTIFIER = ("float", "double")
 
 
-def _present(lake: Lake, now: TableState, result: Altered) -> Iterator[pa.RecordBatch]:
+def _present(lake: Lake, now: TableState, result: AlteredTable) -> Iterator[pa.RecordBatch]:
     """The rows that are there, in the new layout."""
     names = tuple(now.definition.schema.names)
     for batch in scan(lake, now, Scan(names)):

@@ -27,7 +27,7 @@ from jetbridge.catalog import CreateTable, OnConflict
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, ServerError
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 
 RESERVED = frozenset(
     ["_row_id", "_last_updated_sequence_number", "_file", "_pos", "_deleted", "_spec_id"]
@@ -48,14 +48,14 @@ TABLE_PROPERTIES = {
 
 
 @dataclass(frozen=True)
-class Making:
+class TableCreation:
     """`there` is the table that will be replaced, if there is one."""
 
     lake: Lake
     namespace: str
     definition: Definition
     there: TableState | None
-    session: Session
+    session: SparkConnection
     transaction: Any
 
     @property
@@ -79,8 +79,8 @@ class Making:
         return found
 
     @cached_property
-    def codec(self) -> types.Codec:
-        return types.Codec(self.definition.schema, self.fields)
+    def codec(self) -> types.RowCodec:
+        return types.RowCodec(self.definition.schema, self.fields)
 
     @cached_property
     def data_folder(self) -> str:
@@ -115,7 +115,7 @@ class Making:
 
 
 @contextmanager
-def making(lake: Lake, namespace: str, request: CreateTable) -> Iterator[Making]:
+def begin_create_table(lake: Lake, namespace: str, request: CreateTable) -> Iterator[TableCreation]:
     """Nothing is there until `publish`. Raises AlreadyExists, and BadRequest for its columns."""
     there = lake.find(namespace, request.name)
     if there is not None and request.on_conflict is not OnConflict.REPLACE:
@@ -144,8 +144,8 @@ def _begun(
     folder: str | None,
     *,
     new: bool = False,
-) -> Iterator[Making]:
-    schema, properties = declared(definition)
+) -> Iterator[TableCreation]:
+    schema, properties = iceberg_schema_of(definition)
     if definition.keys:
         properties[ENFORCE_KEYS] = str(lake.options.enforce_keys_rows)
     with lake.session(f"{namespace}.{definition.name}") as session:
@@ -154,7 +154,7 @@ def _begun(
         builder = session.catalog(lake.name).buildTable(name, parse(json.dumps(schema)))
         builder = builder.withProperties(properties).withLocation(folder)
         begin = builder.createTransaction if new else builder.createOrReplaceTransaction
-        yield Making(lake, namespace, definition, there, session, begin())
+        yield TableCreation(lake, namespace, definition, there, session, begin())
 
 
 def refuse_reserved(definition: Definition) -> None:
@@ -168,7 +168,7 @@ def refuse_reserved(definition: Definition) -> None:
             raise BadRequest(f"the column name {name!r} holds a NUL character, choose another")
 
 
-def declared(definition: Definition) -> tuple[Json, dict[str, str]]:
+def iceberg_schema_of(definition: Definition) -> tuple[Json, dict[str, str]]:
     """The schema and the properties of a new table, but for those that need Iceberg's ids."""
     ids = iter(range(1, 2**31))
     top = [next(ids) for _ in definition.schema]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.ddl.create_table import Making, making
+from jetbridge.backends.lake.ddl.create_table import TableCreation, begin_create_table
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.parquet_writer import DataWriter
 from jetbridge.backends.tables.column_mapping import insert_mapping
@@ -16,7 +16,7 @@ from jetbridge.errors import ServerError
 
 @contextmanager
 def creating(lake: Lake, namespace: str, request: CreateTable) -> Iterator[Write]:
-    with making(lake, namespace, request) as made:
+    with begin_create_table(lake, namespace, request) as made:
         writer = DataWriter(lake.files, made.data_folder, lake.prefix(), made.codec.storage_schema)
         try:
             yield _writing(made, writer)
@@ -24,10 +24,12 @@ def creating(lake: Lake, namespace: str, request: CreateTable) -> Iterator[Write
         except BaseException:
             writer.abandon()
             raise
-        published(made, files, writer.abandon)
+        publish_or_abandon(made, files, writer.abandon)
 
 
-def published(made: Making, files: list[object], abandon: Callable[[], None]) -> None:
+def publish_or_abandon(
+    made: TableCreation, files: list[object], abandon: Callable[[], None]
+) -> None:
     """Files of a table that was refused go at once; if nobody knows, the sweeper finds out."""
     try:
         made.publish(files)
@@ -37,7 +39,7 @@ def published(made: Making, files: list[object], abandon: Callable[[], None]) ->
         raise
 
 
-def _writing(made: Making, writer: DataWriter) -> Write:
+def _writing(made: TableCreation, writer: DataWriter) -> Write:
     schema = made.definition.schema
 
     def write(batch: pa.RecordBatch) -> DMLResult:

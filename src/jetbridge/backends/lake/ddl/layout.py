@@ -16,7 +16,7 @@ from typing import Any
 from jetbridge.backends.lake.ddl.layout_syntax import (
     IDENTITY,
     Ordering,
-    Term,
+    PartitionTerm,
     parse_order,
     parse_partitions,
 )
@@ -24,12 +24,12 @@ from jetbridge.backends.lake.files import readable
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import Json, TableState
 from jetbridge.backends.lake.types.iceberg_schema import parts
-from jetbridge.backends.lake.write.commit import Change, identifier
+from jetbridge.backends.lake.write.commit import TableCommit, identifier
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_java, java_message
 
 # Spark can neither read nor write them, and it is Spark that keeps to a layout.
@@ -37,15 +37,15 @@ _NOT_SPARK = ("time", "timestamp_ns", "timestamptz_ns", "geometry", "geography",
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundTerm:
     """A term of this table: the id of its column and what Iceberg calls the transform."""
 
     source: int
     transform: str
-    term: Term
+    term: PartitionTerm
 
 
-def bound(state: TableState, term: Term, what: str) -> Bound:
+def bound(state: TableState, term: PartitionTerm, what: str) -> BoundTerm:
     """Raises BadRequest for a column that is not there or of a type that does not fit."""
     field = _find(state, term, what)
     kind = field["type"]
@@ -57,10 +57,10 @@ def bound(state: TableState, term: Term, what: str) -> Bound:
             f"as {kind}"
         )
     number = f"[{term.number}]" if term.number else ""
-    return Bound(int(field["id"]), f"{term.transform.name}{number}", term)
+    return BoundTerm(int(field["id"]), f"{term.transform.name}{number}", term)
 
 
-def _find(state: TableState, term: Term, what: str) -> Json:
+def _find(state: TableState, term: PartitionTerm, what: str) -> Json:
     fields, found = state.fields, None
     for depth, name in enumerate(term.path):
         matches = [field for field in fields if fold(field["name"]) == fold(name)]
@@ -95,11 +95,13 @@ def lay_out(
 class _Wanted:
     """None: as it is."""
 
-    partitions: list[Bound] | None
-    order: list[tuple[Bound, Ordering]] | None
+    partitions: list[BoundTerm] | None
+    order: list[tuple[BoundTerm, Ordering]] | None
 
 
-def _wanted(state: TableState, terms: list[Term] | None, order: list[Ordering] | None) -> _Wanted:
+def _wanted(
+    state: TableState, terms: list[PartitionTerm] | None, order: list[Ordering] | None
+) -> _Wanted:
     if terms or order:
         _refuse_types(state)
     partitions = None if terms is None else [bound(state, each, "partition_by") for each in terms]
@@ -116,7 +118,7 @@ def _wanted(state: TableState, terms: list[Term] | None, order: list[Ordering] |
     return _Wanted(partitions, None if same else sorting)
 
 
-def _refuse_twice(keys: Sequence[object], what: str, terms: Sequence[Term] | None) -> None:
+def _refuse_twice(keys: Sequence[object], what: str, terms: Sequence[PartitionTerm] | None) -> None:
     for index, key in enumerate(keys):
         if key in keys[:index] and terms:
             raise BadRequest(f"{what}: {terms[index].shown()!r} is there twice")
@@ -156,7 +158,7 @@ def _order(state: TableState) -> list[Json]:
     return found
 
 
-def _described(each: Bound, how: Ordering) -> Json:
+def _described(each: BoundTerm, how: Ordering) -> Json:
     return {
         "transform": each.transform,
         "source-id": each.source,
@@ -196,7 +198,11 @@ def _refusals(state: TableState) -> Iterator[None]:
 
 
 def _repartition(
-    session: Session, table: Any, update: Any, state: TableState, wanted: Sequence[Bound]
+    session: SparkConnection,
+    table: Any,
+    update: Any,
+    state: TableState,
+    wanted: Sequence[BoundTerm],
 ) -> None:
     keys = {(each.source, each.transform) for each in wanted}
     there = {(int(f["source-id"]), str(f["transform"])): f["name"] for f in _spec(state)}
@@ -211,7 +217,7 @@ def _repartition(
     update.commit()
 
 
-def _partition_name(table: Any, each: Bound, state: TableState) -> str | None:
+def _partition_name(table: Any, each: BoundTerm, state: TableState) -> str | None:
     """The name of the partition in the manifests; None where Iceberg's own name will do.
 
     That is made from the column's name. Iceberg's Java library leaves letters of all languages in
@@ -238,7 +244,7 @@ def _avro_name(name: str) -> str:
 
 
 def _reorder(
-    session: Session, table: Any, update: Any, order: Sequence[tuple[Bound, Ordering]]
+    session: SparkConnection, table: Any, update: Any, order: Sequence[tuple[BoundTerm, Ordering]]
 ) -> None:
     nulls = session.jvm.org.apache.iceberg.NullOrder
     for each, how in order:
@@ -248,7 +254,7 @@ def _reorder(
     update.commit()
 
 
-def _java_term(session: Session, table: Any, each: Bound) -> Any:
+def _java_term(session: SparkConnection, table: Any, each: BoundTerm) -> Any:
     name = table.schema().findColumnName(each.source)
     expressions = session.jvm.org.apache.iceberg.expressions.Expressions
     transform = each.term.transform
@@ -273,7 +279,7 @@ def drop_unreadable_manifests(lake: Lake, state: TableState) -> None:
         location = str(state.snapshot["manifest-list"])
         rows = lake.reader.query(queries.manifests(readable(location))).to_pylist()
         if any(row["partition_spec_id"] in unreadable and _is_empty(row) for row in rows):
-            lake.commit(state, lambda _: Change())
+            lake.commit(state, lambda _: TableCommit())
 
 
 def _is_empty(manifest: Json) -> bool:

@@ -49,7 +49,7 @@ IDENTITY = Transform("identity", ("",))
 
 
 @dataclass(frozen=True)
-class Term:
+class PartitionTerm:
     """A column, or something computed from it; `number` is that of bucket and truncate."""
 
     path: tuple[str, ...]
@@ -67,12 +67,12 @@ class Term:
 class Ordering:
     """NULLs come last unless the user says otherwise, as in DuckDB."""
 
-    term: Term
+    term: PartitionTerm
     descending: bool = False
     nulls_first: bool = False
 
 
-def parse_partitions(text: str) -> list[Term]:
+def parse_partitions(text: str) -> list[PartitionTerm]:
     """Raises BadRequest."""
     return _Parser(text, "partition_by").listed(lambda parser: parser.term())
 
@@ -134,13 +134,13 @@ class _Parser:
             raise self._error(f"a comma is missing before {self._peek()[1]!r}")
         return found
 
-    def term(self) -> Term:
+    def term(self) -> PartitionTerm:
         kind, name = self._peek()
         if kind == "word" and self._peek(1) == ("mark", "("):
             return self._call(name)
-        return Term(self._path())
+        return PartitionTerm(self._path())
 
-    def _call(self, name: str) -> Term:
+    def _call(self, name: str) -> PartitionTerm:
         transform = TRANSFORMS.get(fold(name))
         if transform is None:
             known = ", ".join(sorted({each.name for each in TRANSFORMS.values()}))
@@ -154,7 +154,7 @@ class _Parser:
             number = int(digits)
             self._at += 1
             self._expect(",")
-        term = Term(self._path(), transform, number)
+        term = PartitionTerm(self._path(), transform, number)
         self._expect(")")
         return term
 

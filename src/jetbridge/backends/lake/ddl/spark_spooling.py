@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from jetbridge.backends.lake.ddl.create_table import Making, making
-from jetbridge.backends.lake.ddl.create_table_as import published
-from jetbridge.backends.lake.lake import Lake, mishaps
+from jetbridge.backends.lake.ddl.create_table import TableCreation, begin_create_table
+from jetbridge.backends.lake.ddl.create_table_as import publish_or_abandon
+from jetbridge.backends.lake.lake import Lake, executor_failures
 from jetbridge.backends.lake.write.spool_tables import (
     as_optional,
     files_of,
@@ -36,7 +36,7 @@ _KEPT_AS = {"int": "INT", "string": "STRING"}
 
 
 def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str) -> Filled:
-    with making(lake, namespace, request) as made, _working(lake, made):
+    with begin_create_table(lake, namespace, request) as made, _working(lake, made):
         # A folder of its own, so that it can go at once, whoever has written what into it.
         folder = f"{made.data_folder}/{lake.prefix()}-{uuid4().hex[:12]}"
         with _spool(lake, made, folder) as (name, table):
@@ -45,14 +45,14 @@ def create_on_spark(lake: Lake, namespace: str, request: CreateTable, query: str
             except BaseException:
                 remove(lake, folder)
                 raise
-            published(made, files, lambda: remove(lake, folder))
+            publish_or_abandon(made, files, lambda: remove(lake, folder))
     return Filled(
         sum(int(file.recordCount()) for file in files),
         sum(int(file.fileSizeInBytes()) for file in files),
     )
 
 
-def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
+def _spooled(made: TableCreation, name: str, table: Any, query: str) -> list[Any]:
     """The files that hold the rows of the query."""
     columns = [(f["name"], _KEPT_AS.get(str(f["type"]), "")) for f in made.fields]
     made.session.check_query(query)
@@ -65,22 +65,22 @@ def _spooled(made: Making, name: str, table: Any, query: str) -> list[Any]:
 
 
 @contextmanager
-def _working(lake: Lake, made: Making) -> Iterator[None]:
+def _working(lake: Lake, made: TableCreation) -> Iterator[None]:
     """If something went wrong, what Spark has left in the folder of the table is swept."""
     if made.there is not None:
         with lake.job(made.there):
             yield
         return
     # Until the table is there its whole folder is noted.
-    began, before = time.time(), mishaps(made.session)
+    began, before = time.time(), executor_failures(made.session)
     yield
-    if mishaps(made.session) - before:
+    if executor_failures(made.session) - before:
         state = lake.load(made.namespace, made.name)
         lake.presence.doubt(state.identity, state.title(), began)
 
 
 @contextmanager
-def _spool(lake: Lake, made: Making, data: str) -> Iterator[tuple[str, Any]]:
+def _spool(lake: Lake, made: TableCreation, data: str) -> Iterator[tuple[str, Any]]:
     schema = schema_of(made.session, as_optional(made.fields, made.schema))
     properties = {"write.data.path": data}
     with spool_table(lake, made.session, made.namespace, schema, properties) as (name, table):
@@ -98,7 +98,7 @@ def _keep_ids(table: Any, schema: Any) -> None:
     table.refresh()
 
 
-def _refuse_null(made: Making, files: list[Any]) -> None:
+def _refuse_null(made: TableCreation, files: list[Any]) -> None:
     required = {f["id"]: f["name"] for f in made.fields if f["required"]}
     for file in files:
         nulls = dict(file.nullValueCounts() or {})

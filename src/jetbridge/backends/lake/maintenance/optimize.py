@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from jetbridge.backends.lake.ddl.create_table import TABLE_PROPERTIES
 from jetbridge.backends.lake.ddl.layout import drop_unreadable_manifests, lay_out
-from jetbridge.backends.lake.lake import Lake, Outrun
+from jetbridge.backends.lake.lake import CommitContention, Lake
 from jetbridge.backends.lake.maintenance import orphan_files
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.write import branches, server_locks
-from jetbridge.backends.lake.write.commit import Stale, identifier
+from jetbridge.backends.lake.write.commit import StaleMetadata, identifier
 from jetbridge.dialects import spark as sql
 from jetbridge.errors import Conflict, ServerError
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_from_spark, is_java, java_message
 
 Progress = Callable[[str], None]
@@ -128,13 +128,13 @@ class _Optimize:
         for attempt in range(_TRIES):
             try:
                 return work()
-            except (Stale, Conflict):
+            except (StaleMetadata, Conflict):
                 pass
             except Exception as error:
                 if not _is_gone(error) or attempt == _TRIES - 1:
                     raise
             time.sleep(_PAUSE * 2**attempt)
-        raise Outrun(self.state, _TRIES)
+        raise CommitContention(self.state, _TRIES)
 
     def _call(self, procedure: str, **arguments: sql.Argument) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -144,7 +144,7 @@ class _Optimize:
 
         return self._retried(work)
 
-    def _table(self, session: Session) -> Any:
+    def _table(self, session: SparkConnection) -> Any:
         pointer = self._current().pointer
         name = identifier(session, pointer.namespace, pointer.name)
         return session.catalog(self.lake.name).loadTable(name)
@@ -265,7 +265,7 @@ class _Optimize:
         with self._step("manifests") as said:
             try:
                 answer = self._call("rewrite_manifests", use_caching=False)
-            except Outrun:  # a comfort only: every insert joins small ones too
+            except CommitContention:  # a comfort only: every insert joins small ones too
                 said.append("others commit all the time, so they stay as they are")
                 return
             if answer["rewritten_manifests_count"]:

@@ -11,11 +11,11 @@ from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.maintenance.references import overlap, referenced
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.write import server_locks
-from jetbridge.backends.lake.write.server_locks import Job
-from jetbridge.spark.engine import Session
+from jetbridge.backends.lake.write.server_locks import WriteJob
+from jetbridge.spark.engine import SparkConnection
 
 
-def found(session: Session, table: Any, older_than: datetime) -> list[str]:
+def found(session: SparkConnection, table: Any, older_than: datetime) -> list[str]:
     """Iceberg's own search; its procedure in SQL would refuse less than a day."""
     java = session.jvm.java
     # Called for each file in place of its deletion: it does nothing.
@@ -64,7 +64,7 @@ def _of_others(lake: Lake, state: TableState) -> set[str]:
     return names
 
 
-def _may_be_of(jobs: Sequence[Job], location: str) -> bool:
+def _may_be_of(jobs: Sequence[WriteJob], location: str) -> bool:
     """Whether a job that runs now may have written it."""
     path = local_path(location)
     if not jobs or path is None:

@@ -20,11 +20,11 @@ from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.maintenance.references import is_below, overlap, referenced
 from jetbridge.backends.lake.metadata.metadata_file import parsed
-from jetbridge.backends.lake.metadata.pointers import SPOOL, Pointer
+from jetbridge.backends.lake.metadata.pointers import SPOOL, MetadataPointer
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.write import branches, server_locks
-from jetbridge.backends.lake.write.dropped_tables import Note
-from jetbridge.backends.lake.write.server_locks import DeadServer, Job
+from jetbridge.backends.lake.write.dropped_tables import DroppedTable
+from jetbridge.backends.lake.write.server_locks import DeadServer, WriteJob
 from jetbridge.duckdb_engine.lake_reader import QueryError
 from jetbridge.errors import ServerError, Unavailable
 
@@ -48,7 +48,7 @@ class Grace:
 
 
 @dataclass
-class Swept:
+class SweepReport:
     """What was removed."""
 
     files: list[str] = field(default_factory=list)
@@ -60,13 +60,13 @@ class Swept:
         return bool(self.files or self.branches or self.tables or self.servers)
 
 
-def sweep(lake: Lake, grace: Grace | None = None) -> Swept:
+def sweep(lake: Lake, grace: Grace | None = None) -> SweepReport:
     """Removes what dead servers, failed jobs and dropped tables have left behind."""
     with lake.sweeping:
         return _swept(lake, _Sweep(lake, grace or Grace()))
 
 
-def _swept(lake: Lake, work: "_Sweep") -> Swept:
+def _swept(lake: Lake, work: "_Sweep") -> SweepReport:
     work.dropped()
     work.spools(lake.options.server)
     folder = lake.presence.folder
@@ -92,10 +92,10 @@ Suspect = Callable[[str, float], bool]
 
 class _Sweep:
     def __init__(self, lake: Lake, grace: Grace) -> None:
-        self.lake, self.grace, self.swept = lake, grace, Swept()
+        self.lake, self.grace, self.swept = lake, grace, SweepReport()
         self.now, self.in_doubt = time.time(), False
 
-    def _pointers(self) -> Iterable[Pointer]:
+    def _pointers(self) -> Iterable[MetadataPointer]:
         return self.lake.pointers.listing().tables.values()
 
     def _tables(self) -> Iterator[TableState]:
@@ -105,7 +105,7 @@ class _Sweep:
             if state is not None:
                 yield state
 
-    def _state(self, pointer: Pointer) -> TableState | None:
+    def _state(self, pointer: MetadataPointer) -> TableState | None:
         try:
             return self.lake.state(pointer)
         except (ServerError, OSError, ValueError) as error:
@@ -123,7 +123,7 @@ class _Sweep:
             for job in server.jobs.values():
                 if job.identity == state.identity:
                     done = self._job(state, job, server.name) and done
-            whole_life = Job(state.identity, state.title(), server.started)
+            whole_life = WriteJob(state.identity, state.title(), server.started)
             done = self._metadata(state, whole_life) and done
         self._staging(prefix)
         self.spools(server.name)
@@ -136,7 +136,7 @@ class _Sweep:
                 self.lake.commits.drop(namespace, name)
                 self.swept.tables.append(f"{namespace}.{name}")
 
-    def failed(self, job: Job) -> bool:
+    def failed(self, job: WriteJob) -> bool:
         """A job of this server, which lives: Spark may have died beneath it."""
         for found in self._tables():
             if found.identity == job.identity:
@@ -147,7 +147,7 @@ class _Sweep:
                     return self._job(state, job) and done
         return True
 
-    def _job(self, state: TableState, job: Job, dead_one: str = "") -> bool:
+    def _job(self, state: TableState, job: WriteJob, dead_one: str = "") -> bool:
         """Whether its files are gone: those that Spark named."""
         folder = self.lake.presence.folder
         if folder is not None and any(
@@ -163,7 +163,7 @@ class _Sweep:
         live = set() if folder is None else server_locks.live_servers(folder) - {dead_one}
         return tuple(f"jetbridge-{name}-" for name in live)
 
-    def _metadata(self, state: TableState, job: Job) -> bool:
+    def _metadata(self, state: TableState, job: WriteJob) -> bool:
         """The same for manifests and metadata files of commits that were not made."""
         return self._between(state, f"{state.folder}/metadata", _METADATA, job)
 
@@ -172,7 +172,7 @@ class _Sweep:
         state: TableState,
         folder: str,
         endings: tuple[str, ...],
-        job: Job,
+        job: WriteJob,
         living: tuple[str, ...] = (),
     ) -> bool:
         """Removes files of the job's time; False if some are too young yet."""
@@ -261,7 +261,7 @@ class _Sweep:
                 continue
             self.lake.dropped.withdraw(location)
 
-    def _drop(self, note: Note) -> None:
+    def _drop(self, note: DroppedTable) -> None:
         states = [self.lake.state(each) for each in self._pointers()]
         there = any(state.identity == note.identity for state in states)
         if there or not is_below(note.folder, self.lake.options.warehouse):
@@ -282,11 +282,11 @@ class _Sweep:
             self._remove(path for path, _ in found)
         self.swept.tables.append(note.title)
 
-    def _last_state(self, note: Note) -> TableState | None:
+    def _last_state(self, note: DroppedTable) -> TableState | None:
         if not note.metadata:
             return None
         namespace, _, name = note.title.rpartition(".")
-        pointer = Pointer(namespace, name, note.metadata)
+        pointer = MetadataPointer(namespace, name, note.metadata)
         try:
             return parsed(pointer, self.lake.files.read(note.metadata))
         except FileNotFoundError:

@@ -21,27 +21,27 @@ _POSITION_FIELD = 2147483645
 
 
 @dataclass(frozen=True)
-class Blob:
+class PuffinBlob:
     data_file: str
     offset: int
     length: int
     rows: int
 
 
-def puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, list[Blob]]:
+def puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, list[PuffinBlob]]:
     """A Puffin file with one vector for each data file, and where each is in it."""
     out = bytearray(MAGIC)
     blobs = []
     for data_file, positions in vectors.items():
         blob = _vector(positions)
-        blobs.append(Blob(data_file, len(out), len(blob), len(positions)))
+        blobs.append(PuffinBlob(data_file, len(out), len(blob), len(positions)))
         out += blob
     payload = json.dumps({"blobs": [_described(blob) for blob in blobs]}).encode()
     out += MAGIC + payload + struct.pack("<I", len(payload)) + bytes(4) + MAGIC
     return bytes(out), blobs
 
 
-def _described(blob: Blob) -> dict[str, object]:
+def _described(blob: PuffinBlob) -> dict[str, object]:
     return {
         "type": "deletion-vector-v1",
         "fields": [_POSITION_FIELD],

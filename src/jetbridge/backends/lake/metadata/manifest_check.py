@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jetbridge.backends.lake.errors import damaged
+from jetbridge.backends.lake.errors import unreadable_table
 from jetbridge.backends.lake.files import Files, local_path, readable
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -40,7 +40,7 @@ class _Known:
     seen: float
 
 
-class Manifests:
+class ManifestChecker:
     """Remembers which manifests are sound: their files never change under their name."""
 
     def __init__(self, reader: LakeReader, files: Files) -> None:
@@ -73,7 +73,7 @@ class Manifests:
         try:
             rows = self._reader.query(queries.manifests(readable(location)))
         except QueryError as error:
-            raise damaged(state, error, location) from error
+            raise unreadable_table(state, error, location) from error
         columns = (rows.column("manifest_path"), rows.column("manifest_length"))
         pairs = zip(*(column.to_pylist() for column in columns), strict=True)
         found = tuple(_Listed(*pair) for pair in pairs)
@@ -107,7 +107,7 @@ class Manifests:
                 return found.st_size, found.st_mtime_ns
             return self._files.size(listed.location), 0
         except OSError as error:
-            raise damaged(state, error.strerror or error, listed.location) from None
+            raise unreadable_table(state, error.strerror or error, listed.location) from None
 
     def _read(self, state: TableState, unread: Sequence[_Listed]) -> list[frozenset[str]]:
         marks = {listed.location: self._mark(state, listed) for listed in unread}
@@ -115,7 +115,7 @@ class Manifests:
             size, _ = marks[listed.location]
             if size != listed.length:
                 problem = f"it has {size} bytes instead of {listed.length}"
-                raise damaged(state, problem, listed.location)
+                raise unreadable_table(state, problem, listed.location)
         formats = self._formats(state, [each.location for each in unread])
         for listed in unread:
             found = formats.get(readable(listed.location), frozenset())
@@ -131,7 +131,7 @@ class Manifests:
             rows = self._reader.query(queries.formats_of_files(paths)).to_pylist()
         except QueryError as error:
             if len(locations) == 1:
-                raise damaged(state, error, locations[0]) from error
+                raise unreadable_table(state, error, locations[0]) from error
             each = [self._formats(state, [location]) for location in locations]
             return {path: formats for found in each for path, formats in found.items()}
         return {

@@ -8,7 +8,7 @@ import zlib
 
 import msgspec
 
-from jetbridge.backends.lake.metadata.pointers import Pointer
+from jetbridge.backends.lake.metadata.pointers import MetadataPointer
 from jetbridge.backends.lake.metadata.snapshot_list import SnapshotList, find_snapshot
 from jetbridge.backends.lake.metadata.table_state import Json, TableState
 from jetbridge.errors import Unavailable
@@ -21,7 +21,7 @@ _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STATE_BYTES, _BYTES_PER_CHARACTER = 8_192, 8
 
 
-def parsed(pointer: Pointer, data: bytes) -> TableState:
+def parsed(pointer: MetadataPointer, data: bytes) -> TableState:
     """The table as its metadata file says it is now; raises Unavailable if that is damaged."""
     try:
         # Other engines may compress it.
@@ -38,7 +38,7 @@ def parsed(pointer: Pointer, data: bytes) -> TableState:
     )
 
 
-def _decoded(pointer: Pointer, text: bytes) -> TableState:
+def _decoded(pointer: MetadataPointer, text: bytes) -> TableState:
     """Raises KeyError for JSON that is something else."""
     if not text.isascii():
         text.decode()  # parts that are not decoded now might not be UTF-8

@@ -39,7 +39,7 @@ _ASKING = ThreadPoolExecutor(8, "jetbridge-catalog")
 
 
 @dataclass(frozen=True)
-class Pointer:
+class MetadataPointer:
     """A table and its current metadata file; a nested namespace is `a.b`."""
 
     namespace: str
@@ -51,7 +51,7 @@ class Pointer:
 
 
 @dataclass(frozen=True)
-class Listing:
+class LakeListing:
     """One moment of the lake: namespaces by their folded names, tables by theirs.
 
     `spools` are namespaces and names of tables that are nobody's business. `properties` are those
@@ -59,7 +59,7 @@ class Listing:
     """
 
     namespaces: Mapping[str, str]
-    tables: Mapping[Key, Pointer]
+    tables: Mapping[Key, MetadataPointer]
     spools: tuple[tuple[str, str], ...] = ()
     properties: Mapping[str, Mapping[str, str]] | None = None
 
@@ -69,15 +69,15 @@ class Listing:
 
 
 class Pointers(Protocol):
-    def listing(self) -> Listing: ...
+    def listing(self) -> LakeListing: ...
 
-    def known_listing(self) -> Listing:
+    def known_listing(self) -> LakeListing:
         """Return a listing that is good enough for a version number.
 
         Of a table that was seen before, its pointer may be older than those of `listing`.
         """
 
-    def find(self, namespace: str, name: str) -> Pointer | None: ...
+    def find(self, namespace: str, name: str) -> MetadataPointer | None: ...
 
     def find_namespace(self, name: str) -> str | None: ...
 
@@ -106,11 +106,11 @@ class SqlPointers:
         )
 
         self._changes = _Changes(catalog)
-        self._last = Listing({}, {})
+        self._last = LakeListing({}, {})
         # What was listed last, and the state of the database that it is true for.
-        self._known: tuple[tuple[int, int], Listing] | None = None
+        self._known: tuple[tuple[int, int], LakeListing] | None = None
 
-    def listing(self) -> Listing:
+    def listing(self) -> LakeListing:
         known = self._unchanged()
         if known is not None:
             return known
@@ -119,14 +119,14 @@ class SqlPointers:
         self._known = None if number is None else (number, found)
         return found
 
-    def known_listing(self) -> Listing:
+    def known_listing(self) -> LakeListing:
         return self.listing()
 
-    def _unchanged(self) -> Listing | None:
+    def _unchanged(self) -> LakeListing | None:
         known = self._known
         return known[1] if known is not None and known[0] == self._changes.number() else None
 
-    def _listed(self) -> Listing:
+    def _listed(self) -> LakeListing:
         with self._connection() as connection:
             rows = connection.execute(self._tables).all()
             described = connection.execute(self._namespaces).all()
@@ -134,9 +134,11 @@ class SqlPointers:
         for space, key, value in described:
             properties.setdefault(fold(space), {})[key] = value
         spaces = {str(space) for space, _, _ in described}
-        found = [Pointer(space, name, location) for space, name, location in rows if location]
+        found = [
+            MetadataPointer(space, name, location) for space, name, location in rows if location
+        ]
         spaces |= {pointer.namespace for pointer in found}
-        self._last = Listing(
+        self._last = LakeListing(
             {fold(name): name for name in spaces},
             _sharing([each for each in found if not each.name.startswith(SPOOL)], self._last),
             tuple((each.namespace, each.name) for each in found if each.name.startswith(SPOOL)),
@@ -144,7 +146,7 @@ class SqlPointers:
         )
         return self._last
 
-    def find(self, namespace: str, name: str) -> Pointer | None:
+    def find(self, namespace: str, name: str) -> MetadataPointer | None:
         """Most often by the spelling that the table has, which needs no look at all the others."""
         known = self._unchanged()
         if known is not None:
@@ -152,7 +154,7 @@ class SqlPointers:
         with self._connection() as connection:
             row = connection.execute(self._table, {"namespace": namespace, "name": name}).first()
         if row is not None and row[2]:
-            return Pointer(row[0], row[1], row[2])
+            return MetadataPointer(row[0], row[1], row[2])
         return self.listing().tables.get((fold(namespace), fold(name)))
 
     def find_namespace(self, name: str) -> str | None:
@@ -169,7 +171,9 @@ class SqlPointers:
             yield connection
 
 
-def _sharing(pointers: Sequence[Pointer], before: Listing) -> dict[Key, Pointer]:
+def _sharing(
+    pointers: Sequence[MetadataPointer], before: LakeListing
+) -> dict[Key, MetadataPointer]:
     """By key; with the objects of the listing before, for each open transaction holds a listing."""
     known = {key: (key, pointer) for key, pointer in before.tables.items()}
     tables = {}
@@ -208,18 +212,18 @@ class _Changes:
                 return None
 
 
-class AskedPointers:
+class PerTablePointers:
     """Those of any other catalog; each table is asked for when it is wanted."""
 
     def __init__(self, catalog: IcebergCatalog) -> None:
         self._catalog = catalog
         # What each table was when it was last asked for.
-        self._seen: dict[tuple[str, ...], Pointer] = {}
+        self._seen: dict[tuple[str, ...], MetadataPointer] = {}
 
-    def listing(self) -> Listing:
+    def listing(self) -> LakeListing:
         return self._listed(self._load)
 
-    def known_listing(self) -> Listing:
+    def known_listing(self) -> LakeListing:
         """Names are asked for, and the tables that are new among them.
 
         Each statement asks for the tables it uses, so a change of another one is seen when a
@@ -227,13 +231,13 @@ class AskedPointers:
         """
         return self._listed(lambda name: self._seen.get(name) or self._load(name))
 
-    def _listed(self, load: Callable[[tuple[str, ...]], Pointer | None]) -> Listing:
+    def _listed(self, load: Callable[[tuple[str, ...]], MetadataPointer | None]) -> LakeListing:
         spaces = self._namespaces()
         tables = [name for names in _ASKING.map(self._tables, spaces) for name in names]
         spools = [name for name in tables if name[-1].startswith(SPOOL)]
         found = list(_ASKING.map(load, [name for name in tables if name not in spools]))
         names = [".".join(space) for space in spaces]
-        return Listing(
+        return LakeListing(
             {fold(name): name for name in names},
             {pointer.key(): pointer for pointer in found if pointer is not None},
             tuple((".".join(name[:-1]), name[-1]) for name in spools),
@@ -257,7 +261,7 @@ class AskedPointers:
         inner = [deeper for each in below for deeper in self._namespaces(each)]
         return sorted({*below, *inner})
 
-    def find(self, namespace: str, name: str) -> Pointer | None:
+    def find(self, namespace: str, name: str) -> MetadataPointer | None:
         exact = self._load((*namespace.split("."), name))
         if exact is not None:
             return exact
@@ -267,20 +271,22 @@ class AskedPointers:
         names = (".".join(space) for space in self._namespaces())
         return next((each for each in names if fold(each) == fold(name)), None)
 
-    def _load(self, identifier: tuple[str, ...]) -> Pointer | None:
+    def _load(self, identifier: tuple[str, ...]) -> MetadataPointer | None:
         with answering():
             try:
                 table = self._catalog.load_table(identifier)
             except (NoSuchTableError, NoSuchNamespaceError):
                 self._seen.pop(identifier, None)
                 return None
-        pointer = Pointer(".".join(identifier[:-1]), identifier[-1], table.metadata_location)
+        pointer = MetadataPointer(
+            ".".join(identifier[:-1]), identifier[-1], table.metadata_location
+        )
         self._seen[identifier] = pointer
         return pointer
 
 
 def pointers_of(catalog: IcebergCatalog) -> Pointers:
-    return SqlPointers(catalog) if isinstance(catalog, SqlCatalog) else AskedPointers(catalog)
+    return SqlPointers(catalog) if isinstance(catalog, SqlCatalog) else PerTablePointers(catalog)
 
 
 class Namespaces:
@@ -296,7 +302,7 @@ class Namespaces:
             except NoSuchNamespaceError:
                 raise NotFound("schema", name) from None
 
-    def all_properties(self, listing: Listing) -> Mapping[str, Mapping[str, str]]:
+    def all_properties(self, listing: LakeListing) -> Mapping[str, Mapping[str, str]]:
         """Return those of all namespaces of a listing, by their folded names."""
         if listing.properties is not None:
             return listing.properties

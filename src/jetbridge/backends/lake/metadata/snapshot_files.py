@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jetbridge.backends.lake.errors import damaged
+from jetbridge.backends.lake.errors import unreadable_table
 from jetbridge.backends.lake.files import Files, readable
 from jetbridge.backends.lake.metadata import deletion_vectors
 from jetbridge.backends.lake.metadata.table_state import TableState
@@ -36,7 +36,7 @@ class DataFileEntry:
 
 
 @dataclass(frozen=True)
-class Inventory:
+class SnapshotFiles:
     """`old_deletes`: there are delete files of format 2, which no vector may stand beside."""
 
     files: tuple[DataFileEntry, ...]
@@ -79,13 +79,13 @@ class Inventory:
         return found
 
 
-def inventory(reader: LakeReader, state: TableState) -> Inventory:
+def inventory(reader: LakeReader, state: TableState) -> SnapshotFiles:
     """Reads the manifests: a dozen milliseconds, so the last few answers are kept.
 
     Raises Unavailable with the one that is damaged.
     """
     if state.snapshot is None:
-        return Inventory((), {})
+        return SnapshotFiles((), {})
     manifest_list = str(state.snapshot["manifest-list"])
     known = _kept.get(manifest_list)
     if known is None:
@@ -95,14 +95,14 @@ def inventory(reader: LakeReader, state: TableState) -> Inventory:
 
 
 # A manifest list never changes, and no other gets its name. One statement asks two or three times.
-_kept: dict[str, Inventory] = {}
+_kept: dict[str, SnapshotFiles] = {}
 _keeping = threading.Lock()
 _MOST_KEPT = 32
 # Of all that are kept; a file takes some 400 bytes.
 _MOST_FILES_KEPT = 20_000
 
 
-def _keep(manifest_list: str, found: Inventory) -> None:
+def _keep(manifest_list: str, found: SnapshotFiles) -> None:
     with _keeping:
         _kept[manifest_list] = found
         while len(_kept) > _MOST_KEPT or _files_kept() > _MOST_FILES_KEPT:
@@ -113,11 +113,11 @@ def _files_kept() -> int:
     return sum(len(each.files) + len(each.vectors) for each in _kept.values())
 
 
-def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventory:
+def _read(reader: LakeReader, state: TableState, manifest_list: str) -> SnapshotFiles:
     try:
         rows = reader.query(queries.manifests(readable(manifest_list))).to_pylist()
     except QueryError as error:
-        raise damaged(state, error, manifest_list) from error
+        raise unreadable_table(state, error, manifest_list) from error
     first_ids = {readable(row["manifest_path"]): row.get("first_row_id") for row in rows}
     numbers = {readable(row["manifest_path"]): row.get("sequence_number") or 0 for row in rows}
     files: list[DataFileEntry] = []
@@ -133,7 +133,7 @@ def _read(reader: LakeReader, state: TableState, manifest_list: str) -> Inventor
         else:
             old_deletes = True
     files.sort(key=lambda file: file.location)
-    return Inventory(tuple(files), vectors, old_deletes)
+    return SnapshotFiles(tuple(files), vectors, old_deletes)
 
 
 def _entries(reader: LakeReader, state: TableState, manifests: list[str]) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _old_entries(reader: LakeReader, state: TableState, manifest: str) -> Iterat
     try:
         rows = reader.query(queries.whole_manifest(manifest)).to_pylist()
     except QueryError as error:
-        raise damaged(state, error, manifest) from error
+        raise unreadable_table(state, error, manifest) from error
     for row in rows:
         found = row["data_file"]
         counts = found.get("value_counts")
@@ -203,7 +203,7 @@ def positions_of(
         try:
             data = files.read(location)
             if not data.endswith(deletion_vectors.MAGIC):
-                raise damaged(state, "it is cut", location)
+                raise unreadable_table(state, "it is cut", location)
             for vector in together:
                 blob = data[vector.offset : vector.offset + vector.length]
                 yield vector, deletion_vectors.positions(blob)
@@ -211,4 +211,4 @@ def positions_of(
             raise
         except (OSError, ServerError) as error:
             problem = getattr(error, "strerror", None) or error
-            raise damaged(state, problem, location) from error
+            raise unreadable_table(state, problem, location) from error

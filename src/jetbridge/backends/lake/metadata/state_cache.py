@@ -7,7 +7,7 @@ the states before it are kept for those who still read them, as long as there is
 import threading
 from collections import Counter, OrderedDict
 
-from jetbridge.backends.lake.metadata.pointers import Key, Pointer
+from jetbridge.backends.lake.metadata.pointers import Key, MetadataPointer
 from jetbridge.backends.lake.metadata.snapshot_list import SharedText
 from jetbridge.backends.lake.metadata.table_state import TableState
 
@@ -29,7 +29,7 @@ class StateCache:
         """An estimate."""
         return self._bytes
 
-    def get(self, pointer: Pointer) -> TableState | None:
+    def get(self, pointer: MetadataPointer) -> TableState | None:
         with self._lock:
             newest = self._newest.get(pointer.key())
             if newest is not None and newest.pointer == pointer:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.lake import types
-from jetbridge.backends.lake.metadata.pointers import Pointer
+from jetbridge.backends.lake.metadata.pointers import MetadataPointer
 from jetbridge.backends.lake.metadata.snapshot_list import SnapshotList
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.backends.tables.time_travel import moment, not_kept, version_number
@@ -49,7 +49,7 @@ class TableState:
     `raw` is the metadata without its snapshots and its logs.
     """
 
-    pointer: Pointer
+    pointer: MetadataPointer
     raw: Json
     snapshot: Json | None
     schema_id: int
@@ -218,8 +218,8 @@ class TableState:
         return tuple(keys)
 
     @cached_property
-    def codec(self) -> types.Codec:
-        return types.Codec(self.definition.schema, self.fields)
+    def codec(self) -> types.RowCodec:
+        return types.RowCodec(self.definition.schema, self.fields)
 
     def info(self) -> TableInfo:
         return TableInfo(

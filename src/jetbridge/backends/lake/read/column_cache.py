@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ColumnChunkKey:
     """A column of a row group of a file."""
 
     location: str
@@ -24,21 +24,21 @@ class Chunk:
 CHUNK_BYTES = 1_024
 
 
-class HotColumns:
+class ColumnCache:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._kept: OrderedDict[Chunk, pa.ChunkedArray] = OrderedDict()
+        self._kept: OrderedDict[ColumnChunkKey, pa.ChunkedArray] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, chunk: Chunk) -> pa.ChunkedArray | None:
+    def get(self, chunk: ColumnChunkKey) -> pa.ChunkedArray | None:
         with self._lock:
             found = self._kept.get(chunk)
             if found is not None:
                 self._kept.move_to_end(chunk)
             return found
 
-    def put(self, chunk: Chunk, values: pa.ChunkedArray) -> None:
+    def put(self, chunk: ColumnChunkKey, values: pa.ChunkedArray) -> None:
         with self._lock:
             if chunk in self._kept:
                 return

@@ -17,10 +17,10 @@ from jetbridge.backends.lake.errors import is_named
 from jetbridge.backends.lake.files import Files, local_path
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.fields import inner_fields
-from jetbridge.backends.lake.metadata.snapshot_files import Inventory, inventory, positions_of
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, inventory, positions_of
 from jetbridge.backends.lake.metadata.table_state import CREATED, Json, TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter
-from jetbridge.backends.lake.read.fallback import say
+from jetbridge.backends.lake.read.fallback import log_once
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.lake_reader import QueryError
@@ -30,11 +30,11 @@ _MOST_SOURCES = 256
 _POSITIONS = pa.schema([("file", pa.string()), ("position", pa.int64())])
 
 
-class ElsewhereError(Exception):
+class NotReadableByDuckDB(Exception):
     """Why DuckDB cannot read a table."""
 
 
-class Source:
+class IcebergSource:
     """A relation of DuckDB, and the file it needs, which goes when nobody uses it any more.
 
     Without `sql` it is `iceberg_scan`, unless that has `refused`.
@@ -53,12 +53,12 @@ def _remove(files: Files, location: str) -> None:
         files.delete([location])
 
 
-def source(lake: Lake, state: TableState) -> Source:
+def source(lake: Lake, state: TableState) -> IcebergSource:
     """The rows of a snapshot, as a relation of DuckDB with the columns of `iceberg_scan`.
 
     Raises ElsewhereError if DuckDB cannot read them.
     """
-    plain = Source(queries.table(*_metadata(lake, state)))
+    plain = IcebergSource(queries.table(*_metadata(lake, state)))
     if not _has_vectors(state) and CREATED in state.properties:
         return plain
     key = (state.identity, state.snapshot_id, state.schema_id)
@@ -68,7 +68,7 @@ def source(lake: Lake, state: TableState) -> Source:
         while len(lake.sources) > _MOST_SOURCES:
             lake.sources.pop(next(iter(lake.sources)), None)
     if known.refused:
-        raise ElsewhereError(known.refused)
+        raise NotReadableByDuckDB(known.refused)
     return known if known.sql else plain
 
 
@@ -84,12 +84,12 @@ def _metadata(lake: Lake, state: TableState) -> tuple[str, int | None]:
     return lake.current(state).location, state.snapshot_id
 
 
-def _found_out(lake: Lake, state: TableState, plain: Source) -> Source:
+def _found_out(lake: Lake, state: TableState, plain: IcebergSource) -> IcebergSource:
     if _has_vectors(state):
         listed = inventory(lake.reader, state)
         if listed.shares_vectors():
             return _of_files(lake, state, listed)
-    return Source("", refused=_refusal(lake, plain.sql))
+    return IcebergSource("", refused=_refusal(lake, plain.sql))
 
 
 def _refusal(lake: Lake, relation: str) -> str:
@@ -108,10 +108,10 @@ def _has_vectors(state: TableState) -> bool:
     return state.has_row_ids() and summary.get("total-delete-files") not in ("0", "1")
 
 
-def _of_files(lake: Lake, state: TableState, listed: Inventory) -> Source:
+def _of_files(lake: Lake, state: TableState, listed: SnapshotFiles) -> IcebergSource:
     if listed.old_deletes or state.hides_places() or _renames_inside(state.raw):
-        raise ElsewhereError("its deletion vectors share a Puffin file")
-    say(lake, state, "read by its files", "deletion vectors share a Puffin file")
+        raise NotReadableByDuckDB("its deletion vectors share a Puffin file")
+    log_once(lake, state, "read by its files", "deletion vectors share a Puffin file")
     files = [
         (
             local_path(file.location) or file.location,  # as `read_parquet` names it
@@ -126,7 +126,7 @@ def _of_files(lake: Lake, state: TableState, listed: Inventory) -> Source:
         for field, stored in zip(state.fields, state.codec.storage_schema, strict=True)
     ]
     deleted = _deleted(lake, state, listed)
-    return Source(queries.table_of_files(files, columns, deleted), lake.files, deleted)
+    return IcebergSource(queries.table_of_files(files, columns, deleted), lake.files, deleted)
 
 
 def _default(field: Json) -> str | None:
@@ -134,7 +134,7 @@ def _default(field: Json) -> str | None:
     return None if value is None else str(value)
 
 
-def _deleted(lake: Lake, state: TableState, listed: Inventory) -> str:
+def _deleted(lake: Lake, state: TableState, listed: SnapshotFiles) -> str:
     """A Parquet file with the positions that are deleted; see `Source`."""
     writer = DataWriter(lake.files, lake.staging_folder(), lake.prefix(), _POSITIONS)
     try:

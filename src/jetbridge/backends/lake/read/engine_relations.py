@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.relation import reading
+from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.types.nested_types import children, names_fit, shape_of
 from jetbridge.backends.lake.types.storage_types import type_name
 from jetbridge.catalog import ROWID, SparkRelation
@@ -31,7 +31,7 @@ def relation(lake: Lake, state: TableState, *, row_ids: bool) -> Iterator[str | 
     if row_ids and not state.has_row_ids():
         yield None
         return
-    with reading(lake, state) as there:
+    with open_snapshot(lake, state) as there:
         text = None if there.tables else _query(state, there.sql, row_ids)
     # Not within: what goes wrong in a query of others need not be about this table. What the
     # relation needs lives as long as `there` does.

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
 from pyiceberg.table import DataScan, StaticTable
 
-from jetbridge.backends.lake.errors import damaged
+from jetbridge.backends.lake.errors import unreadable_table
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.fields import has_lists, reshaped
 from jetbridge.backends.lake.metadata.table_state import Json, TableState
@@ -43,7 +43,7 @@ _PLACES = (("_file", queries.FILE), ("_pos", queries.POSITION))
 
 
 @dataclass(frozen=True)
-class Relation:
+class SnapshotRelation:
     """What a query reads from, whether that has row ids, and the streams it needs."""
 
     sql: str
@@ -54,7 +54,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Need:
+class ReadColumns:
     """Columns of the table, None for all of them; `row_ids`: also ids, files and positions."""
 
     columns: Sequence[str] | None = None
@@ -68,30 +68,30 @@ class Need:
 
 
 @contextmanager
-def elsewhere(
-    lake: Lake, state: TableState, reason: str, formats: frozenset[str], need: Need
-) -> Iterator[Relation]:
+def read_by_fallback(
+    lake: Lake, state: TableState, reason: str, formats: frozenset[str], need: ReadColumns
+) -> Iterator[SnapshotRelation]:
     """The rows of a snapshot with the columns that are needed."""
     fields = need.of(state.fields)
     batches = None
     if not need.row_ids and _pyiceberg_can(lake, state, formats, fields):
         batches = _by_pyiceberg(lake, state, fields)
     if batches is None:
-        say(lake, state, "read by Spark", reason)
+        log_once(lake, state, "read by Spark", reason)
         with _by_spark(lake, state, fields, reason) as relation:
             yield relation
         return
-    say(lake, state, "read by PyIceberg", reason)
+    log_once(lake, state, "read by PyIceberg", reason)
     names = {field["id"]: field["name"] for field in fields}
     rows = queries.copied(_ROWS, _columns(state, fields, fields, names))
     try:
-        yield Relation(rows, row_ids=False, tables={_ROWS: batches})
+        yield SnapshotRelation(rows, row_ids=False, tables={_ROWS: batches})
     except QueryError as error:
-        say(lake, state, _UNFIT, str(error))
+        log_once(lake, state, _UNFIT, str(error))
         raise
 
 
-def say(lake: Lake, state: TableState, what: str, reason: str) -> None:
+def log_once(lake: Lake, state: TableState, what: str, reason: str) -> None:
     """Once for each table, however often the reason changes its words."""
     if lake.is_news((state.identity, what)):
         log.info("table %s is %s: %s", state.title(), what, reason.split("\n", 1)[0][:200])
@@ -126,7 +126,7 @@ def _by_pyiceberg(
         batches = _streamed(scan, schema)
         first = next(batches, None)
     except Exception as error:  # whatever it is, Spark is asked next
-        say(lake, state, _UNFIT, str(error))
+        log_once(lake, state, _UNFIT, str(error))
         return None
     found = [] if first is None else [first]
     return pa.RecordBatchReader.from_batches(schema, chain(found, batches))
@@ -148,7 +148,7 @@ def _streamed(scan: DataScan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def _by_spark(
     lake: Lake, state: TableState, fields: Sequence[Json], reason: str
-) -> Iterator[Relation]:
+) -> Iterator[SnapshotRelation]:
     wanted = {field["id"] for field in fields}
     there = [field for field in _stored_fields(state) if field["id"] in wanted]
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ def _by_spark(
         columns = _columns(state, fields, there, names)
         columns += list(zip(copied[len(there) :], ours, strict=True))
         rows = queries.copied(queries.parquet(written.names), columns)
-        yield Relation(rows, row_ids=state.has_row_ids())
+        yield SnapshotRelation(rows, row_ids=state.has_row_ids())
 
 
 def _stored_fields(state: TableState) -> list[Json]:
@@ -184,7 +184,9 @@ def _copy(
             return stack.enter_context(spooled(lake, session, query, state.pointer.namespace))
     except (Py4JJavaError, PySparkException) as error:
         # Its first line is cut before the file comes, which stands in the whole text.
-        raise damaged(state, f"{java_message(error)} (Spark, as {reason})\n{error}") from error
+        raise unreadable_table(
+            state, f"{java_message(error)} (Spark, as {reason})\n{error}"
+        ) from error
 
 
 def _metadata_columns(state: TableState) -> list[tuple[str, str]]:

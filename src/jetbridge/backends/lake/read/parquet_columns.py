@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jetbridge.backends.lake.errors import damaged
+from jetbridge.backends.lake.errors import unreadable_table
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.snapshot_files import DataFileEntry
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, Chunk
+from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, ColumnChunkKey
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.types.iceberg_schema import FIELD_ID
 from jetbridge.catalog import ROWID
@@ -45,7 +45,7 @@ def is_direct(state: TableState, names: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Opened:
+class ParquetColumnReader:
     lake: Lake
     state: TableState
     entry: DataFileEntry
@@ -64,7 +64,7 @@ class Opened:
                     arrays = [self._column(batch, name, position) for name in names]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             except (OSError, pa.ArrowException) as error:
-                raise damaged(self.state, error, self.entry.location) from error
+                raise unreadable_table(self.state, error, self.entry.location) from error
 
     def _between(
         self, names: list[str], start: int, end: int
@@ -111,9 +111,9 @@ class Opened:
         each = size / seen
         return bool(max(count, seen) * each <= self.lake.hot.most_bytes)
 
-    def _chunk(self, group: int, name: str) -> Chunk:
+    def _chunk(self, group: int, name: str) -> ColumnChunkKey:
         field_id = _field_id(self.file.schema_arrow.field(name))
-        return Chunk(self.entry.location, group, field_id or b"")
+        return ColumnChunkKey(self.entry.location, group, field_id or b"")
 
     def _column(self, batch: pa.RecordBatch, name: str, position: int) -> pa.Array:
         if name != ROW_ID:
@@ -147,7 +147,7 @@ def _cut(
 
 def opened(
     lake: Lake, state: TableState, entry: DataFileEntry, names: Sequence[str]
-) -> Opened | None:
+) -> ParquetColumnReader | None:
     """None if Arrow would not read of this file what the table says there is."""
     if entry.file_format != _FORMAT:
         return None
@@ -155,9 +155,9 @@ def opened(
         filesystem, path = lake.files.filesystem(entry.location)
         file = pq.ParquetFile(filesystem.open_input_file(path))
     except (OSError, pa.ArrowException) as error:
-        raise damaged(state, error, entry.location) from error
+        raise unreadable_table(state, error, entry.location) from error
     if _is_as_stored(state, entry, file.schema_arrow, names) and _has_small_groups(file.metadata):
-        return Opened(lake, state, entry, file)
+        return ParquetColumnReader(lake, state, entry, file)
     file.close(force=True)
     return None
 

@@ -4,17 +4,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jetbridge.backends.lake.errors import damaged, is_named
+from jetbridge.backends.lake.errors import is_named, unreadable_table
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.snapshot_files import inventory, positions_of
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.duckdb_source import ElsewhereError, source
-from jetbridge.backends.lake.read.fallback import Need, Relation, elsewhere
+from jetbridge.backends.lake.read.duckdb_source import NotReadableByDuckDB, source
+from jetbridge.backends.lake.read.fallback import ReadColumns, SnapshotRelation, read_by_fallback
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine.lake_reader import QueryError, is_about_files, is_out_of_memory
 from jetbridge.errors import LimitExceeded, ServerError
 
-ALL = Need()
+ALL = ReadColumns()
 # PUFFIN files hold deletion vectors.
 _DUCKDB_READS = {"PARQUET", "PUFFIN"}
 # How long the file at fault is looked for where DuckDB does not name it.
@@ -22,7 +22,9 @@ _SEARCH_SECONDS = 5.0
 
 
 @contextmanager
-def reading(lake: Lake, state: TableState, need: Need = ALL) -> Iterator[Relation]:
+def open_snapshot(
+    lake: Lake, state: TableState, need: ReadColumns = ALL
+) -> Iterator[SnapshotRelation]:
     """The rows of a snapshot as a relation of DuckDB, for the queries of this block.
 
     It has the columns that `iceberg_scan` offers, as far as they are needed.
@@ -30,29 +32,31 @@ def reading(lake: Lake, state: TableState, need: Need = ALL) -> Iterator[Relatio
     """
     formats = lake.manifests.formats(state)
     found = _by_duckdb(lake, state, formats)
-    by_duckdb = isinstance(found, Relation)
+    by_duckdb = isinstance(found, SnapshotRelation)
     try:
-        if isinstance(found, Relation):
+        if isinstance(found, SnapshotRelation):
             yield found
             return
-        with elsewhere(lake, state, str(found), formats, need) as relation:
+        with read_by_fallback(lake, state, str(found), formats, need) as relation:
             yield relation
     except QueryError as error:
         raise _unreadable(lake, state, error, by_duckdb) from error
 
 
 def is_read_by_duckdb(lake: Lake, state: TableState) -> bool:
-    return isinstance(_by_duckdb(lake, state, lake.manifests.formats(state)), Relation)
+    return isinstance(_by_duckdb(lake, state, lake.manifests.formats(state)), SnapshotRelation)
 
 
-def _by_duckdb(lake: Lake, state: TableState, formats: frozenset[str]) -> Relation | ElsewhereError:
+def _by_duckdb(
+    lake: Lake, state: TableState, formats: frozenset[str]
+) -> SnapshotRelation | NotReadableByDuckDB:
     strange = formats - _DUCKDB_READS
     if strange:
-        return ElsewhereError(f"DuckDB does not read {' and '.join(sorted(strange))} files")
+        return NotReadableByDuckDB(f"DuckDB does not read {' and '.join(sorted(strange))} files")
     try:
         found = source(lake, state)
-        return Relation(found.sql, row_ids=state.has_row_ids(), keeps=found)
-    except ElsewhereError as reason:
+        return SnapshotRelation(found.sql, row_ids=state.has_row_ids(), keeps=found)
+    except NotReadableByDuckDB as reason:
         return reason
 
 
@@ -60,8 +64,8 @@ def _unreadable(lake: Lake, state: TableState, error: Exception, by_duckdb: bool
     if is_out_of_memory(error):
         return LimitExceeded(f"table {state.title()!r}: the scan needs more memory than it may use")
     if is_named(error) or not by_duckdb or not is_about_files(error):
-        return damaged(state, error)
-    return damaged(state, error, _culprit(lake, state))
+        return unreadable_table(state, error)
+    return unreadable_table(state, error, _culprit(lake, state))
 
 
 def _culprit(lake: Lake, state: TableState) -> str:

@@ -10,10 +10,10 @@ import pyarrow as pa
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.fallback import Need
+from jetbridge.backends.lake.read.fallback import ReadColumns
 from jetbridge.backends.lake.read.parquet_columns import are_fixed, is_direct, opened
-from jetbridge.backends.lake.read.relation import is_read_by_duckdb, reading
-from jetbridge.backends.lake.read.splits import Part, part_of
+from jetbridge.backends.lake.read.relation import is_read_by_duckdb, open_snapshot
+from jetbridge.backends.lake.read.splits import ScanSplit, part_of
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -43,12 +43,12 @@ def scan(lake: Lake, state: TableState, request: Scan) -> Iterator[pa.RecordBatc
 
 
 def _by_files(
-    lake: Lake, state: TableState, schema: pa.Schema, part: Part | None
+    lake: Lake, state: TableState, schema: pa.Schema, part: ScanSplit | None
 ) -> Iterator[pa.RecordBatch]:
     """Arrow reads what it can, DuckDB the other files."""
-    whole = part or Part(inventory(lake.reader, state).files)
+    whole = part or ScanSplit(inventory(lake.reader, state).files)
     for entry in whole.files:
-        piece = Part((entry,), whole.start, whole.end)
+        piece = ScanSplit((entry,), whole.start, whole.end)
         file = opened(lake, state, entry, schema.names)
         if file is not None:
             yield from file.rows(schema, piece.start, piece.end)
@@ -60,7 +60,7 @@ def _by_files(
 class _Query:
     names: Sequence[str]
     filter: Expr | None
-    part: Part | None
+    part: ScanSplit | None
 
 
 def _by_query(
@@ -87,7 +87,7 @@ def _filtered(lake: Lake, state: TableState, query: _Query) -> Iterator[pa.Recor
 def _batches(
     lake: Lake, state: TableState, query: _Query, condition: str
 ) -> Iterator[pa.RecordBatch]:
-    with reading(lake, state, _need(state, query, condition)) as there:
+    with open_snapshot(lake, state, _need(state, query, condition)) as there:
         ordered = there.row_ids and _is_small(state)
         sql = scan_sql(there.sql, state, query, condition, ordered=ordered)
         yield from lake.reader.stream(sql, _rows_per_batch(state, query.names), **there.tables)
@@ -98,10 +98,10 @@ def _rows_per_batch(state: TableState, names: Sequence[str]) -> int:
     return _FIXED_ROWS if are_fixed(projected(state, names).types) else _TEXT_ROWS
 
 
-def _need(state: TableState, query: _Query, condition: str) -> Need:
+def _need(state: TableState, query: _Query, condition: str) -> ReadColumns:
     filtered = columns_of(query.filter) if condition and query.filter else ()
     columns = [*query.names, *(_spelled(state, name) for name in filtered)]
-    return Need(columns, ROWID in columns or query.part is not None)
+    return ReadColumns(columns, ROWID in columns or query.part is not None)
 
 
 def _is_small(state: TableState) -> bool:
@@ -154,7 +154,7 @@ def scan_sql(
     )
 
 
-def _within(part: Part | None) -> str:
+def _within(part: ScanSplit | None) -> str:
     return "" if part is None else queries.in_files(part.locations, part.start, part.end)
 
 
@@ -195,6 +195,6 @@ def _pushable(state: TableState, name: str) -> bool:
 
 def counted(lake: Lake, state: TableState) -> int:
     """The number of rows where no summary tells it."""
-    with reading(lake, state, Need((), row_ids=False)) as there:
+    with open_snapshot(lake, state, ReadColumns((), row_ids=False)) as there:
         found = lake.reader.query(queries.count(there.sql), **there.tables)
         return int(found.column(0)[0].as_py())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.metadata.snapshot_files import DataFileEntry, Inventory, inventory
+from jetbridge.backends.lake.metadata.snapshot_files import DataFileEntry, SnapshotFiles, inventory
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import ROW_GROUP_ROWS
 from jetbridge.backends.lake.read.relation import is_read_by_duckdb
@@ -22,7 +22,7 @@ MOST_PARTS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class ScanSplit:
     """The rows of whole files; if `end` is given, the rows at these positions of one file."""
 
     files: tuple[DataFileEntry, ...]
@@ -49,7 +49,7 @@ def split(lake: Lake, state: TableState, request: Scan) -> list[str]:
     return list(_ranges(listed, goal)) or [WHOLE]
 
 
-def _ranges(listed: Inventory, goal: int) -> Iterator[str]:
+def _ranges(listed: SnapshotFiles, goal: int) -> Iterator[str]:
     """Small files are joined, and large ones cut."""
     start = rows = 0
     for index, file in enumerate(listed.files):
@@ -70,7 +70,7 @@ def _ranges(listed: Inventory, goal: int) -> Iterator[str]:
         yield f"{start}-{len(listed.files)}"
 
 
-def part_of(lake: Lake, state: TableState, name: str | None) -> Part | None:
+def part_of(lake: Lake, state: TableState, name: str | None) -> ScanSplit | None:
     """The part that `split` named so; None for the whole table."""
     if name in (None, WHOLE):
         return None
@@ -80,13 +80,13 @@ def part_of(lake: Lake, state: TableState, name: str | None) -> Part | None:
     return found
 
 
-def _parsed(listed: Inventory, name: str) -> Part | None:
+def _parsed(listed: SnapshotFiles, name: str) -> ScanSplit | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
     file, start, end = found["file"], int(found["start"]), int(found["end"])
     if file is None:
-        return Part(listed.files[start:end]) if start < end <= len(listed.files) else None
+        return ScanSplit(listed.files[start:end]) if start < end <= len(listed.files) else None
     if int(file) >= len(listed.files) or not start < end <= listed.files[int(file)].rows:
         return None
-    return Part((listed.files[int(file)],), start, end)
+    return ScanSplit((listed.files[int(file)],), start, end)

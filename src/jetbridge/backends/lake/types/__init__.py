@@ -1,8 +1,8 @@
 """How columns of every DuckDB type are kept in Iceberg tables, and come back equal."""
 
 from jetbridge.backends.lake.types.iceberg_schema import (
+    ColumnTypeNote,
     Iceberg,
-    Note,
     arrow_field,
     iceberg_type,
     note,
@@ -10,15 +10,15 @@ from jetbridge.backends.lake.types.iceberg_schema import (
     storage_field,
 )
 from jetbridge.backends.lake.types.promotion import promotes
-from jetbridge.backends.lake.types.row_codec import Codec
-from jetbridge.backends.lake.types.storage_types import KEPT, Kept
+from jetbridge.backends.lake.types.row_codec import RowCodec
+from jetbridge.backends.lake.types.storage_types import KEPT, StorageType
 
 __all__ = [
     "KEPT",
-    "Codec",
+    "RowCodec",
     "Iceberg",
-    "Kept",
-    "Note",
+    "StorageType",
+    "ColumnTypeNote",
     "arrow_field",
     "iceberg_type",
     "note",

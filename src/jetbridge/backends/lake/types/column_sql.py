@@ -16,7 +16,7 @@ from jetbridge.backends.lake.types.storage_types import CAST, CAST_BY_TEXT, kept
 from jetbridge.dialects.quoting import identifier, literal
 
 
-class Reading:
+class ColumnSql:
     """`logical` is the column as clients know it, `stored` as a data file holds it."""
 
     def __init__(self, logical: pa.Field, stored: pa.Field) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.lake.types.storage_types import DURATION, Kept, kept
+from jetbridge.backends.lake.types.storage_types import DURATION, StorageType, kept
 from jetbridge.duckdb_engine import computed
 from jetbridge.duckdb_engine.casts import conform
 from jetbridge.duckdb_syntax.nested_types import kind_of
@@ -40,7 +40,9 @@ def stored_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
     return found
 
 
-def _written(array: Any, source: pa.Field, target: pa.Field, name: str, row: Kept) -> pa.Array:
+def _written(
+    array: Any, source: pa.Field, target: pa.Field, name: str, row: StorageType
+) -> pa.Array:
     """By DuckDB; kept is only what can be read again as the same value."""
     write = row.write.format(x="c")
     read = row.read.format(x=write, type=name)

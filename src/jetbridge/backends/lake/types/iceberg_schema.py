@@ -27,7 +27,7 @@ from jetbridge.errors import BadRequest, NotSupported
 
 # The type of a field in a metadata file: a name, or an object for a list, struct or map.
 Iceberg = Any
-Note = dict[str, str]
+ColumnTypeNote = dict[str, str]
 
 FIELD_ID = "PARQUET:field_id"
 _EXTENSION = b"ARROW:extension:"
@@ -127,7 +127,7 @@ def parts(iceberg: Iceberg) -> list[tuple[str, int, Iceberg, bool]]:
     return [(f["name"], f["id"], f["type"], f["required"]) for f in iceberg["fields"]]
 
 
-def note(field: pa.Field, iceberg: Iceberg) -> Note | None:
+def note(field: pa.Field, iceberg: Iceberg) -> ColumnTypeNote | None:
     """What has to be recorded for `arrow_field` to give the field back; None: nothing."""
     metadata = {k: v for k, v in (field.metadata or {}).items() if k.startswith(_EXTENSION)}
     field = field.with_metadata(metadata or None)
@@ -148,7 +148,7 @@ def arrow_field(
     *,
     required: bool = False,
     doc: str | None = None,
-    notes: Sequence[Note] = (),
+    notes: Sequence[ColumnTypeNote] = (),
 ) -> pa.Field:
     """The column as it was declared, by the first note that fits its type in Iceberg.
 
@@ -162,7 +162,7 @@ def arrow_field(
     return pa.field(name, kind, nullable=not required, metadata=metadata or None)
 
 
-def _noted(iceberg: Iceberg, note: Note) -> pa.Field | None:
+def _noted(iceberg: Iceberg, note: ColumnTypeNote) -> pa.Field | None:
     storage = signature(iceberg)
     try:
         if note["storage"] != storage:

@@ -5,18 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.types.column_sql import Reading
+from jetbridge.backends.lake.types.column_sql import ColumnSql
 from jetbridge.backends.lake.types.flat_arrays import logical_leaf, stored_leaf, text_leaf
 from jetbridge.backends.lake.types.iceberg_schema import Iceberg, parts, storage_field
 from jetbridge.backends.lake.types.nested_arrays import inside, turned
 from jetbridge.backends.lake.types.nested_types import children, rebuilt, shape_of
 from jetbridge.backends.lake.types.storage_types import kept, type_name
-from jetbridge.duckdb_engine import cast, computed, shown
+from jetbridge.duckdb_engine import cast, computed, format_value
 from jetbridge.duckdb_syntax.nested_types import kind_of
 from jetbridge.errors import BadRequest, ConstraintViolation
 
 
-class Codec:
+class RowCodec:
     """`fields` are those of the schema in the metadata file, in the order of `schema`."""
 
     def __init__(self, schema: pa.Schema, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -27,7 +27,7 @@ class Codec:
         self.staged_schema = pa.schema([_with_texts(field) for field in self.storage_schema])
         self._types = [field["type"] for field in fields]
         self._readings = {
-            column.name: Reading(column, stored)
+            column.name: ColumnSql(column, stored)
             for column, stored in zip(schema, self.storage_schema, strict=True)
         }
 
@@ -111,7 +111,7 @@ def _stored(
         row = _first_unfit(array, stored)
         reason = str(error).split("\n", 1)[0]
         raise BadRequest(
-            f"column {logical.name!r}, row {first_row + row}: {shown(array[row])} "
+            f"column {logical.name!r}, row {first_row + row}: {format_value(array[row])} "
             f"cannot be kept as {type_name(logical)}: {reason}"[:450]
         ) from None
     if found.null_count and not storage.nullable:

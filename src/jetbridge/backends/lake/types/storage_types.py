@@ -10,7 +10,7 @@ from jetbridge.duckdb_syntax.nested_types import kind_of
 from jetbridge.errors import BadRequest
 
 
-class Kept(NamedTuple):
+class StorageType(NamedTuple):
     """What a type of DuckDB is in the table.
 
     `write` makes the stored value in DuckDB SQL; nothing if Arrow's own cast does. `read` makes
@@ -29,8 +29,8 @@ CAST = "CAST({x} AS {type})"
 CAST_BY_TEXT = "CAST(CAST({x} AS VARCHAR) AS {type})"
 
 
-def _cast(iceberg: str, remark: str = "", *, text: bool = False) -> Kept:
-    return Kept(iceberg, "CAST({x} AS VARCHAR)" if text else "", CAST, remark)
+def _cast(iceberg: str, remark: str = "", *, text: bool = False) -> StorageType:
+    return StorageType(iceberg, "CAST({x} AS VARCHAR)" if text else "", CAST, remark)
 
 
 # DuckDB drops the hours of an offset below an hour that has seconds: 00:00:00+00:00:01 is printed
@@ -50,41 +50,41 @@ _INTERVAL = (
 DURATION = "INTERVAL (Arrow duration)"
 
 # One row for each type of DuckDB that is no list, struct, map or union.
-KEPT: dict[str, Kept] = {
-    "BOOLEAN": Kept("boolean"),
+KEPT: dict[str, StorageType] = {
+    "BOOLEAN": StorageType("boolean"),
     "TINYINT": _cast("int"),
     "SMALLINT": _cast("int"),
-    "INTEGER": Kept("int", remark="also a column of Arrow's null type"),
-    "BIGINT": Kept("long"),
+    "INTEGER": StorageType("int", remark="also a column of Arrow's null type"),
+    "BIGINT": StorageType("long"),
     "UTINYINT": _cast("int"),
     "USMALLINT": _cast("int"),
     "UINTEGER": _cast("long"),
-    "UBIGINT": Kept("decimal(20,0)", read=CAST_BY_TEXT),
+    "UBIGINT": StorageType("decimal(20,0)", read=CAST_BY_TEXT),
     "HUGEINT": _cast("string", "its digits", text=True),
     "UHUGEINT": _cast("string", "its digits", text=True),
     "BIGNUM": _cast("string", "its digits", text=True),
-    "FLOAT": Kept("float"),
-    "DOUBLE": Kept("double"),
-    "DECIMAL": Kept(
+    "FLOAT": StorageType("float"),
+    "DOUBLE": StorageType("double"),
+    "DECIMAL": StorageType(
         "decimal({digits})", remark="a value with more digits than its type is refused"
     ),
-    "VARCHAR": Kept("string", remark="also ENUM, which is VARCHAR to a client"),
+    "VARCHAR": StorageType("string", remark="also ENUM, which is VARCHAR to a client"),
     "JSON": _cast("string", "as it was written; what is no JSON is refused", text=True),
-    "BLOB": Kept("binary"),
+    "BLOB": StorageType("binary"),
     "BIT": _cast("string", "`0` and `1`", text=True),
-    "UUID": Kept("uuid"),
-    "DATE": Kept("date", remark="`infinity` and `-infinity` are the last and first day"),
+    "UUID": StorageType("uuid"),
+    "DATE": StorageType("date", remark="`infinity` and `-infinity` are the last and first day"),
     "TIME": _cast("string", "`12:34:56.789012`; Spark has no Iceberg time", text=True),
     "TIME_NS": _cast("string", "`12:34:56.789012345`", text=True),
-    "TIME WITH TIME ZONE": Kept("string", _TIMETZ, CAST, "`12:34:56+02:30:00`"),
-    "TIMESTAMP": Kept("timestamp", remark="infinities are the last and first microsecond"),
-    "TIMESTAMP_S": Kept(
+    "TIME WITH TIME ZONE": StorageType("string", _TIMETZ, CAST, "`12:34:56+02:30:00`"),
+    "TIMESTAMP": StorageType("timestamp", remark="infinities are the last and first microsecond"),
+    "TIMESTAMP_S": StorageType(
         "timestamp",
         "CAST({x} AS TIMESTAMP)",
         CAST,
         "from the year 290309 BC to 294247, others are refused",
     ),
-    "TIMESTAMP_MS": Kept(
+    "TIMESTAMP_MS": StorageType(
         "timestamp",
         "CAST({x} AS TIMESTAMP)",
         CAST,
@@ -93,19 +93,19 @@ KEPT: dict[str, Kept] = {
     "TIMESTAMP_NS": _cast(
         "string", "`2020-01-01 01:02:03.456789012`, from 1677-09-22 on", text=True
     ),
-    "TIMESTAMP WITH TIME ZONE": Kept(
+    "TIMESTAMP WITH TIME ZONE": StorageType(
         "timestamptz", remark="a fraction of a microsecond (Arrow) is refused"
     ),
-    "INTERVAL": Kept(
+    "INTERVAL": StorageType(
         "string",
         _INTERVAL,
         CAST,
         "`14 months 3 days 5 microseconds`; a fraction of a microsecond (Arrow) is refused",
     ),
-    DURATION: Kept(
+    DURATION: StorageType(
         "long", "", "to_microseconds({x})", "microseconds; at most 292 years, others are refused"
     ),
-    "GEOMETRY": Kept(
+    "GEOMETRY": StorageType(
         "binary",
         "ST_AsWKB({x})",
         "CAST(ST_GeomFromWKB({x}) AS {type})",
@@ -120,7 +120,7 @@ def type_name(field: pa.Field) -> str:
     return duckdb_type(plain(field))
 
 
-def kept(field: pa.Field, stored: pa.DataType | None = None) -> tuple[str, Kept]:
+def kept(field: pa.Field, stored: pa.DataType | None = None) -> tuple[str, StorageType]:
     """DuckDB's type of a flat field, and its row; raises BadRequest for one that has none.
 
     `stored` is what a table has for it: one of another engine may have a time of Iceberg.

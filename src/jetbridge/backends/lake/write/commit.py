@@ -25,7 +25,7 @@ from jetbridge.errors import (
     Unavailable,
 )
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.engine import Session, SparkEngine
+from jetbridge.spark.engine import SparkConnection, SparkEngine
 from jetbridge.spark.errors import is_java, java_message
 
 Json = dict[str, Any]
@@ -34,11 +34,11 @@ _ICEBERG = "org.apache.iceberg.exceptions."
 MARK = "jetbridge.change"
 
 
-class NotMade(Unavailable):
+class CommitRefused(Unavailable):
     """The catalog has refused the change, so nobody need wonder whether it was made."""
 
 
-class Stale(Exception):  # noqa: N818 - never leaves the backend
+class StaleMetadata(Exception):  # noqa: N818 - never leaves the backend
     """The table has another metadata file than the one the change starts from."""
 
 
@@ -63,7 +63,7 @@ class DeletionVector:
 
 
 @dataclass(frozen=True)
-class Change:
+class TableCommit:
     """What one commit does, all of it or nothing.
 
     `fields` and `properties` redefine the table; `replaces_rows` takes all rows away before the
@@ -85,28 +85,28 @@ class Change:
         return any((each.get("summary") or {}).get(MARK) == self.mark for each in state.snapshots())
 
 
-class Commits:
+class IcebergCommitter:
     def __init__(
-        self, engine: SparkEngine, catalog: str, entered: Callable[[Session], None]
+        self, engine: SparkEngine, catalog: str, entered: Callable[[SparkConnection], None]
     ) -> None:
         """`entered` is told of each session before it is used."""
         self._engine, self._catalog, self._entered = engine, catalog, entered
-        self._known: tuple[Session, Any] | None = None
+        self._known: tuple[SparkConnection, Any] | None = None
 
     @contextmanager
-    def _java(self, what: str) -> Iterator[tuple[Session, Any]]:
+    def _java(self, what: str) -> Iterator[tuple[SparkConnection, Any]]:
         with self._engine.session() as session, translating(what):
             self._entered(session)
             yield session, self._java_catalog(session)
 
-    def _java_catalog(self, session: Session) -> Any:
+    def _java_catalog(self, session: SparkConnection) -> Any:
         """Spark hands out the same object as long as its session lives; to ask takes 20 calls."""
         known = self._known
         if known is None or known[0] is not session:
             known = self._known = (session, session.catalog(self._catalog))
         return known[1]
 
-    def change(self, state: TableState, change: Change) -> None:
+    def change(self, state: TableState, change: TableCommit) -> None:
         """Raises Stale if the table is no longer what `state` says."""
         with self._java(state.title()) as (session, catalog):
             space, name = state.pointer.namespace, state.pointer.name
@@ -114,7 +114,7 @@ class Commits:
             operations = table.operations()
             base = operations.current()
             if base.metadataFileLocation() != state.location:
-                raise Stale
+                raise StaleMetadata
             transaction = table.newTransaction()
             if change.fields is not None or change.properties is not None:
                 self._redefine(session, state, transaction, change)
@@ -132,7 +132,7 @@ class Commits:
             _remove_unused(table, transaction)
 
     def _redefine(
-        self, session: Session, state: TableState, transaction: Any, change: Change
+        self, session: SparkConnection, state: TableState, transaction: Any, change: TableCommit
     ) -> None:
         current = transaction.currentMetadata()
         after = current
@@ -145,7 +145,9 @@ class Commits:
             after = after.replaceProperties(dict(change.properties))
         transaction.table().operations().commit(current, after)
 
-    def _write(self, session: Session, table: Any, transaction: Any, change: Change) -> None:
+    def _write(
+        self, session: SparkConnection, table: Any, transaction: Any, change: TableCommit
+    ) -> None:
         files = [data_file(session, table, transaction, file) for file in change.files]
         if change.replaces_rows:
             overwrite = transaction.newOverwrite()
@@ -187,12 +189,12 @@ class Commits:
                 catalog.renameTable(before, after)
 
 
-def static(session: Session, name: str) -> Callable[..., Any]:
+def static(session: SparkConnection, name: str) -> Callable[..., Any]:
     """A static method of Iceberg."""
     return session.static(f"org.apache.iceberg.{name}")
 
 
-def identifier(session: Session, namespace: str, name: str) -> Any:
+def identifier(session: SparkConnection, namespace: str, name: str) -> Any:
     if "." not in name:
         return static(session, "catalog.TableIdentifier.parse")(f"{namespace}.{name}")
     levels = namespace.split(".")
@@ -204,7 +206,7 @@ def identifier(session: Session, namespace: str, name: str) -> Any:
     return static(session, "catalog.TableIdentifier.of")(space, name)
 
 
-def data_file(session: Session, table: Any, transaction: Any, file: DataFile) -> Any:
+def data_file(session: SparkConnection, table: Any, transaction: Any, file: DataFile) -> Any:
     """A file of rows, for a commit in the same transaction."""
     source = table.io().newInputFile(file.location)
     config = static(session, "MetricsConfig.forTable")(transaction.table())
@@ -257,7 +259,7 @@ def _remove_unused(table: Any, transaction: Any) -> None:
             table.io().deleteFile(location)
 
 
-def _delete_file(session: Session, table: Any, vector: DeletionVector) -> Any:
+def _delete_file(session: SparkConnection, table: Any, vector: DeletionVector) -> Any:
     builder = static(session, "FileMetadata.deleteFileBuilder")(table.spec())
     return (
         builder.ofPositionDeletes()
@@ -306,7 +308,7 @@ _REFUSED = "the lake's catalog does not let the server change {!r}: look at its 
 
 Answer = Callable[[str, str], Exception]
 _BY_CLASS: dict[str, Answer] = {
-    "CommitFailedException": lambda _what, _why: Stale(),
+    "CommitFailedException": lambda _what, _why: StaleMetadata(),
     "CommitStateUnknownException": lambda what, _: Unavailable(_UNKNOWN.format(what)),
     "NoSuchTableException": lambda what, _: NotFound("table", what),
     "NoSuchNamespaceException": lambda what, _: NotFound("schema", what.rsplit(".", 1)[0]),
@@ -323,7 +325,7 @@ _BY_CLASS: dict[str, Answer] = {
 _BY_TEXT: dict[str, Answer] = {
     "No space left": lambda what, _: LimitExceeded(_FULL.format(what)),
     "SQLITE_FULL": lambda what, _: LimitExceeded(_FULL.format(what)),
-    "SQLITE_BUSY": lambda what, _: NotMade(_LOCKED.format(what)),
-    "database is locked": lambda what, _: NotMade(_LOCKED.format(what)),
+    "SQLITE_BUSY": lambda what, _: CommitRefused(_LOCKED.format(what)),
+    "database is locked": lambda what, _: CommitRefused(_LOCKED.format(what)),
     "UncheckedSQLException": lambda what, _: Unavailable(_SILENT.format(what)),
 }

@@ -37,7 +37,7 @@ _FLOCK = struct.Struct("@hhqqi0q")
 _random = random.SystemRandom()
 
 
-class Turns:
+class CommitTurns:
     """Of one server; the tables of a warehouse share one file."""
 
     def __init__(self, warehouse: str) -> None:

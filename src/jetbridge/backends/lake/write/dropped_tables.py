@@ -23,7 +23,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True)
-class Note:
+class DroppedTable:
     """`metadata` is the table's last metadata file; `maker` the server that is making the table."""
 
     folder: str
@@ -34,13 +34,13 @@ class Note:
     maker: str = ""
 
 
-class Notes:
+class DroppedTables:
     def __init__(self, files: Files, warehouse: str) -> None:
         self._files, self._folder = files, f"{warehouse}/{FOLDER}"
         # Those that stand for what is written there, or could not be.
-        self._remembered: dict[str, Note] = {}
+        self._remembered: dict[str, DroppedTable] = {}
 
-    def add(self, note: Note) -> str:
+    def add(self, note: DroppedTable) -> str:
         """Answers its location; on a full disk the note is only remembered."""
         text = json.dumps(asdict(note)).encode()
         try:
@@ -54,7 +54,7 @@ class Notes:
         self._remembered.pop(location, None)
         self._files.delete([location])
 
-    def all(self) -> dict[str, Note]:
+    def all(self) -> dict[str, DroppedTable]:
         """By location; one that a crash left half-written says nothing, and is not among them."""
         filesystem, path = self._files.filesystem(self._folder)
         chosen = pafs.FileSelector(path, allow_not_found=True)
@@ -62,19 +62,19 @@ class Notes:
         for info in filesystem.get_file_info(chosen):
             location = f"{self._folder}/{info.base_name}"
             with suppress(ValueError, TypeError, OSError):
-                found[location] = Note(**json.loads(self._files.read(location)))
+                found[location] = DroppedTable(**json.loads(self._files.read(location)))
         return {**found, **self._remembered}
 
     @contextmanager
     def making(self, folder: str, title: str, server: str) -> Iterator[None]:
         """While a table is made; if that fails, its folder goes later."""
-        note = Note(folder, title, time.time(), maker=server)
+        note = DroppedTable(folder, title, time.time(), maker=server)
         location = self.add(note)
         try:
             yield
         except BaseException:
             # What is written counts when this server is dead.
-            self._remembered[location] = Note(folder, title, time.time())
+            self._remembered[location] = DroppedTable(folder, title, time.time())
             raise
         self.withdraw(location)
 

@@ -9,8 +9,8 @@ from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
 from jetbridge.backends.lake.write import key_checks, spark_writes
-from jetbridge.backends.lake.write.commit import Change, DataFile
-from jetbridge.backends.tables.column_mapping import Mapping, insert_mapping
+from jetbridge.backends.lake.write.commit import DataFile, TableCommit
+from jetbridge.backends.tables.column_mapping import ColumnMapping, insert_mapping
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -34,7 +34,7 @@ def inserting(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Wri
 class _Insert:
     def __init__(self, lake: Lake, state: TableState, options: DMLOptions) -> None:
         self.lake, self.state, self.options = lake, state, options
-        self._mapping: Mapping | None = None
+        self._mapping: ColumnMapping | None = None
         self._sent: pa.Schema | None = None
         self._writer = self._new_writer(state)
         self._used = self._writer
@@ -55,7 +55,7 @@ class _Insert:
             self._check(stored)
         return DMLResult(rows, stored if self.options.returning else None)
 
-    def _mapping_of(self, sent: pa.Schema) -> Mapping:
+    def _mapping_of(self, sent: pa.Schema) -> ColumnMapping:
         if self._mapping is None or not (sent is self._sent or sent.equals(self._sent)):
             schema = self.state.definition.schema
             self._mapping = insert_mapping(sent, schema, self.state.title())
@@ -87,7 +87,7 @@ class _Insert:
             self.abandon()  # Spark has written files of its own
             return
         try:
-            self.lake.commit(self.state, lambda now: Change(files=self._checked(now, files)))
+            self.lake.commit(self.state, lambda now: TableCommit(files=self._checked(now, files)))
         except BaseException as error:
             written = [each for writer in self._writers for each in writer.locations]
             self.lake.discard(self.state, written, error)
@@ -121,7 +121,7 @@ class _Insert:
             ) from None
 
     def _moved(
-        self, files: list[DataFile], mapping: Mapping, now: TableState
+        self, files: list[DataFile], mapping: ColumnMapping, now: TableState
     ) -> Iterator[pa.RecordBatch]:
         codec = self.state.codec
         names = self.state.definition.schema.names

@@ -12,8 +12,8 @@ import pyarrow as pa
 from jetbridge import duckdb_engine
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import ENFORCE_KEYS, TableState
-from jetbridge.backends.lake.read.fallback import Need
-from jetbridge.backends.lake.read.relation import reading
+from jetbridge.backends.lake.read.fallback import ReadColumns
+from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.write.commit import DataFile
 from jetbridge.catalog import UniqueKey
 from jetbridge.catalog.identifiers import fold
@@ -67,12 +67,12 @@ def _refuse(
     found = _asked(lake, state, queries.repeated_key(new, columns))
     if not found.num_rows and state.snapshot is not None:
         old = None if replaced is None else queries.parquet([each.location for each in replaced])
-        with reading(lake, state, Need(key.columns, old is not None)) as there:
+        with open_snapshot(lake, state, ReadColumns(key.columns, old is not None)) as there:
             sql = queries.clashing_key(new, there.sql, columns, old)
             found = _asked(lake, state, sql, there.tables)
     if found.num_rows:
         names = ", ".join(key.columns)
-        values = ", ".join(duckdb_engine.shown(column[0]) for column in found.columns)
+        values = ", ".join(duckdb_engine.format_value(column[0]) for column in found.columns)
         title = state.title()
         raise DuplicateKey(f"Duplicate key in {title}: ({names}) = ({values}) already exists"[:490])
 

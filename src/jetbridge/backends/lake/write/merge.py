@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.metadata.snapshot_files import Inventory
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write import spark_writes
 from jetbridge.backends.lake.write.update_delete import (
-    Places,
+    RowLocations,
     check_row_ids,
-    located,
+    locate_rows,
     refuse_without_row_ids,
 )
 from jetbridge.backends.tables.column_mapping import insert_mapping
@@ -91,14 +91,14 @@ class _Merge:
         if kept or gone:
             spark_writes.merge(self.lake, self.seen, kept, gone, self._refuse)
 
-    def _refuse(self, now: TableState, listed: Inventory) -> None:
+    def _refuse(self, now: TableState, listed: SnapshotFiles) -> None:
         if now.fields != self.seen.fields or now.definition != self.seen.definition:
             raise Conflict(
                 f"table {now.title()!r} was altered while the statement ran; run it again"
             )
         row_ids = self._row_ids.all()
-        places = Places(self.seen, now)
-        for batch in located(self.lake, now, listed, row_ids, []):
+        places = RowLocations(self.seen, now)
+        for batch in locate_rows(self.lake, now, listed, row_ids, []):
             places.note(batch)
         places.refuse_missing(row_ids)
 

@@ -25,20 +25,20 @@ from uuid import uuid4
 
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.parquet_writer import disk
-from jetbridge.backends.lake.write.commit import Stale
+from jetbridge.backends.lake.write.commit import StaleMetadata
 from jetbridge.errors import AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 
 log = logging.getLogger(__name__)
 
 FOLDER = ".jetbridge/servers"
 _JVM, _JOBS = ".jvm", ".jobs"
 # Statements that were refused so have cleared up behind them.
-_ORDERLY = (AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound, Stale)
+_ORDERLY = (AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound, StaleMetadata)
 
 
 @dataclass(frozen=True)
-class Job:
+class WriteJob:
     """Something that writes files of names that do not tell who wrote them.
 
     `identity` is the table's; times are seconds of the epoch, `ended` is None while it runs.
@@ -52,7 +52,7 @@ class Job:
     files: Sequence[str] = ()
 
 
-class Presence:
+class ServerLock:
     """The lock of this server on one warehouse; it is taken with the first file it writes."""
 
     def __init__(self, warehouse: str, server: str) -> None:
@@ -62,8 +62,8 @@ class Presence:
         self._lock = threading.Lock()
         self._descriptor: int | None = None
         self._tried = False
-        self._held_in: tuple[Session, Any] | None = None
-        self._unwritten: list[Job] = []
+        self._held_in: tuple[SparkConnection, Any] | None = None
+        self._unwritten: list[WriteJob] = []
 
     @property
     def folder(self) -> Path | None:
@@ -88,7 +88,7 @@ class Presence:
         if self._descriptor is not None:
             os.utime(self._descriptor)
 
-    def hold_in(self, session: Session) -> None:
+    def hold_in(self, session: SparkConnection) -> None:
         """The same for what Spark's JVM still does after this process has died."""
         if self._folder is None or (self._held_in and self._held_in[0] is session):
             return
@@ -116,7 +116,7 @@ class Presence:
             yield untidy.set
             return
         self.hold()
-        job = Job(identity, title, time.time())
+        job = WriteJob(identity, title, time.time())
         with disk(str(self._folder)):
             note = self._new_note(self._folder)
             _write(note, job)
@@ -129,7 +129,7 @@ class Presence:
         finally:
             self._end(note, job, untidy=untidy.is_set())
 
-    def _end(self, note: Path, job: Job, *, untidy: bool) -> None:
+    def _end(self, note: Path, job: WriteJob, *, untidy: bool) -> None:
         ended = replace(job, ended=time.time())
         try:
             if untidy:
@@ -144,9 +144,9 @@ class Presence:
         """Notes that a statement may have left files behind, so that the sweeper looks."""
         if self._folder is None:
             return
-        self._note(self._folder, Job(identity, title, started, time.time(), files))
+        self._note(self._folder, WriteJob(identity, title, started, time.time(), files))
 
-    def _note(self, folder: Path, job: Job) -> None:
+    def _note(self, folder: Path, job: WriteJob) -> None:
         try:
             _write(self._new_note(folder), job)
         except OSError:  # a full disk may be what went wrong
@@ -158,7 +158,7 @@ class Presence:
         note.parent.mkdir(parents=True, exist_ok=True)
         return note
 
-    def failed(self) -> dict[Path, Job]:
+    def failed(self) -> dict[Path, WriteJob]:
         """What has gone wrong in this server, by the notes of it."""
         if self._folder is None:
             return {}
@@ -202,7 +202,7 @@ def _locked(path: Path) -> int | None:
         os.close(descriptor)
 
 
-def _locked_in_java(session: Session, path: Path) -> Any:
+def _locked_in_java(session: SparkConnection, path: Path) -> Any:
     """Java's own lock (of fcntl), which ends with its process and not with ours."""
     jvm = session.jvm
     file = jvm.java.io.RandomAccessFile(str(path), "rw")
@@ -219,7 +219,7 @@ class DeadServer:
     name: str
     started: float
     seen: float
-    jobs: dict[Path, Job]
+    jobs: dict[Path, WriteJob]
 
 
 def live_servers(folder: Path) -> set[str]:
@@ -228,14 +228,14 @@ def live_servers(folder: Path) -> set[str]:
     return {name for name in names if _is_held(folder, name)}
 
 
-def live_jobs(folder: Path, dead_one: str = "") -> list[Job]:
+def live_jobs(folder: Path, dead_one: str = "") -> list[WriteJob]:
     """What living servers do at this moment; `dead_one` is held by the caller, and is none."""
     names = live_servers(folder) - {dead_one}
     found = [job for name in names for job in _jobs(folder, name).values()]
     return [job for job in found if job.ended is None]
 
 
-def failed_jobs(folder: Path, server: str) -> dict[Path, Job]:
+def failed_jobs(folder: Path, server: str) -> dict[Path, WriteJob]:
     """What has gone wrong in a server that lives."""
     return {note: job for note, job in _jobs(folder, server).items() if job.ended is not None}
 
@@ -269,7 +269,7 @@ def _started(text: bytes, otherwise: float) -> float:
         return otherwise
 
 
-def _write(note: Path, job: Job) -> None:
+def _write(note: Path, job: WriteJob) -> None:
     """All of it or nothing."""
     made = note.with_suffix(".new")
     made.write_text(json.dumps(asdict(job)))
@@ -312,9 +312,9 @@ def _java_holds(folder: Path, name: str) -> bool:
     return False
 
 
-def _jobs(folder: Path, name: str) -> dict[Path, Job]:
+def _jobs(folder: Path, name: str) -> dict[Path, WriteJob]:
     found = {}
     for path in sorted((folder / f"{name}{_JOBS}").glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
-            found[path] = Job(**json.loads(path.read_text()))
+            found[path] = WriteJob(**json.loads(path.read_text()))
     return found

@@ -16,18 +16,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.metadata.snapshot_files import Inventory, inventory
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, inventory
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write import branches, key_checks, spool_tables
-from jetbridge.backends.lake.write.commit import DataFile, Stale, identifier
+from jetbridge.backends.lake.write.commit import DataFile, StaleMetadata, identifier
 from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import current, shielded
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_java
 from jetbridge.spark.written_rows import (
     file_columns,
@@ -58,7 +58,7 @@ def insert(
     files: list[DataFile],
     fitting: Callable[[TableState, list[DataFile]], list[DataFile]],
 ) -> None:
-    def job(session: Session, now: TableState, target: str) -> None:
+    def job(session: SparkConnection, now: TableState, target: str) -> None:
         rows = fitting(now, files)
         key_checks.refuse_duplicates(lake, now, rows)
         with _for_spark(lake, now, rows) as staged, _view(lake, session, now, *staged) as source:
@@ -72,9 +72,9 @@ def update(
     lake: Lake,
     state: TableState,
     changed: Sequence[str],
-    new_rows: Callable[[TableState, Inventory], Iterable[pa.RecordBatch]],
+    new_rows: Callable[[TableState, SnapshotFiles], Iterable[pa.RecordBatch]],
 ) -> None:
-    def job(session: Session, now: TableState, target: str) -> None:
+    def job(session: SparkConnection, now: TableState, target: str) -> None:
         listed = inventory(lake.reader, now)
         schema = now.codec.storage_schema.append(row_lineage.ROW_ID)
         with _staged(lake, schema, new_rows(now, listed)) as files:
@@ -92,9 +92,9 @@ def delete(
     lake: Lake,
     state: TableState,
     row_ids: Integers,
-    refuse_conflicts: Callable[[TableState, Inventory], object],
+    refuse_conflicts: Callable[[TableState, SnapshotFiles], object],
 ) -> None:
-    def job(session: Session, now: TableState, target: str) -> None:
+    def job(session: SparkConnection, now: TableState, target: str) -> None:
         refuse_conflicts(now, inventory(lake.reader, now))
         batch = pa.record_batch([pa.array(row_ids)], names=file_columns(1))
         with (
@@ -111,12 +111,12 @@ def merge(
     state: TableState,
     kept: Sequence[DataFile],
     gone: Sequence[DataFile],
-    refuse: Callable[[TableState, Inventory], object],
+    refuse: Callable[[TableState, SnapshotFiles], object],
 ) -> None:
     """Rows that are new or have new values, and rows that go, by their ids."""
     names = state.codec.storage_schema.names
 
-    def job(session: Session, now: TableState, target: str) -> None:
+    def job(session: SparkConnection, now: TableState, target: str) -> None:
         refuse(now, inventory(lake.reader, now))
         key_checks.refuse_duplicates(lake, now, kept, changed=names, gone=gone)
         with ExitStack() as stack:
@@ -173,7 +173,7 @@ def _for_spark(
 @contextmanager
 def _view(
     lake: Lake,
-    session: Session,
+    session: SparkConnection,
     state: TableState,
     files: Sequence[DataFile],
     names: Sequence[str] = (),
@@ -189,10 +189,10 @@ def _view(
         yield stack.enter_context(view(rows.toDF(*names) if names else rows))
 
 
-Job = Callable[[Session, TableState, str], None]
+BranchJob = Callable[[SparkConnection, TableState, str], None]
 
 
-def _publish(lake: Lake, state: TableState, job: Job, *, merges: bool = False) -> None:
+def _publish(lake: Lake, state: TableState, job: BranchJob, *, merges: bool = False) -> None:
     """Runs the job against the table as it is, and again if someone else was faster."""
 
     def attempt(now: TableState) -> None:
@@ -201,14 +201,14 @@ def _publish(lake: Lake, state: TableState, job: Job, *, merges: bool = False) -
                 if merges:
                     _delete_in_place(lake, session, now)
                 _on_branch(lake, session, now, job)
-        except Stale:
+        except StaleMetadata:
             log.info("table %s was changed by others; the job runs again", now.title())
             raise
 
     lake.retried(state, attempt, _TRIES)
 
 
-def _delete_in_place(lake: Lake, session: Session, now: TableState) -> None:
+def _delete_in_place(lake: Lake, session: SparkConnection, now: TableState) -> None:
     """Tables of others copy files by default, and Spark 4.1 cannot plan that by row id."""
     if now.properties.get(_MERGE_MODE) == _IN_PLACE:
         return
@@ -217,7 +217,7 @@ def _delete_in_place(lake: Lake, session: Session, now: TableState) -> None:
     table.updateProperties().set(_MERGE_MODE, _IN_PLACE).commit()
 
 
-def _on_branch(lake: Lake, session: Session, now: TableState, job: Job) -> None:
+def _on_branch(lake: Lake, session: SparkConnection, now: TableState, job: BranchJob) -> None:
     space, name = now.pointer.namespace, now.pointer.name
     parts = [lake.name, *space.split("."), name]
     table = session.catalog(lake.name).loadTable(identifier(session, space, name))
@@ -254,7 +254,7 @@ def _move_main(table: Any, branch: str) -> None:
         table.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
     except Exception as error:
         if is_java(error, "java.lang.IllegalArgumentException"):
-            raise Stale from error  # main is no ancestor of the branch any more
+            raise StaleMetadata from error  # main is no ancestor of the branch any more
         raise
 
 

@@ -24,7 +24,7 @@ from jetbridge.backends.lake.write.commit import DataFile, identifier, static
 from jetbridge.dialects import spark as sql
 from jetbridge.errors import FailedPrecondition, NotFound
 from jetbridge.runtime.cancellation import shielded
-from jetbridge.spark.engine import Session
+from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.written_rows import (
     Written,
     plain,
@@ -51,7 +51,7 @@ _NAME_MAPPING = "schema.name-mapping.default"
 @contextmanager
 def spool_table(
     lake: Lake,
-    session: Session,
+    session: SparkConnection,
     namespace: str,
     schema: Any,
     properties: Mapping[str, str],
@@ -87,13 +87,13 @@ def remove(lake: Lake, folder: str) -> None:
         lake.files.delete_folder(folder)
 
 
-def schema_of(session: Session, text: str) -> Any:
+def schema_of(session: SparkConnection, text: str) -> Any:
     return static(session, "SchemaParser.fromJson")(text)
 
 
 @contextmanager
 def written(
-    lake: Lake, session: Session, query: str, namespace: str | None = None
+    lake: Lake, session: SparkConnection, query: str, namespace: str | None = None
 ) -> Iterator[Written]:
     """The rows of a query in Spark SQL, all of them, in files of the warehouse."""
     rows = plain(session, query)
@@ -115,7 +115,7 @@ def written(
 
 @contextmanager
 def spooled(
-    lake: Lake, session: Session, query: str, namespace: str | None = None
+    lake: Lake, session: SparkConnection, query: str, namespace: str | None = None
 ) -> Iterator[Written]:
     """The same, by Spark alone where the warehouse is a folder."""
     if lake.is_elsewhere():
@@ -138,7 +138,7 @@ def _some_namespace(lake: Lake) -> str:
 
 @contextmanager
 def read(
-    lake: Lake, session: Session, namespace: str, files: Sequence[DataFile]
+    lake: Lake, session: SparkConnection, namespace: str, files: Sequence[DataFile]
 ) -> Iterator["DataFrame"]:
     """The rows of files that have `file_columns` and no field ids."""
     filesystem, path = lake.files.filesystem(files[0].location)

@@ -17,19 +17,19 @@ import pyarrow as pa
 
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata import deletion_vectors
-from jetbridge.backends.lake.metadata.snapshot_files import Inventory, inventory, positions_of
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, inventory, positions_of
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter, disk
-from jetbridge.backends.lake.read.relation import reading
+from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import expression, projected
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write import key_checks, spark_writes
-from jetbridge.backends.lake.write.commit import Change, DeletionVector
+from jetbridge.backends.lake.write.commit import DeletionVector, TableCommit
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import NewValues, StagedUpdate
+from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -82,7 +82,7 @@ def check_row_ids(row_ids: Integers, state: TableState) -> None:
         raise BadRequest(f"table {state.title()!r} never had a row with rowid {wrong[0]}")
 
 
-def _publish(lake: Lake, seen: TableState, new: NewValues) -> None:
+def _publish(lake: Lake, seen: TableState, new: UpdatedRows) -> None:
     work = _Updating(lake, seen, new)
     if spark_writes.is_needed(lake, seen):
         names = [field.name for field in new.fields]
@@ -94,11 +94,11 @@ def _publish(lake: Lake, seen: TableState, new: NewValues) -> None:
 class _Updating:
     """One UPDATE against the table as it is now; made anew if the table changes meanwhile."""
 
-    def __init__(self, lake: Lake, seen: TableState, new: NewValues) -> None:
+    def __init__(self, lake: Lake, seen: TableState, new: UpdatedRows) -> None:
         self.lake, self.seen, self.new = lake, seen, new
         self.files = _Files(lake, seen)
 
-    def change(self, now: TableState) -> Change:
+    def change(self, now: TableState) -> TableCommit:
         self.files.begin()
         listed = inventory(self.lake.reader, now)
         folder = self.lake.data_folder(now)
@@ -108,7 +108,7 @@ class _Updating:
             self.lake.prefix(),
             now.codec.storage_schema.append(row_lineage.ROW_ID),
         )
-        places = Places(self.seen, now)
+        places = RowLocations(self.seen, now)
         try:
             for batch in self.new_rows(now, listed, places):
                 writer.add(batch)
@@ -120,15 +120,15 @@ class _Updating:
         key_checks.refuse_duplicates(self.lake, now, files, changed=names)
         added, removed = write_vectors(self.lake, now, listed, places.by_file())
         self.files.add([vector.location for vector in added])
-        return Change(files=files, added=added, removed=removed)
+        return TableCommit(files=files, added=added, removed=removed)
 
-    def checked_rows(self, now: TableState, listed: Inventory) -> Iterator[pa.RecordBatch]:
-        places = Places(self.seen, now)
+    def checked_rows(self, now: TableState, listed: SnapshotFiles) -> Iterator[pa.RecordBatch]:
+        places = RowLocations(self.seen, now)
         yield from self.new_rows(now, listed, places)
         places.refuse_missing(self.new.row_ids)
 
     def new_rows(
-        self, now: TableState, listed: Inventory, places: "Places"
+        self, now: TableState, listed: SnapshotFiles, places: "RowLocations"
     ) -> Iterator[pa.RecordBatch]:
         """The rows afterwards, in storage form, with their row ids; notes where they were."""
         schema = now.definition.schema
@@ -137,7 +137,7 @@ class _Updating:
         names = schema.names
         made = [(n, queries.of_new(n) if n in new else expression(now, n)) for n in names]
         full = projected(now, [*names, ROWID])
-        for batch in located(self.lake, now, listed, self.new.row_ids, made, table):
+        for batch in locate_rows(self.lake, now, listed, self.new.row_ids, made, table):
             places.note(batch)
             rows = now.codec.from_result(batch.select([*names, ROWID]), full)
             logical = pa.RecordBatch.from_arrays(rows.columns[:-1], schema=schema)
@@ -184,7 +184,7 @@ class _Files:
     def add(self, locations: Sequence[str]) -> None:
         self._current += locations
 
-    def publish(self, make: Callable[[TableState], Change]) -> None:
+    def publish(self, make: Callable[[TableState], TableCommit]) -> None:
         try:
             self._lake.commit(self._state, make)
         except BaseException as error:
@@ -193,7 +193,7 @@ class _Files:
         self._lake.files.delete(self._earlier)
 
 
-class Places:
+class RowLocations:
     """Notes where rows were found, and refuses those that others changed."""
 
     def __init__(self, seen: TableState, now: TableState) -> None:
@@ -231,10 +231,10 @@ class Places:
         return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
 
 
-def located(
+def locate_rows(
     lake: Lake,
     state: TableState,
-    listed: Inventory,
+    listed: SnapshotFiles,
     row_ids: Integers,
     made: list[tuple[str, str]],
     table: pa.Table | None = None,
@@ -248,7 +248,7 @@ def located(
         return
     if files is not None and len(files) == len(listed.files):
         files = None
-    with reading(lake, state) as rows:
+    with open_snapshot(lake, state) as rows:
         row_id = queries.UNSKIPPED_ROW_ID if listed.mixes(row_ids) else queries.ROW_ID
         sql = queries.located(rows.sql, made, "sought", files, row_id, places=not hidden)
         yield from lake.reader.stream(sql, sought=whole(table), **rows.tables)
@@ -260,7 +260,7 @@ def whole(table: pa.Table) -> pa.Table:
 
 
 def write_vectors(
-    lake: Lake, state: TableState, listed: Inventory, places: dict[str, Integers]
+    lake: Lake, state: TableState, listed: SnapshotFiles, places: dict[str, Integers]
 ) -> tuple[list[DeletionVector], list[DeletionVector]]:
     """The vectors to add, and those they stand in for.
 
@@ -285,7 +285,7 @@ class _Delete:
     def __init__(self, lake: Lake, seen: TableState, options: DMLOptions) -> None:
         self.lake, self.seen, self.options = lake, seen, options
         self._seen_ids = SeenRowIds()
-        self._listed: Inventory | None = None
+        self._listed: SnapshotFiles | None = None
         self._files = _Files(lake, seen)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -305,10 +305,10 @@ class _Delete:
         names = [*state.definition.schema.names, ROWID]
         made = [(name, expression(state, name)) for name in names[:-1]]
         distinct = np.unique(row_ids)
-        places = Places(state, state)
+        places = RowLocations(state, state)
         schema = projected(state, names)
         batches = []
-        for batch in located(self.lake, state, self._listed, distinct, made):
+        for batch in locate_rows(self.lake, state, self._listed, distinct, made):
             places.note(batch)
             batches.append(state.codec.from_result(batch.select(names), schema))
         places.refuse_missing(distinct)
@@ -334,18 +334,18 @@ class _Delete:
             return
         self._files.publish(self._change)
 
-    def _places(self, now: TableState, listed: Inventory) -> Places:
+    def _places(self, now: TableState, listed: SnapshotFiles) -> RowLocations:
         row_ids = self._seen_ids.all()
-        places = Places(self.seen, now)
-        for batch in located(self.lake, now, listed, row_ids, []):
+        places = RowLocations(self.seen, now)
+        for batch in locate_rows(self.lake, now, listed, row_ids, []):
             places.note(batch)
         places.refuse_missing(row_ids)
         return places
 
-    def _change(self, now: TableState) -> Change:
+    def _change(self, now: TableState) -> TableCommit:
         self._files.begin()
         listed = inventory(self.lake.reader, now)
         places = self._places(now, listed)
         added, removed = write_vectors(self.lake, now, listed, places.by_file())
         self._files.add([vector.location for vector in added])
-        return Change(added=added, removed=removed)
+        return TableCommit(added=added, removed=removed)

@@ -49,19 +49,19 @@ _DECIMAL_BYTES = 16
 # Of connections that nobody has closed. The garbage collector may find one while the core asks
 # for rows, and the core panics if another ends just then; so they wait until the next one begins.
 _forgotten: list[Any] = []
-_Kept = TypeVar("_Kept", "Asking", "Loading")
+_Kept = TypeVar("_Kept", "OdbcConnection", "CoreConnection")
 _T = TypeVar("_T")
 
 
-class Server:
+class ConnectionPool:
     """Safe to use from several threads; what is borrowed is not."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         # It keeps connections by itself, but resets them with a batch of its own each time.
         mssql_python.pooling(enabled=False)
-        self._asking: list[Asking] = []
-        self._loading: list[Loading] = []
+        self._asking: list[OdbcConnection] = []
+        self._loading: list[CoreConnection] = []
         self._lock = threading.Lock()
         self._babelfish: bool | None = None
         # Set when the first connection is there.
@@ -74,13 +74,13 @@ class Server:
         return self._babelfish
 
     @contextmanager
-    def asking(self) -> Iterator["Asking"]:
-        with self._borrowed(self._asking, Asking) as found:
+    def asking(self) -> Iterator["OdbcConnection"]:
+        with self._borrowed(self._asking, OdbcConnection) as found:
             yield found
 
     @contextmanager
-    def loading(self) -> Iterator["Loading"]:
-        with self._borrowed(self._loading, Loading) as found:
+    def loading(self) -> Iterator["CoreConnection"]:
+        with self._borrowed(self._loading, CoreConnection) as found:
             yield found
 
     @contextmanager
@@ -124,7 +124,7 @@ class Server:
         """All rows of a query that changes nothing."""
         return self.asked(lambda connection: connection.rows(sql, *parameters))
 
-    def asked(self, work: Callable[["Asking"], _T]) -> _T:
+    def asked(self, work: Callable[["OdbcConnection"], _T]) -> _T:
         """What changes nothing; a connection that is gone is replaced once."""
         try:
             with self.asking() as connection:
@@ -137,14 +137,14 @@ class Server:
 
     def close(self) -> None:
         with self._lock:
-            rest: list[Asking | Loading] = [*self._asking, *self._loading]
+            rest: list[OdbcConnection | CoreConnection] = [*self._asking, *self._loading]
             self._asking.clear()
             self._loading.clear()
         for each in rest:
             each.close()
 
 
-class Running(ABC):
+class SqlConnection(ABC):
     """A connection that runs texts: what both halves can do."""
 
     _socket: DriverSocket
@@ -175,7 +175,7 @@ class Running(ABC):
             self.run("COMMIT")
 
 
-class Asking(Running):
+class OdbcConnection(SqlConnection):
     """One connection of the ODBC half; outside of `transaction` every statement commits by itself.
 
     A statement may take as long as it likes.
@@ -274,7 +274,7 @@ class _Attention:
             self._cursor.hstmt._cancel()  # noqa: SLF001
 
 
-class Loading(Running):
+class CoreConnection(SqlConnection):
     """One connection of the core, for bulk loads and for statements beside them."""
 
     used = 0.0

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.backends.mssql.connection.pool import Running, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, SqlConnection
 from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
     collation_for,
@@ -22,7 +22,7 @@ from jetbridge.backends.mssql.ddl.create_table import (
     written_default,
 )
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described, describe
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.backends.tables.alter import altered
@@ -59,7 +59,9 @@ from jetbridge.errors import (
 _LONGEST = 490
 
 
-def alter(server: Server, described: Described, change: Alteration, settings: MssqlSettings) -> str:
+def alter(
+    server: ConnectionPool, described: TableDescription, change: Alteration, settings: MssqlSettings
+) -> str:
     """Makes the change and answers the name of the table afterwards.
 
     The table is found by its number, whatever it is called by now; NotFound if it is gone.
@@ -85,7 +87,7 @@ def alter(server: Server, described: Described, change: Alteration, settings: Ms
     return after.name
 
 
-def _now(server: Server, described: Described) -> Described:
+def _now(server: ConnectionPool, described: TableDescription) -> TableDescription:
     found = server.ask(ddl.name_of(described.object_id))
     if found:
         with server.asking() as asking:
@@ -95,7 +97,7 @@ def _now(server: Server, described: Described) -> Described:
     raise NotFound("table", described.title())
 
 
-def _definition(now: Described) -> Definition:
+def _definition(now: TableDescription) -> Definition:
     info = now.info(None)
     return Definition(info.name, info.schema, checks=info.checks, keys=info.keys)
 
@@ -107,8 +109,8 @@ class _Work:
     Babelfish alters and renames columns together with what uses them.
     """
 
-    connection: Running
-    table: Described
+    connection: SqlConnection
+    table: TableDescription
     after: Definition
     settings: MssqlSettings
     babelfish: bool

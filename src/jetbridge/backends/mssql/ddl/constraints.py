@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.backends.mssql.connection.pool import Running
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.connection.pool import SqlConnection
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import ddl
 
@@ -26,7 +26,7 @@ class Constraint:
     disabled: bool = False
 
 
-def constraints(connection: Running, object_id: int) -> list[Constraint]:
+def constraints(connection: SqlConnection, object_id: int) -> list[Constraint]:
     """Defaults, then checks, then keys: in this order they can be dropped."""
     defaults = [
         Constraint(name, frozenset({fold(column)}), ddl.default_for(column, text), True)
@@ -60,16 +60,16 @@ def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
         yield Constraint(name, frozenset(fold(column) for column, _ in columns), sql)
 
 
-def using(connection: Running, table: Described, column: str) -> list[Constraint]:
+def using(connection: SqlConnection, table: TableDescription, column: str) -> list[Constraint]:
     found = constraints(connection, table.object_id)
     return [each for each in found if fold(column) in each.columns]
 
 
-def drop(connection: Running, table: Described, each: Constraint) -> None:
+def drop(connection: SqlConnection, table: TableDescription, each: Constraint) -> None:
     connection.run(ddl.drop_constraint(table.schema, table.name, each.name))
 
 
-def add(connection: Running, table: Described, each: Constraint) -> None:
+def add(connection: SqlConnection, table: TableDescription, each: Constraint) -> None:
     where = table.schema, table.name
     connection.run(ddl.add(*where, each.sql, name=each.name, trusted=each.trusted))
     if each.disabled:
@@ -77,7 +77,7 @@ def add(connection: Running, table: Described, each: Constraint) -> None:
 
 
 @contextmanager
-def without(connection: Running, table: Described, column: str) -> Iterator[None]:
+def without(connection: SqlConnection, table: TableDescription, column: str) -> Iterator[None]:
     """ALTER COLUMN refuses a column that constraints use; here they are gone for a while."""
     held = using(connection, table, column)
     for each in held:

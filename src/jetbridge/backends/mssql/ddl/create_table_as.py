@@ -12,19 +12,25 @@ from functools import partial
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Running
+from jetbridge.backends.mssql.connection.pool import SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl import phase_log
 from jetbridge.backends.mssql.ddl.create_table import create_table, declared_types
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described
-from jetbridge.backends.mssql.write.bulk_load import CommitUnknown, Goal, retried_patiently
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
+from jetbridge.backends.mssql.write.bulk_load import CommitUnknown, LoadTarget, retried_patiently
 from jetbridge.backends.mssql.write.code_pages import CodePages
 from jetbridge.backends.mssql.write.direct_load import load_directly
-from jetbridge.backends.mssql.write.driver_batches import Loaded, converted, octets, sized, units
-from jetbridge.backends.mssql.write.load_tables import Run, running
-from jetbridge.backends.mssql.write.spool import Spool, spooling
-from jetbridge.backends.mssql.write.staged_load import Source, fill, is_large, publish_once
+from jetbridge.backends.mssql.write.driver_batches import (
+    BulkColumn,
+    converted,
+    octets,
+    sized,
+    units,
+)
+from jetbridge.backends.mssql.write.load_tables import LoadTables, running
+from jetbridge.backends.mssql.write.spool import RowSpool, spooling
+from jetbridge.backends.mssql.write.staged_load import RowSource, fill, is_large, publish_once
 from jetbridge.backends.tables.column_mapping import insert_mapping
 from jetbridge.backends.tables.definition import Definition, new_definition
 from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
@@ -33,27 +39,27 @@ from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFou
 from jetbridge.runtime.cancellation import current, shielded
 
 
-def existing(database: Database, schema: str, name: str) -> Described | None:
+def existing(database: Database, schema: str, name: str) -> TableDescription | None:
     try:
         return database.table(schema, name)
     except NotFound:
         return None
 
 
-def refuse_view(table: Described) -> None:
+def refuse_view(table: TableDescription) -> None:
     if table.is_view:
         raise FailedPrecondition(f"{table.title()} is a view, which no table replaces: drop it")
 
 
 @dataclass
-class Filling:
+class TableLoad:
     """A table to be made. `longest` are the texts seen, where their lengths are to fit."""
 
     database: Database
     schema: str
     request: CreateTable
     definition: Definition
-    columns: tuple[Loaded, ...]
+    columns: tuple[BulkColumn, ...]
     longest: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -70,7 +76,7 @@ class Filling:
                 most = units(values) if column.family == "nvarchar" else octets(values)
                 self.longest[column.name] = max(most, self.longest.get(column.name, 0))
 
-    def sized_columns(self) -> tuple[Loaded, ...]:
+    def sized_columns(self) -> tuple[BulkColumn, ...]:
         if not self.is_auto():
             return self.columns
         return tuple(
@@ -81,17 +87,17 @@ class Filling:
         )
 
 
-def planned(database: Database, schema: str, request: CreateTable) -> Filling:
+def planned(database: Database, schema: str, request: CreateTable) -> TableLoad:
     """Raises for what cannot be made, before anything is."""
     definition = new_definition(request)
     types = declared_types(definition, database.settings)
-    columns = tuple(Loaded(name, types[name]) for name in definition.schema.names)
-    made = Filling(database, schema, request, definition, columns)
+    columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)
+    made = TableLoad(database, schema, request, definition, columns)
     _replaced(made)
     return made
 
 
-def _replaced(made: Filling) -> Described | None:
+def _replaced(made: TableLoad) -> TableDescription | None:
     """The table whose place it takes; raises if it may not."""
     there = existing(made.database, made.schema, made.request.name)
     if there is not None:
@@ -109,7 +115,7 @@ def creating(database: Database, schema: str, request: CreateTable) -> Iterator[
         publish(made, spool)
 
 
-def _writing(made: Filling, spool: Spool) -> Write:
+def _writing(made: TableLoad, spool: RowSpool) -> Write:
     schema = made.definition.schema
     pages = CodePages(made.database.server.ask, made.columns)
 
@@ -127,7 +133,7 @@ def _writing(made: Filling, spool: Spool) -> Write:
     return write
 
 
-def publish(made: Filling, source: Source) -> None:
+def publish(made: TableLoad, source: RowSource) -> None:
     """Both phases; the log has how long each took, and which one failed."""
     database = made.database
     try:
@@ -141,7 +147,7 @@ def publish(made: Filling, source: Source) -> None:
         database.known.forget()
 
 
-def _ddl(made: Filling, name: str) -> str:
+def _ddl(made: TableLoad, name: str) -> str:
     types = {each.name: each.kind for each in made.sized_columns()}
     return create_table(
         made.schema,
@@ -153,14 +159,16 @@ def _ddl(made: Filling, name: str) -> str:
     )
 
 
-def _goal(made: Filling, name: str) -> Goal:
+def _goal(made: TableLoad, name: str) -> LoadTarget:
     settings = made.database.settings
     heap = settings.ctas_table_kind == "heap"
     lock = settings.copy_tablock == "on" or (settings.copy_tablock == "auto" and heap)
-    return Goal(statements.path(made.schema, name), made.sized_columns(), lock=lock)
+    return LoadTarget(statements.path(made.schema, name), made.sized_columns(), lock=lock)
 
 
-def _anew(made: Filling, source: Source, told: phase_log.Told, there: Described | None) -> None:
+def _anew(
+    made: TableLoad, source: RowSource, told: phase_log.PhaseLog, there: TableDescription | None
+) -> None:
     """The table is there, empty, while its rows are loaded."""
     database, name = made.database, made.request.name
     sql = _ddl(made, name)
@@ -181,7 +189,7 @@ def _anew(made: Filling, source: Source, told: phase_log.Told, there: Described 
 
 
 @contextmanager
-def _cut_short(made: Filling) -> Iterator[None]:
+def _cut_short(made: TableLoad) -> Iterator[None]:
     """CREATE TABLE may be done when its cancellation arrives; somebody else may have done it."""
     try:
         yield
@@ -191,7 +199,7 @@ def _cut_short(made: Filling) -> Iterator[None]:
         raise
 
 
-def _clean_up(made: Filling, error: BaseException) -> None:
+def _clean_up(made: TableLoad, error: BaseException) -> None:
     """Both errors are told if the table cannot be dropped, either."""
     if isinstance(error, CommitUnknown):
         return
@@ -206,7 +214,7 @@ def _clean_up(made: Filling, error: BaseException) -> None:
         _add(error, f"and table {made.title} could not be dropped: {second}")
 
 
-def _drop_empty(connection: Running, made: Filling) -> None:
+def _drop_empty(connection: SqlConnection, made: TableLoad) -> None:
     """Someone else may have put rows there meanwhile; then it is theirs."""
     schema, name = made.schema, made.request.name
     with connection.transaction():
@@ -223,7 +231,7 @@ def _add(error: BaseException, more: str) -> None:
 
 
 def _beside(
-    made: Filling, source: Source, told: phase_log.Told, old: str, *, drops_rows: bool
+    made: TableLoad, source: RowSource, told: phase_log.PhaseLog, old: str, *, drops_rows: bool
 ) -> None:
     """Fills another table, which then takes the place of the old one in one transaction."""
     database = made.database
@@ -238,10 +246,12 @@ def _beside(
             publish_once(database, run, _swapping(made, run, old, drops_rows=drops_rows))
 
 
-def _swapping(made: Filling, run: Run, old: str, *, drops_rows: bool) -> Callable[[Running], None]:
+def _swapping(
+    made: TableLoad, run: LoadTables, old: str, *, drops_rows: bool
+) -> Callable[[SqlConnection], None]:
     """Within a transaction."""
 
-    def swap(connection: Running) -> None:
+    def swap(connection: SqlConnection) -> None:
         if not drops_rows and connection.run(load.lock_first(made.schema, old)):
             raise Conflict(f"someone else has put rows into {made.title} meanwhile")
         connection.run(load.drop_if_there(made.schema, old))

@@ -15,7 +15,7 @@ def wanted() -> bool:
     return any(os.environ.get(name, "") not in ("", "0") for name in VARIABLES)
 
 
-class Told:
+class PhaseLog:
     """The phases of one statement."""
 
     def __init__(self, title: str, rows: int) -> None:
@@ -50,8 +50,8 @@ class Told:
 
 
 @contextmanager
-def statement(title: str, rows: int) -> Iterator[Told]:
-    told = Told(title, rows)
+def statement(title: str, rows: int) -> Iterator[PhaseLog]:
+    told = PhaseLog(title, rows)
     told._say("%d rows produced by the query", rows)  # noqa: SLF001
     try:
         yield told

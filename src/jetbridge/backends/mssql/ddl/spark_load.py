@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl.create_table_as import Filling, planned, publish
+from jetbridge.backends.mssql.ddl.create_table_as import TableLoad, planned, publish
 from jetbridge.backends.mssql.write.driver_batches import all_converted
-from jetbridge.backends.mssql.write.spool import Part, new_folder, on_disk
+from jetbridge.backends.mssql.write.spool import SpoolPart, new_folder, on_disk
 from jetbridge.catalog import CreateTable, Filled
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark.shared_folders import refuse_unshared
@@ -17,10 +17,12 @@ from jetbridge.spark.written_rows import Written, all_rows, write_parquet
 class SparkSpool:
     """The files that Spark has written; each is a part."""
 
-    def __init__(self, made: Filling, written: Written) -> None:
+    def __init__(self, made: TableLoad, written: Written) -> None:
         self._made = made
         filled = [(file, rows) for file, rows, _ in written.files if rows]
-        self.parts = [Part(number, (file,), rows) for number, (file, rows) in enumerate(filled)]
+        self.parts = [
+            SpoolPart(number, (file,), rows) for number, (file, rows) in enumerate(filled)
+        ]
         self.rows, self.size = written.rows, written.size
 
     def to_files(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Asking
+from jetbridge.backends.mssql.connection.pool import OdbcConnection
 from jetbridge.backends.mssql.metadata.visible_constraints import for_clients, nullable_for_clients
 from jetbridge.backends.mssql.types import ServerColumn, arrow_type
 from jetbridge.catalog import TableInfo, UniqueKey
@@ -20,7 +20,7 @@ _PRIMARY = "PK"
 
 
 @dataclass(frozen=True)
-class Described:
+class TableDescription:
     """A table as it was when it was looked at. `checks` are in T-SQL."""
 
     schema: str
@@ -57,8 +57,8 @@ def _field(column: ServerColumn, default: str | None) -> pa.Field:
 
 
 def describe(
-    asking: Asking, schema: str, name: str | None = None, *, folded: bool = False
-) -> list[Described]:
+    asking: OdbcConnection, schema: str, name: str | None = None, *, folded: bool = False
+) -> list[TableDescription]:
     """All tables and views of a schema, or the one of this name.
 
     `folded`: as those of Babelfish, the views that tell all else have names in lower case.
@@ -74,7 +74,7 @@ def describe(
     for number, rows in _grouped(columns, whole=True).items():
         _, title, kind, made, *_ = rows[0]
         found.append(
-            Described(
+            TableDescription(
                 schema,
                 title,
                 number,
@@ -91,7 +91,7 @@ def describe(
     return found
 
 
-def _spelled(found: Described, rows: Iterable[Sequence[Any]]) -> Described:
+def _spelled(found: TableDescription, rows: Iterable[Sequence[Any]]) -> TableDescription:
     """With names and constants as they were given; rows of tables and columns."""
     own = [(table, column) for table, column in rows if fold(table) == fold(found.name)]
     names: dict[str, str] = {fold(column): column for _, column in own}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.types import ServerColumn, arrow_type
 from jetbridge.dialects.tsql.values import packed, unpacked
 from jetbridge.duckdb_engine import cast, duckdb_type
@@ -60,7 +60,7 @@ class RowIds:
         return [cast(column, field) for column, field in zip(columns, fields, strict=True)]
 
 
-def row_ids(table: Described) -> RowIds | None:
+def row_ids(table: TableDescription) -> RowIds | None:
     """None where there is no key, or one with values that are seen less exactly than they are."""
     key = table.primary_key()
     return RowIds(key) if key and all(map(_is_exact, key)) else None

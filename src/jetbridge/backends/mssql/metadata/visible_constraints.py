@@ -13,10 +13,10 @@ from jetbridge.dialects.tsql import constraint_reader
 from jetbridge.errors import BadRequest
 
 if TYPE_CHECKING:
-    from jetbridge.backends.mssql.metadata.catalog_views import Described
+    from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 
 
-def for_clients(described: "Described") -> tuple[tuple[str, ...], dict[str, str]]:
+def for_clients(described: "TableDescription") -> tuple[tuple[str, ...], dict[str, str]]:
     """The checks, and the defaults by the names of their columns, in DuckDB's spelling.
 
     The client judges rows by these checks and fills in these defaults before it sends anything, so

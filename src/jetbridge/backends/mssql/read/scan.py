@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
 from jetbridge.catalog import ROWID, Scan, TableInfo
@@ -26,7 +26,7 @@ _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True)
-class Question:
+class ScanQuery:
     """`targets` are the fields of the answer; the row id is made of columns of the key."""
 
     sql: str
@@ -76,7 +76,9 @@ def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left -= _COUNTED
 
 
-def question(table: Described, info: TableInfo, row_ids: RowIds | None, request: Scan) -> Question:
+def question(
+    table: TableDescription, info: TableInfo, row_ids: RowIds | None, request: Scan
+) -> ScanQuery:
     """Judged before the first row is asked for."""
     spelled = {fold(each.name): each for each in table.columns}
     fields = {fold(field.name): field for field in info.schema}
@@ -92,10 +94,10 @@ def question(table: Described, info: TableInfo, row_ids: RowIds | None, request:
     items = [_item(spelled[name]) for name in asked]
     where, parameters = _where(table, request)
     sql = statements.select(table.schema, table.name, items, where)
-    return Question(sql, parameters, table.title(), tuple(asked.values()), targets, row_ids)
+    return ScanQuery(sql, parameters, table.title(), tuple(asked.values()), targets, row_ids)
 
 
-def _found(fields: dict[str, pa.Field], name: str, table: Described) -> pa.Field:
+def _found(fields: dict[str, pa.Field], name: str, table: TableDescription) -> pa.Field:
     found = fields.get(fold(name))
     if found is None:
         raise BadRequest(f"table {table.name!r} has no column {name!r}")
@@ -110,7 +112,7 @@ def _item(column: ServerColumn) -> str:
     )
 
 
-def _where(table: Described, request: Scan) -> tuple[str, tuple[Any, ...]]:
+def _where(table: TableDescription, request: Scan) -> tuple[str, tuple[Any, ...]]:
     found = None
     if request.filter is not None:
         found = condition(request.filter, {fold(each.name): each.type for each in table.columns})
@@ -123,7 +125,7 @@ def _where(table: Described, request: Scan) -> tuple[str, tuple[Any, ...]]:
     return " AND ".join(texts), values
 
 
-def _range(table: Described, part: str) -> tuple[str, tuple[int, ...]]:
+def _range(table: TableDescription, part: str) -> tuple[str, tuple[int, ...]]:
     """`from-to` of the first column of the key; empty: without that end."""
     column = _split_column(table)
     ends = part.split(":")
@@ -137,12 +139,12 @@ def _is_number(text: str) -> bool:
     return text.removeprefix("-").isdecimal() or not text
 
 
-def _split_column(table: Described) -> ServerColumn | None:
+def _split_column(table: TableDescription) -> ServerColumn | None:
     key = table.primary_key()
     return key[0] if key and key[0].type in _WHOLE_NUMBERS else None
 
 
-def parts(server: Server, table: Described) -> Sequence[str]:
+def parts(server: ConnectionPool, table: TableDescription) -> Sequence[str]:
     """Ranges of the key that together hold all rows; one for tables that are not large."""
     column = _split_column(table)
     number = min(_MOST_PARTS, count(server, table) // _PART_ROWS) if column else 0
@@ -155,7 +157,7 @@ def parts(server: Server, table: Described) -> Sequence[str]:
     return [f"{a}:{b}" for a, b in zip(["", *cuts], [*cuts, ""], strict=True)]
 
 
-def count(server: Server, table: Described) -> int:
+def count(server: ConnectionPool, table: TableDescription) -> int:
     """What the server keeps of it, without reading the rows; Babelfish keeps a guess, or 0."""
     if server.is_babelfish():
         ((found,),) = server.ask(statements.select(table.schema, table.name, []))
@@ -164,6 +166,6 @@ def count(server: Server, table: Described) -> int:
     return int(found or 0)
 
 
-def stream(server: Server, asked: Question) -> Iterator[pa.RecordBatch]:
+def stream(server: ConnectionPool, asked: ScanQuery) -> Iterator[pa.RecordBatch]:
     with server.asking() as connection:
         yield from connection.stream(asked.sql, asked.parameters)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Asking, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, OdbcConnection
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Conflict, ServerError
@@ -25,22 +25,22 @@ _SPILL_BYTES = 64 * 1024 * 1024
 _STAGED_BYTES = 64 * 1024**3
 
 
-class Moments:
+class SnapshotReaders:
     """Those that are open; the ones that may lapse, and are left alone, give their connection back.
 
     As long as one is open the server keeps old versions of all rows.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionPool) -> None:
         self._server = server
         self._lock = threading.Lock()
-        self._open: list[_Held] = []
+        self._open: list[_IdleTransaction] = []
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def new(self) -> "Moment":
-        held = _Held(self._server)
-        moment = Moment(held)
+    def new(self) -> "SnapshotReader":
+        held = _IdleTransaction(self._server)
+        moment = SnapshotReader(held)
         weakref.finalize(moment, held.end)
         self._end_left_alone()
         with self._lock:
@@ -77,10 +77,10 @@ class Moments:
             each.end()
 
 
-class Moment:
+class SnapshotReader:
     """What is read through it is as it was when it was first used."""
 
-    def __init__(self, held: "_Held") -> None:
+    def __init__(self, held: "_IdleTransaction") -> None:
         self._held = held
 
     def may_lapse(self) -> None:
@@ -98,19 +98,19 @@ class Moment:
             self._held.used = time.monotonic()
 
 
-class _Held:
+class _IdleTransaction:
     """The connection, from the first question on."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionPool) -> None:
         self._server = server
         self._stack = ExitStack()
-        self._connection: Asking | None = None
-        self._current: _Rows | None = None
+        self._connection: OdbcConnection | None = None
+        self._current: _BufferedRows | None = None
         self._lock = threading.RLock()
         self.used = time.monotonic()
         self.ended = self.lapses = False
 
-    def asked(self, sql: str, parameters: Sequence[Any]) -> "_Rows":
+    def asked(self, sql: str, parameters: Sequence[Any]) -> "_BufferedRows":
         with self._lock:
             if self.ended:
                 raise Conflict(
@@ -120,10 +120,10 @@ class _Held:
                 self._current.read_rest()
             if self._connection is None:
                 self._connection = self._begun()
-            self._current = _Rows(self._connection.stream(sql, parameters), self._lock)
+            self._current = _BufferedRows(self._connection.stream(sql, parameters), self._lock)
             return self._current
 
-    def _begun(self) -> Asking:
+    def _begun(self) -> OdbcConnection:
         """A connection whose transaction has begun; one that failed to begin it is closed."""
         with ExitStack() as stack:
             connection = stack.enter_context(self._server.asking())
@@ -167,7 +167,7 @@ class _Held:
                 self._stack.close()
 
 
-class _Rows:
+class _BufferedRows:
     """The answer to one question; the rest of it may be read before anybody wants it."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], lock: threading.RLock) -> None:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.metadata.catalog_views import Described
-from jetbridge.backends.mssql.read.scan import Question, count, parts, question, stream
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
+from jetbridge.backends.mssql.read.scan import ScanQuery, count, parts, question, stream
 from jetbridge.backends.mssql.write.spark_tasks import server_of
 from jetbridge.backends.mssql.write.spool import new_folder, on_disk
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
@@ -37,7 +37,9 @@ def _same(info: TableInfo) -> list[pa.Field]:
     return [field for field in info.schema if kind_of(duckdb_type(field)) in _SAME]
 
 
-def spark_relation(database: Database, table: Described, info: TableInfo) -> SparkRelation | None:
+def spark_relation(
+    database: Database, table: TableDescription, info: TableInfo
+) -> SparkRelation | None:
     """None for a table of which Spark has no column."""
     same = _same(info)
     if not same:
@@ -53,7 +55,12 @@ def spark_relation(database: Database, table: Described, info: TableInfo) -> Spa
 
 @contextmanager
 def _view(
-    database: Database, table: Described, info: TableInfo, name: str, session: Any, scan: Scan
+    database: Database,
+    table: TableDescription,
+    info: TableInfo,
+    name: str,
+    session: Any,
+    scan: Scan,
 ) -> Iterator[None]:
     """A temporary view of Spark; each part is read on a connection, at a moment, of its own.
 
@@ -87,7 +94,7 @@ def _view(
 
 
 def _written(
-    address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, Question]]
+    address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, ScanQuery]]
 ) -> Iterator[tuple[str, int]]:
     """In Spark's workers: a file for each part and attempt, and how many rows it has."""
     forget_archives()

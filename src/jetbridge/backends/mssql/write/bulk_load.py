@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connection.pool import Loading, Running, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection, SqlConnection
 from jetbridge.backends.mssql.errors import (
     DEADLOCK,
     UNKNOWN_COLUMN,
-    GivenUp,
+    DriverTimeout,
     server_number,
     was_connecting,
 )
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.code_pages import CodePages
-from jetbridge.backends.mssql.write.driver_batches import Loaded, wire_schema
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, wire_schema
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.dialects.tsql.values import constants
 from jetbridge.duckdb_engine.sandbox import DATA, query
@@ -33,11 +33,11 @@ _C = TypeVar("_C")
 
 
 @dataclass(frozen=True)
-class Goal:
+class LoadTarget:
     """Where rows go: the quoted name of the table, and its columns that are given values."""
 
     table: str
-    columns: tuple[Loaded, ...]
+    columns: tuple[BulkColumn, ...]
     lock: bool = False
     identity: bool = False
 
@@ -48,13 +48,13 @@ Batches = Callable[[], Iterable[pa.RecordBatch]]
 class _Parted:
     """Rows that the driver sends rightly, and those that it does not; whether any was read."""
 
-    def __init__(self, connection: Loading, goal: Goal, batches: Batches) -> None:
+    def __init__(self, connection: CoreConnection, goal: LoadTarget, batches: Batches) -> None:
         self._pages = CodePages(connection.run, goal.columns)
         self._names = [each.name for each in goal.columns]
         self._batches = batches
         self.read = self.are_left = False
 
-    def may_lock(self, goal: Goal) -> bool:
+    def may_lock(self, goal: LoadTarget) -> bool:
         """Bulk loads share the lock of a table with each other, and not with INSERT statements."""
         return goal.lock and self._pages.are_sent_rightly()
 
@@ -84,7 +84,9 @@ class _Parted:
             first_row += batch.num_rows
 
 
-def load(connection: Loading, goal: Goal, batches: Batches, settings: MssqlSettings) -> int:
+def load(
+    connection: CoreConnection, goal: LoadTarget, batches: Batches, settings: MssqlSettings
+) -> int:
     """Within a transaction that the caller has begun; the number of rows.
 
     Of the batches it takes the columns that it needs, and it may read them twice: what bulk copy
@@ -105,13 +107,15 @@ def load(connection: Loading, goal: Goal, batches: Batches, settings: MssqlSetti
     return _by_inserts(connection, goal, source.all(), settings)
 
 
-def _by_bulk_copy(connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch]) -> int:
+def _by_bulk_copy(
+    connection: CoreConnection, goal: LoadTarget, batches: Iterable[pa.RecordBatch]
+) -> int:
     rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), batches)
     names = [each.name for each in goal.columns]
     return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
 
 
-def _is_possible_otherwise(connection: Loading, error: ServerError) -> bool:
+def _is_possible_otherwise(connection: CoreConnection, error: ServerError) -> bool:
     """For a server that does not understand the driver's questions about the table.
 
     Without the transaction, what follows would stay whatever becomes of the rest.
@@ -121,7 +125,10 @@ def _is_possible_otherwise(connection: Loading, error: ServerError) -> bool:
 
 
 def _by_inserts(
-    connection: Loading, goal: Goal, batches: Iterable[pa.RecordBatch], settings: MssqlSettings
+    connection: CoreConnection,
+    goal: LoadTarget,
+    batches: Iterable[pa.RecordBatch],
+    settings: MssqlSettings,
 ) -> int:
     if goal.identity:
         connection.run(tsql_load.identity_insert(goal.table, on=True))
@@ -135,7 +142,7 @@ def _by_inserts(
     return done
 
 
-def _texts(goal: Goal, batch: pa.RecordBatch, settings: MssqlSettings) -> Iterator[str]:
+def _texts(goal: LoadTarget, batch: pa.RecordBatch, settings: MssqlSettings) -> Iterator[str]:
     """One for each round trip: `insert_batch_size` rows in statements as large as allowed."""
     columns = [(each.name, each.kind) for each in goal.columns]
     written = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
@@ -174,14 +181,14 @@ def _cuts(
         at = upto
 
 
-def retried(server: Server, work: Callable[[Loading], _T]) -> _T:
+def retried(server: ConnectionPool, work: Callable[[CoreConnection], _T]) -> _T:
     """Again with a new connection when one is lost, or when the server chose us to break a
     deadlock; `work` must do nothing twice. A server that was not there to begin with is not
     waited for."""
     return _retried(server.loading, work)
 
 
-def retried_patiently(server: Server, work: Callable[[Running], _T]) -> _T:
+def retried_patiently(server: ConnectionPool, work: Callable[[SqlConnection], _T]) -> _T:
     """The same for statements that may take long, and need no bulk load."""
     return _retried(server.asking, work)
 
@@ -202,7 +209,7 @@ def _retried(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_
     raise AssertionError  # the last try raises
 
 
-class TooSlow(LimitExceeded):
+class StatementTimeout(LimitExceeded):
     """The driver's core waited no longer; nothing has happened."""
 
 
@@ -210,8 +217,8 @@ class CommitUnknown(ServerError):
     """The connection was lost while a COMMIT was answered, and nobody can tell what came of it."""
 
 
-def _too_slow(title: str) -> TooSlow:
-    return TooSlow(
+def _too_slow(title: str) -> StatementTimeout:
+    return StatementTimeout(
         f"a statement on {title} took SQL Server longer than the 30 seconds that its driver waits, "
         "perhaps for somebody else's locks: run it again, or write fewer rows at once"
     )
@@ -260,10 +267,10 @@ class Commit:
 
 
 def in_one_transaction(
-    server: Server,
+    server: ConnectionPool,
     title: str,
-    work: Callable[[Loading], object],
-    happened: Callable[[Loading], bool | None] | None = None,
+    work: Callable[[CoreConnection], object],
+    happened: Callable[[CoreConnection], bool | None] | None = None,
 ) -> None:
     """All of `work` or nothing, tried again as `retried` says.
 
@@ -272,7 +279,7 @@ def in_one_transaction(
     """
     commit = Commit(title)
 
-    def once(connection: Loading) -> None:
+    def once(connection: CoreConnection) -> None:
         with commit.trying(), connection.transaction(commit.begin):
             if commit.is_lost:
                 done = happened(connection) if happened else None
@@ -283,7 +290,7 @@ def in_one_transaction(
                     return
             try:
                 work(connection)
-            except GivenUp as error:
+            except DriverTimeout as error:
                 raise _too_slow(title) from error
 
     with commit.unknown_if_lost():

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.write.driver_batches import Loaded
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.dialects.tsql import load
-from jetbridge.duckdb_engine import shown
+from jetbridge.duckdb_engine import format_value
 from jetbridge.errors import BadRequest
 
 _LATIN = 1252
@@ -65,7 +65,7 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 class CodePages:
     """Those of the columns of one load; asked at once, for a bulk load lets nobody ask."""
 
-    def __init__(self, ask: Ask, columns: Sequence[Loaded]) -> None:
+    def __init__(self, ask: Ask, columns: Sequence[BulkColumn]) -> None:
         self._columns = [each for each in columns if each.family == "varchar"]
         self._pages = {
             collation: _page(ask, collation)
@@ -96,19 +96,19 @@ class CodePages:
         return found
 
     def _judge(
-        self, column: Loaded, page: Page, values: pa.Array, wide: pa.Array, first_row: int
+        self, column: BulkColumn, page: Page, values: pa.Array, wide: pa.Array, first_row: int
     ) -> None:
         place = page.first_lost(values.filter(wide))
         if place is None:
             return
         row = pc.indices_nonzero(wide)[place].as_py()
         raise BadRequest(
-            f"column {column.name!r}, row {first_row + row}: {shown(values[row])} has letters that "
+            f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has letters that "
             f"{column.kind} does not, which has those of code page {page.number}; use nvarchar"
         )
 
 
-def _collation(column: Loaded) -> str:
+def _collation(column: BulkColumn) -> str:
     return column.kind.partition(" COLLATE ")[2]
 
 

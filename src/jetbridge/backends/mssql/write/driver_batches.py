@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from jetbridge.backends.mssql.types import ServerColumn, loaded_type, wire_type
 from jetbridge.dialects.tsql.types import MOST_DIGITS
-from jetbridge.duckdb_engine import cast, shown
+from jetbridge.duckdb_engine import cast, format_value
 from jetbridge.errors import BadRequest
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
@@ -24,7 +24,7 @@ _EXACT = Context(prec=MOST_DIGITS)
 
 
 @dataclass(frozen=True)
-class Loaded:
+class BulkColumn:
     """A column on its way: its name, and the T-SQL type that it is loaded into."""
 
     name: str
@@ -44,13 +44,13 @@ class Loaded:
         if bad is not None:
             row, problem = bad
             raise BadRequest(
-                f"column {self.name!r}, row {first_row + row}: {shown(values[row])} {problem}"
+                f"column {self.name!r}, row {first_row + row}: {format_value(values[row])} {problem}"
             )
         return cast(values, self.field(), first_row)
 
 
-def loaded(columns: Sequence[ServerColumn]) -> list[Loaded]:
-    return [Loaded(each.name, collated(each)) for each in columns]
+def loaded(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
+    return [BulkColumn(each.name, collated(each)) for each in columns]
 
 
 def collated(column: ServerColumn) -> str:
@@ -61,7 +61,7 @@ def collated(column: ServerColumn) -> str:
 
 
 def converted(
-    columns: Sequence[Loaded], values: Sequence[pa.Array], first_row: int
+    columns: Sequence[BulkColumn], values: Sequence[pa.Array], first_row: int
 ) -> pa.RecordBatch:
     """A batch as the driver takes it."""
     made = [each.array(array, first_row) for each, array in zip(columns, values, strict=True)]
@@ -69,7 +69,7 @@ def converted(
 
 
 def all_converted(
-    columns: Sequence[Loaded], batches: Iterable[pa.RecordBatch]
+    columns: Sequence[BulkColumn], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Batches with these columns, in other types; rows are counted from the first one."""
     first = 0
@@ -78,7 +78,7 @@ def all_converted(
         first += batch.num_rows
 
 
-def wire_schema(columns: Sequence[Loaded]) -> pa.Schema:
+def wire_schema(columns: Sequence[BulkColumn]) -> pa.Schema:
     return pa.schema([each.field() for each in columns])
 
 
@@ -184,7 +184,7 @@ def octets(column: pa.Array) -> int:
     return found
 
 
-def sized(column: Loaded, most: int) -> Loaded:
+def sized(column: BulkColumn, most: int) -> BulkColumn:
     """With the next length up; `max` for what is longer than any."""
     wide = column.family == "nvarchar"
     lengths = _LENGTHS if wide else (*_LENGTHS, _LONGEST_BYTES)

@@ -5,20 +5,20 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Loading, Running, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection, SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl.create_table import declared
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds, row_ids
 from jetbridge.backends.mssql.types import ServerColumn, is_loaded
-from jetbridge.backends.mssql.write.bulk_load import Goal, in_one_transaction
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, in_one_transaction
 from jetbridge.backends.mssql.write.direct_load import load_directly
-from jetbridge.backends.mssql.write.driver_batches import Loaded, collated, converted, loaded
-from jetbridge.backends.mssql.write.spool import Spool, spooling
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, collated, converted, loaded
+from jetbridge.backends.mssql.write.spool import RowSpool, spooling
 from jetbridge.backends.mssql.write.staged_load import goes_beside, stage_and_publish
 from jetbridge.backends.mssql.write.temporary_table import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.write.written_columns import Given, writable
+from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable
 from jetbridge.backends.tables.column_mapping import insert_mapping
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.dialects.tsql import load, statements
@@ -26,7 +26,7 @@ from jetbridge.errors import ServerError
 
 
 @contextmanager
-def inserting(database: Database, table: Described, options: DMLOptions) -> Iterator[Write]:
+def inserting(database: Database, table: TableDescription, options: DMLOptions) -> Iterator[Write]:
     with naming(table.title()):
         now = database.table(table.schema, table.name)
         how = _returning if options.returning else _silent
@@ -37,7 +37,7 @@ def inserting(database: Database, table: Described, options: DMLOptions) -> Iter
 class _Mapped:
     """Batches as they are sent to the columns that take values."""
 
-    def __init__(self, table: Described) -> None:
+    def __init__(self, table: TableDescription) -> None:
         self.table = table
         self.columns = writable(table)
         self.schema = table.info(None).schema
@@ -50,8 +50,8 @@ class _Mapped:
 
 
 @contextmanager
-def _silent(database: Database, table: Described) -> Iterator[Write]:
-    mapped, given = _Mapped(table), Given(table)
+def _silent(database: Database, table: TableDescription) -> Iterator[Write]:
+    mapped, given = _Mapped(table), WrittenColumns(table)
     targets = loaded(mapped.columns)
     with spooling(database.options, database.settings) as spool:
 
@@ -68,9 +68,11 @@ def _silent(database: Database, table: Described) -> Iterator[Write]:
             _append(database, table, spool, given)
 
 
-def _append(database: Database, table: Described, spool: Spool, given: Given) -> None:
+def _append(
+    database: Database, table: TableDescription, spool: RowSpool, given: WrittenColumns
+) -> None:
     columns = given.columns()
-    goal = Goal(
+    goal = LoadTarget(
         statements.path(table.schema, table.name),
         tuple(loaded(columns)),
         lock=database.settings.copy_tablock == "on",
@@ -94,17 +96,19 @@ def _append(database: Database, table: Described, spool: Spool, given: Given) ->
         )
 
 
-def _in_bulk(database: Database, goal: Goal, table: Described, columns: list[ServerColumn]) -> bool:
+def _in_bulk(
+    database: Database, goal: LoadTarget, table: TableDescription, columns: list[ServerColumn]
+) -> bool:
     """Columns of other types SQL Server converts."""
     return all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
 
 
-def _would_lose_defaults(database: Database, goal: Goal, table: Described) -> bool:
+def _would_lose_defaults(database: Database, goal: LoadTarget, table: TableDescription) -> bool:
     """A bulk load of Babelfish gives NULL to columns that it is not told of."""
     return len(goal.columns) < len(table.columns) and database.server.is_babelfish()
 
 
-def _append_from(connection: Running, goal: Goal, source: str) -> None:
+def _append_from(connection: SqlConnection, goal: LoadTarget, source: str) -> None:
     if goal.identity:
         connection.run(load.identity_insert(goal.table, on=True))
     connection.run(load.append(goal.table, [each.name for each in goal.columns], source))
@@ -113,7 +117,7 @@ def _append_from(connection: Running, goal: Goal, source: str) -> None:
 
 
 @contextmanager
-def _returning(database: Database, table: Described) -> Iterator[Write]:
+def _returning(database: Database, table: TableDescription) -> Iterator[Write]:
     """One transaction from the first batch to the end of the statement."""
     ids = row_ids(table)
     with database.server.loading() as connection, connection.transaction():
@@ -123,14 +127,18 @@ def _returning(database: Database, table: Described) -> Iterator[Write]:
 
 class _Returning:
     def __init__(
-        self, server: Server, connection: Loading, table: Described, ids: RowIds | None
+        self,
+        server: ConnectionPool,
+        connection: CoreConnection,
+        table: TableDescription,
+        ids: RowIds | None,
     ) -> None:
         self._server, self._connection, self._table, self._ids = server, connection, table, ids
         self._mapped = _Mapped(table)
         self._answer = table.info(None).schema
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        given = Given(self._table)
+        given = WrittenColumns(self._table)
         values = self._mapped.values(batch)
         given.look(self._mapped.columns, values)
         columns = given.columns()
@@ -144,10 +152,10 @@ class _Returning:
         return DMLResult(batch.num_rows, self._answered(stored, batch.num_rows))
 
     def _inserted(
-        self, columns: list[Loaded], rows: pa.RecordBatch, *, identity: bool
+        self, columns: list[BulkColumn], rows: pa.RecordBatch, *, identity: bool
     ) -> list[pa.Array]:
         target = statements.path(self._table.schema, self._table.name)
-        number = Loaded(load.NUMBER, "bigint")
+        number = BulkColumn(load.NUMBER, "bigint")
         numbered = pa.RecordBatch.from_arrays(
             [*rows.columns, pa.array(range(rows.num_rows), pa.int64())],
             names=[*rows.schema.names, number.name],

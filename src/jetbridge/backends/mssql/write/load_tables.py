@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
-from jetbridge.backends.mssql.connection.pool import Loading, Running
+from jetbridge.backends.mssql.connection.pool import CoreConnection, SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.write.bulk_load import retried_patiently
 from jetbridge.backends.mssql.write.spool import remove_orphans
@@ -34,7 +34,7 @@ def is_leftover(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Run:
+class LoadTables:
     """The tables of one load, in the schema of its target."""
 
     name: str
@@ -58,9 +58,9 @@ class Run:
 
 
 @contextmanager
-def running(database: Database, schema: str) -> Iterator[Run]:
+def running(database: Database, schema: str) -> Iterator[LoadTables]:
     """Others see by its lock that the load lives; what it made is gone at the end."""
-    run = Run(f"jetbridge_{uuid4().hex[:16]}", schema)
+    run = LoadTables(f"jetbridge_{uuid4().hex[:16]}", schema)
     with suppress(_LockLost), database.server.loading() as held:
         if not _locked(held, run.name):
             raise Unavailable(f"the lock of the load {run.name} could not be had")
@@ -79,7 +79,7 @@ def running(database: Database, schema: str) -> Iterator[Run]:
 
 
 @contextmanager
-def _kept_awake(held: Loading) -> Iterator[None]:
+def _kept_awake(held: CoreConnection) -> Iterator[None]:
     """Some servers and firewalls close a connection that says nothing for long."""
     ended = threading.Event()
 
@@ -100,11 +100,11 @@ class _LockLost(Exception):
     """The load is done all the same, but nobody may use that connection again."""
 
 
-def _locked(connection: Running, run: str) -> bool:
+def _locked(connection: SqlConnection, run: str) -> bool:
     return bool(connection.run(load.lock_run(run))[-1][0] >= 0)
 
 
-def _drop(connection: Running, run: Run) -> None:
+def _drop(connection: SqlConnection, run: LoadTables) -> None:
     names = (run.rows, run.ledger_name)
     connection.run("; ".join(load.drop_if_there(run.schema, name) for name in names))
 
@@ -141,7 +141,7 @@ def _leftovers(database: Database) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _drop_dead(connection: Running, run: str, tables: Sequence[tuple[str, str]]) -> list[str]:
+def _drop_dead(connection: SqlConnection, run: str, tables: Sequence[tuple[str, str]]) -> list[str]:
     """Nothing if the load lives, or if somebody else is sweeping it."""
     if not _locked(connection, run):
         return []

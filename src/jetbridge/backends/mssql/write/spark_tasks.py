@@ -7,44 +7,44 @@ from functools import cache, partial
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
 from jetbridge.backends.mssql.errors import DUPLICATE_KEY, server_number
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.bulk_load import Goal, load, retried
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load, retried
 from jetbridge.backends.mssql.write.driver_batches import all_converted
-from jetbridge.backends.mssql.write.spool import Part
+from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.errors import DuplicateKey, ServerError
 from jetbridge.spark.workers import forget_archives
 
 
 @dataclass(frozen=True)
-class Order:
+class LoadTask:
     """`goal` is the staging table, `ledger` the quoted name of the other one."""
 
     address: Address
-    goal: Goal
+    goal: LoadTarget
     ledger: str
     settings: MssqlSettings
 
 
 @cache
-def server_of(address: Address) -> Server:
+def server_of(address: Address) -> ConnectionPool:
     """Kept for as long as the worker lives: a new connection may take a second."""
-    return Server(address)
+    return ConnectionPool(address)
 
 
-def load_parts(order: Order, parts: Iterable[Part]) -> Iterator[int]:
+def load_parts(order: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
     """The numbers of the parts that are loaded now, by this attempt or by another."""
     forget_archives()
     for part in parts:
         yield load_part(server_of(order.address), order, part)
 
 
-def load_part(server: Server, order: Order, part: Part) -> int:
+def load_part(server: ConnectionPool, order: LoadTask, part: SpoolPart) -> int:
     """Whoever comes second waits for the first at the key of the ledger, and does nothing."""
 
-    def once(connection: Loading) -> int:
+    def once(connection: CoreConnection) -> int:
         try:
             with connection.transaction():
                 connection.run(tsql_load.note_part(order.ledger, part.number, part.rows))
@@ -60,11 +60,11 @@ def load_part(server: Server, order: Order, part: Part) -> int:
     return retried(server, once)
 
 
-def _is_noted(connection: Loading, order: Order, part: Part) -> bool:
+def _is_noted(connection: CoreConnection, order: LoadTask, part: SpoolPart) -> bool:
     return connection.run(tsql_load.find_part(order.ledger, part.number)) == [(part.rows,)]
 
 
-def _rows(goal: Goal, part: Part) -> Iterator[pa.RecordBatch]:
+def _rows(goal: LoadTarget, part: SpoolPart) -> Iterator[pa.RecordBatch]:
     """Our own files are as the driver takes them; those of Spark have its types."""
     if not part.is_ready():
         return all_converted(goal.columns, part.batches())

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.errors import LimitExceeded
 from jetbridge.runtime.temporary_folders import TemporaryFolder, sweep
@@ -23,7 +23,7 @@ _SHARED = 0o777
 
 
 @dataclass(frozen=True)
-class Part:
+class SpoolPart:
     """So many rows of some files, one after the other, after those that are skipped."""
 
     number: int
@@ -57,10 +57,10 @@ class Part:
                     yield from source.iter_batches(_READ_ROWS)
 
 
-class Spool:
+class RowSpool:
     """Batches of one schema; first all `add`, then `parts` or `batches`."""
 
-    def __init__(self, options: Options, file_rows: int) -> None:
+    def __init__(self, options: SpoolOptions, file_rows: int) -> None:
         self._options = options
         self._folder: TemporaryFolder | None = None
         self._file_rows = file_rows
@@ -69,7 +69,7 @@ class Spool:
         self._waiting_rows = self._waiting_bytes = 0
         self._bytes = 0
         self.rows = 0
-        self.parts: list[Part] = []
+        self.parts: list[SpoolPart] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -103,7 +103,7 @@ class Spool:
             ):
                 for batch in self._waiting:
                     writer.write_batch(batch)
-        self.parts.append(Part(len(self.parts), (str(file),), self._waiting_rows))
+        self.parts.append(SpoolPart(len(self.parts), (str(file),), self._waiting_rows))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -118,7 +118,7 @@ class Spool:
             self._folder.remove()
 
 
-def grouped(parts: Sequence[Part], most: int) -> list[Part]:
+def grouped(parts: Sequence[SpoolPart], most: int) -> list[SpoolPart]:
     """The rows of whole files in at most so many parts, which are as even as can be."""
     rows = sum(part.rows for part in parts)
     count = min(most, rows)
@@ -126,7 +126,7 @@ def grouped(parts: Sequence[Part], most: int) -> list[Part]:
     return [_cut(parts, number, ends[number], ends[number + 1]) for number in range(count)]
 
 
-def _cut(parts: Sequence[Part], number: int, start: int, end: int) -> Part:
+def _cut(parts: Sequence[SpoolPart], number: int, start: int, end: int) -> SpoolPart:
     files: list[str] = []
     skip = before = 0
     for part in parts:
@@ -134,32 +134,32 @@ def _cut(parts: Sequence[Part], number: int, start: int, end: int) -> Part:
             skip = skip if files else start - before
             files += part.files
         before += part.rows
-    return Part(number, tuple(files), end - start, skip)
+    return SpoolPart(number, tuple(files), end - start, skip)
 
 
 @contextmanager
-def spooling(options: Options, settings: MssqlSettings) -> Iterator[Spool]:
-    spool = Spool(options, settings.copy_flush_rows)
+def spooling(options: SpoolOptions, settings: MssqlSettings) -> Iterator[RowSpool]:
+    spool = RowSpool(options, settings.copy_flush_rows)
     try:
         yield spool
     finally:
         spool.delete()
 
 
-def new_folder(options: Options) -> TemporaryFolder:
+def new_folder(options: SpoolOptions) -> TemporaryFolder:
     """For rows that others read; raises OSError."""
     if options.shared:  # workers may be of another user
         return TemporaryFolder("mssql", options.spool or None, mode=_SHARED)
     return TemporaryFolder("mssql", options.spool or None)
 
 
-def remove_orphans(options: Options) -> None:
+def remove_orphans(options: SpoolOptions) -> None:
     """Spools of processes of this machine that did not end by themselves."""
     sweep(options.spool_folder())
 
 
 @contextmanager
-def on_disk(options: Options) -> Iterator[None]:
+def on_disk(options: SpoolOptions) -> Iterator[None]:
     try:
         yield
     except OSError as error:

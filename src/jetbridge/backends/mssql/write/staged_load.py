@@ -10,21 +10,21 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Loading, Running
+from jetbridge.backends.mssql.connection.pool import CoreConnection, SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.write.bulk_load import (
     Commit,
-    Goal,
-    TooSlow,
+    LoadTarget,
+    StatementTimeout,
     in_one_transaction,
     retried,
     retried_patiently,
 )
 from jetbridge.backends.mssql.write.direct_load import load_directly
-from jetbridge.backends.mssql.write.driver_batches import Loaded
-from jetbridge.backends.mssql.write.load_tables import Run, running
-from jetbridge.backends.mssql.write.spark_tasks import Order, load_parts
-from jetbridge.backends.mssql.write.spool import Part, grouped
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
+from jetbridge.backends.mssql.write.load_tables import LoadTables, running
+from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_parts
+from jetbridge.backends.mssql.write.spool import SpoolPart, grouped
 from jetbridge.backends.mssql.write.temporary_table import staged
 from jetbridge.dialects.tsql import load
 from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
@@ -42,11 +42,11 @@ _RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _WORKER_LOST = "Python worker exited unexpectedly"
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that are complete and may be read again; `parts` are files, for Spark's tasks."""
 
     rows: int
-    parts: list[Part]
+    parts: list[SpoolPart]
 
     @property
     def size(self) -> int: ...
@@ -56,15 +56,15 @@ class Source(Protocol):
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
-Publish = Callable[[Running, str], None]
+Publish = Callable[[SqlConnection, str], None]
 
 
 def stage_and_publish(
     database: Database,
     schema: str,
     title: str,
-    columns: Sequence[Loaded],
-    source: Source,
+    columns: Sequence[BulkColumn],
+    source: RowSource,
     publish: Publish,
 ) -> None:
     """All rows into a staging table; then `publish`, which is given its name, in a transaction.
@@ -72,16 +72,16 @@ def stage_and_publish(
     Few rows go into a temporary table of one connection, unless that takes the server too long.
     """
 
-    def work(connection: Loading) -> None:
+    def work(connection: CoreConnection) -> None:
         with staged(database.server, connection, columns, source.batches, source.rows) as rows:
             publish(connection, rows)
 
     if not goes_beside(database, schema, source):
         try:
             in_one_transaction(database.server, title, work)
-        except TooSlow as error:
+        except StatementTimeout as error:
             if not _may_stage(database, schema):
-                raise TooSlow(
+                raise StatementTimeout(
                     f"{error}; for a login that may CREATE TABLE, and ALTER the schema, there is "
                     "no such limit"
                 ) from None
@@ -90,7 +90,7 @@ def stage_and_publish(
     _load_beside(database, schema, columns, source, publish)
 
 
-def goes_beside(database: Database, schema: str, source: Source) -> bool:
+def goes_beside(database: Database, schema: str, source: RowSource) -> bool:
     """A login without the right to create tables loads on one connection."""
     return is_large(database, source) and _may_stage(database, schema)
 
@@ -102,8 +102,8 @@ def _may_stage(database: Database, schema: str) -> bool:
 def _load_beside(
     database: Database,
     schema: str,
-    columns: Sequence[Loaded],
-    source: Source,
+    columns: Sequence[BulkColumn],
+    source: RowSource,
     publish: Publish,
 ) -> None:
     """What publishes may take as long as it likes."""
@@ -113,11 +113,11 @@ def _load_beside(
             connection.run(load.staging(run.staging, made))
             connection.run(load.create_ledger(schema, run.ledger_name))
         lock = database.settings.copy_tablock != "off"
-        fill(database, run, Goal(run.staging, tuple(columns), lock=lock), source)
+        fill(database, run, LoadTarget(run.staging, tuple(columns), lock=lock), source)
         publish_once(database, run, lambda connection: publish(connection, run.staging))
 
 
-def fill(database: Database, run: Run, goal: Goal, source: Source) -> None:
+def fill(database: Database, run: LoadTables, goal: LoadTarget, source: RowSource) -> None:
     """Every row into the staging table, once; it and the ledger are there."""
     if is_large(database, source):
         source.to_files()
@@ -126,9 +126,11 @@ def fill(database: Database, run: Run, goal: Goal, source: Source) -> None:
         load_directly(database, goal, source, alone=True)
 
 
-def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> None:
+def stage(
+    database: Database, run: LoadTables, goal: LoadTarget, parts: Sequence[SpoolPart]
+) -> None:
     """The same by tasks of Spark."""
-    order = Order(database.server.address, goal, run.ledger, database.settings)
+    order = LoadTask(database.server.address, goal, run.ledger, database.settings)
     if database.engine is None:
         raise FailedPrecondition("there is no Spark to load with")
     with database.engine.session() as session:
@@ -146,11 +148,13 @@ def stage(database: Database, run: Run, goal: Goal, parts: Sequence[Part]) -> No
         raise ServerError(f"the ledger has {noted} parts and {loaded} rows instead of {wanted}")
 
 
-def publish_once(database: Database, run: Run, work: Callable[[Running], None]) -> None:
+def publish_once(
+    database: Database, run: LoadTables, work: Callable[[SqlConnection], None]
+) -> None:
     """In a transaction with a note in the ledger, by which a second try sees that it is done."""
     commit = Commit(run.schema)
 
-    def once(connection: Running) -> None:
+    def once(connection: SqlConnection) -> None:
         if not connection.run(load.find_table(run.schema, run.ledger_name)):
             raise _gone(run)
         try:
@@ -166,21 +170,23 @@ def publish_once(database: Database, run: Run, work: Callable[[Running], None]) 
         retried_patiently(database.server, once)
 
 
-def is_large(database: Database, source: Source) -> bool:
+def is_large(database: Database, source: RowSource) -> bool:
     """Whether Spark loads it."""
     settings = database.settings
     many = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes
     return database.engine is not None and many
 
 
-def _gone(run: Run) -> ServerError:
+def _gone(run: LoadTables) -> ServerError:
     return ServerError(
         f"someone else has dropped the tables of the load {run.name} before its end: look before "
         "you run the statement again"
     )
 
 
-def _run_tasks(engine: SparkEngine, order: Order, parts: Sequence[Part], writers: int) -> None:
+def _run_tasks(
+    engine: SparkEngine, order: LoadTask, parts: Sequence[SpoolPart], writers: int
+) -> None:
     """One task for each part, or for each writer where their number is set.
 
     On one machine Spark tries a task once; a job that has lost a worker may be run again, for what

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import Loading, Server
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
-from jetbridge.backends.mssql.write.bulk_load import Batches, Goal, load
-from jetbridge.backends.mssql.write.driver_batches import Loaded
+from jetbridge.backends.mssql.write.bulk_load import Batches, LoadTarget, load
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.dialects.tsql.load import TEMPORARY
 from jetbridge.duckdb_engine import cast
@@ -23,9 +23,9 @@ _BY_INSERT = replace(_BULK, ctas_use_bcp=False)
 
 @contextmanager
 def staged(
-    server: Server,
-    connection: Loading,
-    columns: Sequence[Loaded],
+    server: ConnectionPool,
+    connection: CoreConnection,
+    columns: Sequence[BulkColumn],
     batches: Batches,
     rows: int,
 ) -> Iterator[str]:
@@ -35,7 +35,7 @@ def staged(
     """
     settings = _BY_INSERT if server.is_babelfish() else _BULK
     connection.run(tsql_load.staging(TEMPORARY, [(each.name, each.kind) for each in columns]))
-    done = load(connection, Goal(TEMPORARY, tuple(columns)), batches, settings)
+    done = load(connection, LoadTarget(TEMPORARY, tuple(columns)), batches, settings)
     if done != rows:
         raise ServerError(f"{done} of {rows} rows were staged")
     yield TEMPORARY

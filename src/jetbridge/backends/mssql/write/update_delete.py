@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connection.pool import Running
+from jetbridge.backends.mssql.connection.pool import SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl.create_table import declared
 from jetbridge.backends.mssql.errors import naming
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds
 from jetbridge.backends.mssql.types import (
     ServerColumn,
@@ -24,23 +24,23 @@ from jetbridge.backends.mssql.types import (
     is_read_as_text,
     takes_values,
 )
-from jetbridge.backends.mssql.write.driver_batches import Loaded, converted, loaded
-from jetbridge.backends.mssql.write.spool import Spool, spooling
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, converted, loaded
+from jetbridge.backends.mssql.write.spool import RowSpool, spooling
 from jetbridge.backends.mssql.write.staged_load import stage_and_publish
 from jetbridge.backends.mssql.write.temporary_table import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.write.written_columns import Given, writable
-from jetbridge.backends.tables.column_mapping import Mapping, update_mapping
+from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable
+from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
 from jetbridge.backends.tables.row_ids import SeenRowIds
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import load, statements
 from jetbridge.errors import BadRequest, Conflict, NotSupported
 
-_NUMBER = Loaded(load.NUMBER, "bigint")
-_ACTION = Loaded(load.ACTION, "nvarchar(10)")
+_NUMBER = BulkColumn(load.NUMBER, "bigint")
+_ACTION = BulkColumn(load.ACTION, "nvarchar(10)")
 
 
-class _Seen:
+class _DistinctRowIds:
     """Row ids, each counted once; numbers take eight bytes each."""
 
     def __init__(self) -> None:
@@ -59,14 +59,16 @@ class _Seen:
         return new
 
 
-class _Rows:
+class _StagedRows:
     """Row ids that come, as keys; `seen` counts each once. `new`: NULL is that of a new row."""
 
-    def __init__(self, table: Described, ids: RowIds, spool: Spool, *, new: bool = False) -> None:
+    def __init__(
+        self, table: TableDescription, ids: RowIds, spool: RowSpool, *, new: bool = False
+    ) -> None:
         self.table, self.ids, self.spool, self._new = table, ids, spool, new
-        self.seen = _Seen()
+        self.seen = _DistinctRowIds()
 
-    def key_columns(self) -> list[Loaded]:
+    def key_columns(self) -> list[BulkColumn]:
         """They compare as the key itself does."""
         return [
             replace(each, name=load.key_name(index))
@@ -77,7 +79,7 @@ class _Rows:
         """Their names, and the types of those that are staged in another one."""
         return [(each.name, "" if is_loaded(each) else declared(each)) for each in self.ids.columns]
 
-    def add(self, ids: pa.Array, columns: Sequence[Loaded], values: Sequence[pa.Array]) -> int:
+    def add(self, ids: pa.Array, columns: Sequence[BulkColumn], values: Sequence[pa.Array]) -> int:
         """How many of them are new."""
         title = self.table.title()
         keys = _scattered(self.ids, ids, title) if self._new else self.ids.keys(ids, title)
@@ -100,15 +102,17 @@ def _scattered(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
     return [each.take(places) for each in found]
 
 
-Change = Callable[[Running, str], int]
+Change = Callable[[SqlConnection, str], int]
 
 
-def _applied(database: Database, rows: _Rows, columns: Sequence[Loaded], change: Change) -> None:
+def _applied(
+    database: Database, rows: _StagedRows, columns: Sequence[BulkColumn], change: Change
+) -> None:
     """One transaction; a row that is not there any more undoes it."""
     everything = [*rows.key_columns(), _NUMBER, *columns]
     title, schema = rows.table.title(), rows.table.schema
 
-    def publish(connection: Running, source: str) -> None:
+    def publish(connection: SqlConnection, source: str) -> None:
         if change(connection, source) != rows.seen.count:
             raise _gone(rows.table)
 
@@ -128,13 +132,13 @@ def counted(answer: Sequence[tuple[Any, ...]]) -> int:
     )
 
 
-def _gone(table: Described) -> Conflict:
+def _gone(table: TableDescription) -> Conflict:
     return Conflict(f"rows of {table.title()} were deleted by someone else meanwhile; run it again")
 
 
 @contextmanager
 def updating(
-    database: Database, table: Described, ids: RowIds, options: DMLOptions
+    database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
     with spooling(database.options, database.settings) as spool:
@@ -150,7 +154,9 @@ def updating(
             )
 
 
-def _updated(connection: Running, rows: _Rows, changes: Sequence[str], source: str) -> int:
+def _updated(
+    connection: SqlConnection, rows: _StagedRows, changes: Sequence[str], source: str
+) -> int:
     target, keys = statements.path(rows.table.schema, rows.table.name), rows.keys()
     if rows.seen.count < rows.spool.rows:  # the last values for a row win
         connection.run(load.keep_last(len(keys), source))
@@ -171,7 +177,7 @@ def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
 
 
 def refuse_fixed(
-    connection: Running, rows: "_Rows", columns: Sequence[ServerColumn], source: str
+    connection: SqlConnection, rows: "_StagedRows", columns: Sequence[ServerColumn], source: str
 ) -> None:
     """What `all_assigned` leaves out must be as it was."""
     fixed = [
@@ -189,11 +195,13 @@ def refuse_fixed(
 
 
 class _Update:
-    def __init__(self, table: Described, ids: RowIds, spool: Spool, options: DMLOptions) -> None:
+    def __init__(
+        self, table: TableDescription, ids: RowIds, spool: RowSpool, options: DMLOptions
+    ) -> None:
         self._table, self._options = table, options
         self._schema = table.info(None).schema
-        self.rows = _Rows(table, ids, spool)
-        self._mapping: Mapping | None = None
+        self.rows = _StagedRows(table, ids, spool)
+        self._mapping: ColumnMapping | None = None
 
     def columns(self) -> list[ServerColumn]:
         mapping = self._mapping
@@ -211,7 +219,7 @@ class _Update:
             raise BadRequest(f"{self._table.title()}.{fixed[0]} is filled in by SQL Server itself")
         return [load.assigned(each.name) for each in self.columns()]
 
-    def apply(self, connection: Running, changes: Sequence[str], source: str) -> int:
+    def apply(self, connection: SqlConnection, changes: Sequence[str], source: str) -> int:
         if self._options.returning:
             refuse_fixed(connection, self.rows, self.columns(), source)
         return _updated(connection, self.rows, changes, source)
@@ -228,7 +236,7 @@ class _Update:
         return DMLResult(changed, answer)
 
 
-def _answer(mapping: Mapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.RecordBatch:
+def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.RecordBatch:
     """What was sent, in the order it was sent, with the types of the table."""
     fields, columns = list(mapping.targets), list(values)
     fields.insert(mapping.rowid, pa.field(ROWID, ids.type, nullable=False))
@@ -238,11 +246,11 @@ def _answer(mapping: Mapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.R
 
 @contextmanager
 def deleting(
-    database: Database, table: Described, ids: RowIds, options: DMLOptions
+    database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
     with spooling(database.options, database.settings) as spool:
-        rows = _Rows(table, ids, spool)
+        rows = _StagedRows(table, ids, spool)
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if [fold(name) for name in batch.schema.names] != [ROWID]:
@@ -254,12 +262,12 @@ def deleting(
         _applied(database, rows, [], lambda c, source: _deleted(c, rows, source))
 
 
-def _deleted(connection: Running, rows: _Rows, source: str) -> int:
+def _deleted(connection: SqlConnection, rows: _StagedRows, source: str) -> int:
     target = statements.path(rows.table.schema, rows.table.name)
     return counted(connection.run(load.delete(target, rows.keys(), source)))
 
 
-def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
+def _found(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.RecordBatch:
     """The rows as they are, in the order of their ids."""
     table = rows.table
     fields = [*table.info(None).schema, pa.field(ROWID, rows.ids.type, nullable=False)]
@@ -281,7 +289,7 @@ def _found(database: Database, rows: _Rows, ids: pa.Array) -> pa.RecordBatch:
 
 
 @contextmanager
-def merging(database: Database, table: Described, ids: RowIds) -> Iterator[Write]:
+def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterator[Write]:
     database.table(table.schema, table.name)
     with spooling(database.options, database.settings) as spool:
         statement = _Merge(table, ids, spool)
@@ -290,12 +298,12 @@ def merging(database: Database, table: Described, ids: RowIds) -> Iterator[Write
 
 
 class _Merge:
-    def __init__(self, table: Described, ids: RowIds, spool: Spool) -> None:
+    def __init__(self, table: TableDescription, ids: RowIds, spool: RowSpool) -> None:
         self._table = table
         self._columns = writable(table)
         self._schema = table.info(None).schema
-        self._rows = _Rows(table, ids, spool, new=True)
-        self._given = Given(table)
+        self._rows = _StagedRows(table, ids, spool, new=True)
+        self._given = WrittenColumns(table)
         self._new = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -327,7 +335,7 @@ class _Merge:
         identity = self._new > 0 and self._given.identity()
         apart = database.server.is_babelfish()
 
-        def change(connection: Running, source: str) -> int:
+        def change(connection: SqlConnection, source: str) -> int:
             refuse_fixed(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(load.identity_insert(target, on=True))

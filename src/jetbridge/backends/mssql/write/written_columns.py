@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import Described
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.visible_constraints import filled_by_server
 from jetbridge.backends.mssql.types import ServerColumn, takes_values
 from jetbridge.errors import BadRequest
 
 
-def writable(table: Described) -> list[ServerColumn]:
+def writable(table: TableDescription) -> list[ServerColumn]:
     """Those that take values at all."""
     return [each for each in table.columns if takes_values(each)]
 
 
 @dataclass
-class Given:
+class WrittenColumns:
     """Rows that were seen so far.
 
     Clients send all columns, with NULL for what they know nothing of. A column that the server can
     fill in, and that has nothing but NULL in the whole statement, is left to it.
     """
 
-    table: Described
+    table: TableDescription
     _values: dict[str, int] = field(default_factory=dict)
     _nulls: dict[str, int] = field(default_factory=dict)
 
