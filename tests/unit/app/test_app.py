@@ -39,7 +39,7 @@ class FakeMssql(MemoryCatalog):
 @pytest.fixture
 def backend(monkeypatch):
     module = ModuleType(BACKEND)
-    vars(module).update(MssqlCatalog=FakeMssql, Options=Options)
+    vars(module).update(MssqlCatalog=FakeMssql, SpoolOptions=Options)
     monkeypatch.setitem(sys.modules, BACKEND, module)
 
 

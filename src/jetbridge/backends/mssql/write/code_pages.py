@@ -103,8 +103,9 @@ class CodePages:
             return
         row = pc.indices_nonzero(wide)[place].as_py()
         raise BadRequest(
-            f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has letters that "
-            f"{column.kind} does not, which has those of code page {page.number}; use nvarchar"
+            f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has "
+            f"letters that {column.kind} does not, which has those of code page {page.number}; use "
+            "nvarchar"
         )
 
 

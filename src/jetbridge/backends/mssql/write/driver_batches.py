@@ -44,7 +44,8 @@ class BulkColumn:
         if bad is not None:
             row, problem = bad
             raise BadRequest(
-                f"column {self.name!r}, row {first_row + row}: {format_value(values[row])} {problem}"
+                f"column {self.name!r}, row {first_row + row}: "
+                f"{format_value(values[row])} {problem}"
             )
         return cast(values, self.field(), first_row)
 
