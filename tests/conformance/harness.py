@@ -31,7 +31,7 @@ from jetbridge.catalog import (
     Scan,
 )
 from tests.lakes import engine, new_lake
-from tests.mssql_server import new_catalog
+from tests.mssql_server import is_babelfish, new_catalog
 
 CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanList, CanCreateSchemas, CanBeReached})
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables, CanFill, CanFillOnSpark})
@@ -52,7 +52,8 @@ class Harness:
     `frozen`: a handle keeps the rows that it was loaded with. Else it reads what is there when it
     is asked, and raises Conflict if its columns are not; one moment is a snapshot's, from its
     first read on, and schemas and tables are always those of now.
-    `comments`: comments and tags are kept.
+    `comments`: comments of tables and columns are kept.
+    `schema_comments`: comments and tags of schemas are kept.
     `always`: schemas that are there from the beginning and stay.
     `own_words`: constraints are judged here, with the first row that breaks them in the message.
     Else by the server, whose message has the table and the number of the error.
@@ -71,6 +72,7 @@ class Harness:
     keyed: bool = False
     frozen: bool = True
     comments: bool = True
+    schema_comments: Callable[[], bool] = lambda: True
     always: tuple[str, ...] = ()
     own_words: bool = True
     nulls_clash: bool = False
@@ -119,6 +121,7 @@ HARNESSES = {
         frozen=False,
         computes=False,
         comments=False,
+        schema_comments=lambda: not is_babelfish(),
         always=("dbo",),
         own_words=False,
         nulls_clash=True,

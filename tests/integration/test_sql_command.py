@@ -50,6 +50,34 @@ def test_a_table_for_people(run):
     assert done.stderr == "(2 rows)\n"
 
 
+SUMS = (
+    "SELECT sum(i) AS s, [sum(i)] AS l, 5::UHUGEINT AS u, 7::BIGNUM AS b FROM range(10) t(i) "
+    "UNION ALL SELECT 170141183460469231731687303715884105727, NULL, 10, 10 ORDER BY s"
+)
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("csv", "s,l,u,b\n45,[45],5,7\n170141183460469231731687303715884105727,,10,10\n"),
+        (
+            "json",
+            '{"s":45,"l":[45],"u":5,"b":7}\n'
+            '{"s":170141183460469231731687303715884105727,"l":null,"u":10,"b":10}\n',
+        ),
+        (
+            "table",
+            "s                                        l     u   b\n"
+            f"{'-' * 39}  ----  --  --\n"
+            f"{'45':>39}  [45]   5   7\n"
+            "170141183460469231731687303715884105727  NULL  10  10\n",
+        ),
+    ],
+)
+def test_sums_are_printed_as_numbers_with_all_their_digits(run, style, expected):
+    assert run("--format", style, SUMS).stdout == expected
+
+
 def test_json_has_rows_as_they_are_and_reports_apart(run):
     text = "CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 1 AS a, 1.50 AS b, 'é' AS c, NULL AS d"
     text += "; FROM s.t"

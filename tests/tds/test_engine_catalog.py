@@ -308,3 +308,25 @@ def test_procedures_of_the_catalog(session):
         row[2]
         for row in rows(session, "EXEC sp_describe_first_result_set N'SELECT a, b AS x FROM app.t'")
     ] == ["a", "x"]
+
+
+def test_extended_properties_of_schemas(session):
+    add = "EXEC sp_addextendedproperty N'MS_Description', N'it''s ours', N'SCHEMA', N'{}'"
+    query = (
+        "SELECT s.name, p.class, p.class_desc, p.minor_id, p.name, p.value"
+        " FROM sys.extended_properties p JOIN sys.schemas s ON s.schema_id = p.major_id"
+    )
+    expected = [("app", 3, "SCHEMA", 0, "MS_Description", "it's ours")]
+    run(session, f"BEGIN TRANSACTION; {add.format('app')}; ROLLBACK")
+    assert rows(session, query) == []
+    run(session, add.format("APP"))
+    assert rows(session, query) == expected
+    assert numbers(answers(session, add.replace("MS_", "ms_").format("app"))) == [15233]
+    assert numbers(answers(session, add.format("nope"))) == [15135]
+    assert numbers(answers(session, add.format("app") + ", N'TABLE', N't'")) == [40000]
+    assert rows(session, query) == expected
+    run(session, "CREATE SCHEMA other")
+    run(session, add.format("other") + "; BEGIN TRANSACTION; DROP SCHEMA other")
+    assert rows(session, query) == expected
+    run(session, "ROLLBACK")
+    assert len(rows(session, query)) == 2

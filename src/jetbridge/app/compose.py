@@ -122,8 +122,9 @@ def _early_reader(folder: Path) -> LakeReader:
         with suppress(ServerError, QueryError):
             reader.query("SELECT 1")
 
-    # No daemon: a process that ends while DuckDB loads its extensions would be aborted.
-    threading.Thread(target=open_it, name="lake-reader").start()
+    # A process that ends while DuckDB loads its extensions would be aborted, so Python has to wait
+    # for the thread, also where a daemon starts it: without `daemon` it would be one, too.
+    threading.Thread(target=open_it, name="lake-reader", daemon=False).start()
     return reader
 
 

@@ -40,6 +40,7 @@ from jetbridge.pipeline.settings import Settings
 from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
 from jetbridge.spark import SparkEngine
 from jetbridge.spark.settings import is_local
+from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
 
 log = logging.getLogger(__name__)
 
@@ -222,13 +223,19 @@ def sql(
     config: Config | Path | str | None = None,
     *,
     settings: Mapping[str, str] | None = None,
+    exact_hugeint: bool = False,
 ) -> pa.Table:
-    """Runs statements; the rows of the last one, or a row that reports what it did.
+    """Run statements and return the rows of the last one, or a row that reports what it did.
 
     `config` is a file or a configuration. For several calls use `with jetbridge.session(...)`.
+
+    HUGEINT, the type of every sum of integers, and UHUGEINT become decimal128(38, 0), also in
+    lists, structs, maps and unions. A value of 39 digits does not fit and raises BadRequest.
+    `exact_hugeint`: keep the extension type of DuckDB, whose values are 16 bytes:
+    `int.from_bytes(value, "little", signed=True)`, without `signed` for UHUGEINT.
     """
     with session(config, settings=settings) as opened:
-        return opened.sql(statements)
+        return opened.sql(statements, exact_hugeint=exact_hugeint)
 
 
 @contextmanager
@@ -249,11 +256,28 @@ class Statements:
 
     session: Session
 
-    def run(self, statements: str) -> Iterator[StatementResult]:
-        return run(self.session, statements)
+    def run(self, statements: str, *, exact_hugeint: bool = False) -> Iterator[StatementResult]:
+        """Run statements and yield the outcome of each; read its rows before the next one.
 
-    def sql(self, statements: str) -> pa.Table:
+        `exact_hugeint` is that of `jetbridge.sql`.
+        """
+        outcomes = run(self.session, statements)
+        return outcomes if exact_hugeint else map(_with_decimals, outcomes)
+
+    def sql(self, statements: str, *, exact_hugeint: bool = False) -> pa.Table:
+        """Run statements and return the rows of the last one, as `jetbridge.sql` does."""
         answer = pa.table({})
-        for outcome in self.run(statements):
+        for outcome in self.run(statements, exact_hugeint=exact_hugeint):
             answer = outcome.table()
         return answer
+
+
+def _with_decimals(outcome: StatementResult) -> StatementResult:
+    """Return the outcome with decimals for HUGEINT and UHUGEINT in its rows."""
+    if outcome.schema is None:
+        return outcome
+    schema = decimal_schema(outcome.schema)
+    # Someone who takes the error for one of the statement would write its rows twice.
+    note = "" if outcome.report is None else f"; the {outcome.report.statement} itself was done"
+    batches = (decimal_batch(batch, schema, note) for batch in outcome.batches)
+    return replace(outcome, schema=schema, batches=batches)

@@ -32,10 +32,11 @@ then, in DuckDB:
 """
 SERVE_EXAMPLES = """\
 Without a configuration it serves two catalogs: 'lake', Iceberg tables in ./jetbridge-data, and
-'memory', tables that are gone when it stops. It prints one line, 'listening on grpc://HOST:PORT',
-when it accepts calls; the log goes to standard error, that of Spark to
-DIR/.jetbridge/logs/spark.log. Scans are answered at once; Spark starts meanwhile, and writes wait
-for it. SIGTERM or Ctrl-C: no new calls, running ones finish (server.drain_seconds), exit 0.
+'memory', tables that are gone when it stops. If the extra 'lake' is not installed, it serves
+'memory' only. It prints one line, 'listening on grpc://HOST:PORT', when it accepts calls; the log
+goes to standard error, that of Spark to DIR/.jetbridge/logs/spark.log. Scans are answered at once;
+Spark starts meanwhile, and writes wait for it. SIGTERM or Ctrl-C: no new calls, running ones finish
+(server.drain_seconds), exit 0.
 
 examples:
   jetbridge serve --port 0
@@ -52,7 +53,7 @@ SQL_EXAMPLES = """\
 Rows go to standard output, reports and progress to standard error; with --format json both go to
 standard output, one JSON object a line, a report as {"report": {...}}. Exit code 0: all ran; 1: a
 statement failed, those before it stay; 2: wrong usage. Without a configuration it works on 'lake',
-Iceberg tables in ./jetbridge-data.
+Iceberg tables in ./jetbridge-data, or on 'memory' if the extra 'lake' is not installed.
 
 examples:
   jetbridge sql "CREATE SCHEMA lake.shop; CREATE TABLE lake.shop.t AS FROM read_csv('t.csv')"

@@ -129,11 +129,13 @@ def _configuration(config_file: Path | None) -> "tuple[Config | None, Finding]":
     except ImportError as error:
         found = f"cannot be checked: {error}"
         return None, Finding("configuration", "missing", found, SET_UP)
+    notices: list[str] = []
     try:
-        config = load_config(config_file)
+        config = load_config(config_file, notify=notices.append)
     except ConfigError as error:
         return None, Finding("configuration", "missing", "not valid", str(error))
-    return config, Finding("configuration", "ok", str(config_file or "the default one"))
+    title = str(config_file or "the default one")
+    return config, Finding("configuration", "ok", title, "; ".join(notices))
 
 
 def _python() -> Finding:

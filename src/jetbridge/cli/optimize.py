@@ -25,7 +25,7 @@ def run(options: Namespace) -> int:
         log.setLevel(logging.CRITICAL)
     try:
         age = duration(options.older_than)
-        config = load_config(options.config, warehouse=options.warehouse)
+        config = load_config(options.config, warehouse=options.warehouse, notify=note)
         catalog, schema, table = find_table(options.table, config)
         _optimize(config, (catalog, schema, table), age, options)
     except (ConfigError, UsageError, BadRequest) as error:

@@ -31,6 +31,8 @@ from jetbridge.runtime.temporary_folders import remove_all
 # A table for people; whoever wants all rows takes another format.
 MOST_ROWS = 1_000
 WIDEST = 60
+# Numbers that DuckDB sends in types of its own.
+_OPAQUE_NUMBERS = ("hugeint", "uhugeint", "bignum")
 WAIT_SECONDS = 0.2
 # After Ctrl-C a statement has so long to clear up.
 CLEARING_SECONDS = 30.0
@@ -119,7 +121,7 @@ def _interrupt(_: int, __: FrameType | None) -> None:
 
 
 def _config(options: Namespace) -> Config:
-    return load_config(options.config, warehouse=options.warehouse)
+    return load_config(options.config, warehouse=options.warehouse, notify=note)
 
 
 def _set(session: Session, options: Namespace) -> None:
@@ -229,6 +231,8 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
 
 
 def _is_number(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.OpaqueType):
+        return kind.type_name in _OPAQUE_NUMBERS
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return bool(numeric)
 

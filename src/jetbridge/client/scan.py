@@ -21,6 +21,7 @@ from jetbridge.wire.flight_pb2 import FlightEndpoint, FlightInfo
 from jetbridge.wire.limits import ANSWER_LIMITS
 from jetbridge.wire.messages.scan import Endpoints, ScanParameters
 from jetbridge.wire.messages.scan import FlightInfo as FlightInfoRequest
+from jetbridge.wire.wide_integers import decimal_table
 
 _ROWID_INDEX = 2**64 - 1
 _SAME_CONNECTION = "arrow-flight-reuse-connection://"
@@ -110,6 +111,7 @@ class ScanCalls(ClientSession):
     ) -> ScanReader:
         """The rows as they stream in; of several endpoints in any order.
 
+        HUGEINT and UHUGEINT come in the extension type of DuckDB; `read` converts them.
         `columns`: None for all visible ones; may hold `rowid`; empty gives only numbers of rows.
         `filters`: a predicate, or DuckDB's own JSON for it. It is a hint: rows for which it is
         not true may still come.
@@ -128,10 +130,19 @@ class ScanCalls(ClientSession):
         columns: Sequence[str] | None = None,
         filters: str | Expr = "",
         at: AsOf | None = None,
+        *,
+        exact_hugeint: bool = False,
     ) -> pa.Table:
-        """As `scan`, all rows at once."""
+        """Return all rows of a scan at once; the parameters are those of `scan`.
+
+        HUGEINT and UHUGEINT become decimal128(38, 0), also in lists, structs, maps and unions. A
+        value of 39 digits does not fit and raises BadRequest. `exact_hugeint`: keep the extension
+        type of DuckDB, whose values are 16 bytes: `int.from_bytes(value, "little", signed=True)`,
+        without `signed` for UHUGEINT.
+        """
         with self.scan(schema, table, columns, filters, at) as reader:
-            return reader.read_all()
+            rows = reader.read_all()
+        return rows if exact_hugeint else decimal_table(rows)
 
     def flight_info(self, schema: str, table: str, at: AsOf | None = None) -> TableListing:
         """The table as it was; its columns may have been others."""

@@ -46,8 +46,8 @@ LAKE_RULES: Mapping[str, Rule] = {"warehouse": _warehouse, "enforce_keys_rows": 
 def load_catalogs(source: str, given: Mapping[str, object], base: Path) -> dict[str, CatalogConfig]:
     """Those of the file; where it names none, the default ones."""
     if not given:
-        lake = _lake(source, "catalogs.lake", {}, base)
-        return {**default_catalogs(), "lake": lake}
+        defaults = default_catalogs()
+        return {**defaults, **(_default_lake(source, base) if "lake" in defaults else {})}
     catalogs: dict[str, CatalogConfig] = {}
     for name, value in given.items():
         key = f"catalogs.{name}"
@@ -57,6 +57,17 @@ def load_catalogs(source: str, given: Mapping[str, object], base: Path) -> dict[
         catalogs[name] = _catalog(source, key, table(source, key, value), base)
         _refuse_lake(source, name, catalogs)
     return catalogs
+
+
+def with_default_lake(
+    source: str, catalogs: Mapping[str, CatalogConfig], base: Path
+) -> dict[str, CatalogConfig]:
+    """Return the default catalogs with `lake` among them, also where it cannot be opened."""
+    return {**_default_lake(source, base), **catalogs}
+
+
+def _default_lake(source: str, base: Path) -> dict[str, CatalogConfig]:
+    return {"lake": _lake(source, "catalogs.lake", {}, base)}
 
 
 def with_warehouse(catalogs: Mapping[str, CatalogConfig], folder: str) -> dict[str, CatalogConfig]:

@@ -2,12 +2,12 @@
 
 import logging
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from jetbridge.config.catalogs import load_catalogs, with_warehouse
+from jetbridge.config.catalogs import load_catalogs, with_default_lake, with_warehouse
 from jetbridge.config.credentials import load_credentials
 from jetbridge.config.model import (
     COMMAND_LINE,
@@ -16,6 +16,7 @@ from jetbridge.config.model import (
     ConfigError,
     ServerConfig,
     SqlConfig,
+    missing_lake_packages,
 )
 from jetbridge.config.properties import settings
 from jetbridge.config.rules import RULES, checked, refuse_unknown, table
@@ -32,10 +33,12 @@ def load_config(
     flags: Mapping[str, object] | None = None,
     *,
     warehouse: str | None = None,
+    notify: Callable[[str], object] = log.warning,
 ) -> Config:
     """The configuration of the file, or the default one.
 
-    `flags` override keys of [server], `warehouse` that of the one lake there is.
+    `flags` override keys of [server], `warehouse` that of the one lake there is. `notify` gets a
+    sentence if the extra `lake` is missing, so that `memory` is the only default catalog.
     """
     source, base = (str(path), path.parent) if path else ("default configuration", Path())
     tables = _read_toml(path) if path else {}
@@ -46,7 +49,11 @@ def load_config(
     limits = Limits(**checked(source, "limits.", given["limits"], RULES["limits"], base))
     catalogs = load_catalogs(source, given["catalogs"], base)
     if warehouse is not None:
+        if not given["catalogs"]:
+            catalogs = with_default_lake(source, catalogs, base)
         catalogs = with_warehouse(catalogs, warehouse)
+    elif not given["catalogs"]:
+        _explain_missing_lake(notify)
     config = Config(
         server=replace(server, **overrides),
         limits=limits,
@@ -75,6 +82,16 @@ def refuse_open_door(source: str, config: Config) -> None:
         )
     if not server.tls_cert:
         log.warning("tokens travel unencrypted to %s: set server.tls_cert and tls_key", server.host)
+
+
+def _explain_missing_lake(notify: Callable[[str], object]) -> None:
+    missing = missing_lake_packages()
+    if missing:
+        notify(
+            "the default catalog is 'memory', whose tables are gone when this process ends, "
+            f"because {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
+            "for durable tables run pip install 'jetbridge[lake]'"
+        )
 
 
 def _read_toml(path: Path) -> dict[str, object]:

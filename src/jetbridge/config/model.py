@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -12,6 +13,14 @@ from jetbridge.service.limits import Limits, Token
 
 COMMAND_LINE = "command line"
 DATA_FOLDER = "./jetbridge-data"
+# What the extra `lake` installs, by the names of the modules.
+LAKE_PACKAGES = (
+    "duckdb_extension_avro",
+    "duckdb_extension_httpfs",
+    "duckdb_extension_iceberg",
+    "pyiceberg",
+    "pyspark",
+)
 
 
 class ConfigError(Exception):
@@ -85,8 +94,17 @@ class Credentials:
     tls: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
 
+def missing_lake_packages() -> list[str]:
+    """Return the packages of the extra `lake` that are not installed, as pip spells them."""
+    return [name.replace("_", "-") for name in LAKE_PACKAGES if find_spec(name) is None]
+
+
 def default_catalogs() -> Mapping[str, CatalogConfig]:
-    return MappingProxyType({"lake": LakeConfig(), "memory": CatalogConfig("memory")})
+    """Return the catalogs of a configuration that names none: `lake` only if it can be opened."""
+    memory = CatalogConfig("memory")
+    if missing_lake_packages():
+        return MappingProxyType({"memory": memory})
+    return MappingProxyType({"lake": LakeConfig(), "memory": memory})
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,8 @@ class Database:
     snapshot: bool = False
     read_committed_snapshot: bool = False
     schemas: dict[str, int] = field(default_factory=lambda: dict(SYSTEM_SCHEMAS))
+    # Extended properties of schemas: their values by the number of the schema and by name.
+    properties: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def schema(self, name: str) -> str | None:
         """As it was created; names are compared without case."""

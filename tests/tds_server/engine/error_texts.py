@@ -228,10 +228,13 @@ TEXTS: dict[int, tuple[int, str]] = {
     11503: (16, "The parameter type cannot be deduced because a single expression or "
           "statement contains two or more untyped parameters: '{}'."),
     15023: (16, "User, group, or role '{}' already exists in the current database."),
+    15135: (16, "Object is invalid. Extended properties are not permitted on '{}', or the object "
+          "does not exist."),
     15151: (16, "Cannot {} the {} '{}', because it does not exist or you do not have "
           "permission."),
     15225: (11, "No item by the name of '{}' could be found in the current database '{}', "
           "given that @itemtype was input as '{}'."),
+    15233: (16, "Property cannot be added. Property '{}' already exists for '{}'."),
     15248: (11, "Either the parameter @objname is ambiguous or the claimed @objtype ({}) is "
           "wrong."),
     15335: (11, "Error: The new name '{}' is already in use as a {} name and would cause a "

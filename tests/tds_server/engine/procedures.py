@@ -201,6 +201,31 @@ def _releaseapplock(interpreter: Any, arguments: Arguments) -> Generator[Answer,
     return 0
 
 
+def _add_extended_property(interpreter: Any, arguments: Arguments) -> Generator[Answer, None, int]:
+    """Only of a schema; two names are compared as the texts of a collation without case."""
+    session = interpreter.session
+    name = str(arguments.required(0, "@name"))
+    value = str(arguments.value(1, "@value", default="") or "")
+    if str(arguments.value(2, "@level0type", default="")).upper() != "SCHEMA" or arguments.find(
+        4, "@level1type"
+    ):
+        raise unknown("extended properties of anything but schemas")
+    title = str(arguments.required(3, "@level0name"))
+    database = session.names.database(session.database)
+    schema = database.schema(title)
+    if schema is None:
+        raise error(15135, title)
+    number = database.schemas[schema]
+    with session.statement() as transaction:
+        properties = database.properties.setdefault(number, {})
+        if name.rstrip().lower() in {each.rstrip().lower() for each in properties}:
+            raise error(15233, name, schema)
+        properties[name] = value
+        transaction.undo.append(lambda: properties.pop(name, None))
+    yield Count()
+    return 0
+
+
 def _nothing(interpreter: Any, arguments: Arguments) -> Generator[Answer, None, int]:
     yield Count()
     return 0
@@ -209,6 +234,7 @@ def _nothing(interpreter: Any, arguments: Arguments) -> Generator[Answer, None, 
 PROCEDURES: dict[str, Procedure] = {
     "sp_executesql": _executesql,
     "sp_rename": _rename,
+    "sp_addextendedproperty": _add_extended_property,
     "sp_getapplock": _getapplock,
     "sp_releaseapplock": _releaseapplock,
     "sp_updatestats": _nothing,

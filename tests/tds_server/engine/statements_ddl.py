@@ -149,7 +149,9 @@ def _drop_schema(session: Any, transaction: Any, name: str, quiet: bool) -> None
         if table.database == database.name and table.schema == found:
             raise error(3729, "drop schema", found, table.name)
     number = database.schemas.pop(found)
+    properties = database.properties.pop(number, {})
     transaction.undo.append(lambda: database.schemas.update({found: number}))
+    transaction.undo.append(lambda: database.properties.update({number: properties}))
 
 
 def _drop_database(session: Any, name: str, quiet: bool) -> None:

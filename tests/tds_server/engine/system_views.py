@@ -24,6 +24,12 @@ def _schemas(world: World) -> Iterator[tuple[Any, ...]]:
         yield name, number, 1
 
 
+def _extended_properties(world: World) -> Iterator[tuple[Any, ...]]:
+    for number, properties in world.database.properties.items():
+        for name, value in properties.items():
+            yield 3, "SCHEMA", number, 0, name, value
+
+
 def _schema_id(world: World, table: Table) -> int:
     return world.database.schemas.get(table.schema, 1)
 
@@ -324,7 +330,7 @@ VIEWS: dict[str, View] = {
     "sys.extended_properties": View(
         "class tinyint!; class_desc nvarchar(60); major_id int!; minor_id int!; name sysname!;"
         " value nvarchar(4000)",
-        _nothing,
+        _extended_properties,
     ),
     "sys.triggers": View(
         "name sysname!; object_id int!; parent_id int!; is_disabled bit", _nothing

@@ -1,11 +1,14 @@
 """A configuration with SQL Server put together: no driver, no server, no Spark."""
 
 import sys
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from jetbridge.app import compose as composition
 from jetbridge.app.compose import App, build_app
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.connection.address import Address
@@ -99,3 +102,23 @@ def test_driver_that_cannot_be_loaded_is_told_with_the_reason(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     with pytest.raises(FailedPrecondition, match=r"libltdl\.so\.7.*run jetbridge doctor"):
         app_of(m=MSSQL)
+
+
+def test_thread_that_opens_duckdb_is_waited_for_also_where_a_daemon_starts_it(monkeypatch):
+    """`jetbridge sql` runs ATTACH in a daemon; a process that ends meanwhile was aborted."""
+    daemons: list[bool] = []
+    opened = threading.Event()
+
+    class Reader:
+        def __init__(self, folders: list[str]) -> None:
+            pass
+
+        def query(self, sql: str) -> None:
+            daemons.append(threading.current_thread().daemon)
+            opened.set()
+
+    monkeypatch.setattr(composition, "LakeReader", Reader)
+    work = (Path("nowhere"),)
+    threading.Thread(target=composition._early_reader, args=work, daemon=True).start()
+    assert opened.wait(10)
+    assert daemons == [False]

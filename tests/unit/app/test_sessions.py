@@ -1,8 +1,10 @@
 """Sessions over catalogs with settings: those of the configuration, attached ones, of clients."""
 
 from dataclasses import replace
+from decimal import Decimal
 from tempfile import gettempdir
 
+import pyarrow as pa
 import pytest
 
 import jetbridge
@@ -149,3 +151,74 @@ def test_a_spool_that_cannot_be_used_is_named(tmp_path):
         runner.prefix()
     spool.mkdir()
     assert runner.prefix().endswith("/rows")
+
+
+SUM = "SELECT sum(i) AS s FROM range(10) t(i)"
+DECIMAL = pa.decimal128(38, 0)
+HUGEINT = pa.opaque(pa.binary(16), "hugeint", "DuckDB")
+TOO_LARGE = "170141183460469231731687303715884105727::HUGEINT"
+
+
+def test_sum_of_integers_is_a_number():
+    table = jetbridge.sql(SUM, MEMORY)
+    assert (table.schema.field("s").type, table.to_pylist()) == (DECIMAL, [{"s": Decimal(45)}])
+
+
+def test_exact_form_of_a_sum_comes_by_request():
+    table = jetbridge.sql(SUM, MEMORY, exact_hugeint=True)
+    assert table.schema.field("s").type == HUGEINT
+    assert int.from_bytes(table["s"][0].as_py(), "little", signed=True) == 45
+
+
+def test_every_nesting_of_a_sum_is_a_number():
+    one = Decimal(1)
+    row = jetbridge.sql(
+        "SELECT [n] AS list, {'a': n, 'b': [{'c': n}]} AS struct, map {n: n} AS map, "
+        "[n]::HUGEINT[1] AS array, union_value(a := n) AS one_of, n::UHUGEINT AS u, "
+        "NULL::HUGEINT AS missing FROM (SELECT 1::HUGEINT AS n)",
+        MEMORY,
+    ).to_pylist()[0]
+    assert row == {
+        "list": [one],
+        "struct": {"a": one, "b": [{"c": one}]},
+        "map": [(one, one)],
+        "array": [one],
+        "one_of": one,
+        "u": one,
+        "missing": None,
+    }
+
+
+def test_runs_give_numbers_and_the_exact_form_by_request():
+    with jetbridge.session(MEMORY) as session:
+        statements = f"CREATE SCHEMA memory.s; {SUM}; {SUM} WHERE i > 20"
+        outcomes = [(o.report, o.table()) for o in session.run(statements)]
+        assert [report and report.statement for report, _ in outcomes] == [
+            "CREATE SCHEMA",
+            None,
+            None,
+        ]
+        assert [table.to_pylist() for _, table in outcomes[1:]] == [
+            [{"s": Decimal(45)}],
+            [{"s": None}],
+        ]
+        (outcome,) = session.run(SUM, exact_hugeint=True)
+        assert outcome.table().schema.field("s").type == HUGEINT
+        assert session.sql(SUM, exact_hugeint=True).schema.field("s").type == HUGEINT
+        assert session.sql(f"{SUM} LIMIT 0").schema.field("s").type == DECIMAL
+
+
+def test_number_of_39_digits_is_refused_with_the_remedy_and_the_session_goes_on():
+    with jetbridge.session(MEMORY) as session:
+        with pytest.raises(BadRequest, match=r"'n' has the HUGEINT 1701\d+, .*exact_hugeint=True"):
+            session.sql(f"SELECT {TOO_LARGE} AS n")
+        assert session.sql(f"SELECT {TOO_LARGE} AS n", exact_hugeint=True).num_rows == 1
+        assert session.sql("SELECT 1 AS x").to_pylist() == [{"x": 1}]
+
+
+def test_returned_number_that_does_not_fit_says_that_the_statement_was_done():
+    with jetbridge.session(MEMORY) as session:
+        session.sql("CREATE SCHEMA memory.s; CREATE TABLE memory.s.t (n HUGEINT)")
+        with pytest.raises(BadRequest, match="; the INSERT itself was done$"):
+            session.sql(f"INSERT INTO memory.s.t VALUES ({TOO_LARGE}) RETURNING n")
+        assert session.sql("SELECT n % 10 AS n FROM memory.s.t").to_pylist() == [{"n": Decimal(7)}]

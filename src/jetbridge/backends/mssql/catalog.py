@@ -1,6 +1,6 @@
 """A database of SQL Server as a catalog."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jetbridge.backends.mssql.connection.address import Address
@@ -9,11 +9,18 @@ from jetbridge.backends.mssql.database import CatalogCache, Database, SpoolOptio
 from jetbridge.backends.mssql.errors import naming
 from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
+from jetbridge.backends.mssql.schema_properties import properties_of
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.load_tables import Sweeper, sweep
 from jetbridge.catalog import CatalogVersion, SchemaInfo
-from jetbridge.dialects.tsql import statements
-from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.dialects.tsql import statements as tsql
+from jetbridge.errors import (
+    AlreadyExists,
+    BadRequest,
+    FailedPrecondition,
+    NotFound,
+    NotSupported,
+)
 from jetbridge.spark.engine import SparkEngine
 
 __all__ = ["MssqlCatalog", "SpoolOptions"]
@@ -83,20 +90,37 @@ class MssqlCatalog:
             pass
         else:
             raise AlreadyExists("schema", info.name)
-        self._run(statements.create_schema(info.name))
+        self._run(*self._creation(info))
         return self.load_schema(info.name)
+
+    def _creation(self, info: SchemaInfo) -> Iterator[str]:
+        properties = properties_of(info)
+        if properties and self._database.server.is_babelfish():
+            raise NotSupported(
+                f"Babelfish keeps no comment and no tags of schema {info.name!r} for jetbridge: "
+                "create it without them"
+            )
+        yield tsql.create_schema(info.name)
+        for name, value in properties:
+            yield tsql.add_schema_property(info.name, name, value)
 
     def drop_schema(self, name: str) -> None:
         schema = self._database.schema(name)
         tables = self._database.tables(schema)
         if tables:
             raise FailedPrecondition(f"schema {schema!r} has {len(tables)} tables; drop them first")
-        self._run(statements.drop_schema(schema))
+        self._run(tsql.drop_schema(schema))
 
-    def _run(self, sql: str) -> None:
+    def _run(self, *statements: str) -> None:
+        """Run all of them or none."""
         try:
             with naming("the schema"), self._database.server.loading() as connection:
-                connection.run(sql)
+                if len(statements) == 1:
+                    connection.run(statements[0])
+                    return
+                with connection.transaction():
+                    for sql in statements:
+                        connection.run(sql)
         finally:
             self._database.known.forget()
 

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
+from jetbridge.backends.mssql.schema_properties import schema_info
 from jetbridge.backends.mssql.settings import MssqlSettings
+from jetbridge.catalog import SchemaInfo
 from jetbridge.catalog.identifiers import find_duplicate_name, fold
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import FailedPrecondition, NotFound
@@ -115,6 +117,13 @@ class Database:
         if not found:
             raise NotFound("schema", name)
         return name if name in found else found[0]
+
+    def schema_info(self, name: str) -> SchemaInfo:
+        """Return a schema with its comment and tags, of which Babelfish has none."""
+        if self.server.is_babelfish():
+            return SchemaInfo(name)
+        rows = self.known.get("properties", lambda: self.server.ask(statements.SCHEMA_PROPERTIES))
+        return schema_info(name, rows)
 
     def tables(self, schema: str) -> list[TableDescription]:
         """But for those that `table` refuses."""

@@ -98,7 +98,7 @@ _CLASSES: dict[Made, tuple[int, ...]] = {
     ConstraintViolation: (515, 547),
     BadRequest: (
         *(102, 156, 206, 207, 220, 232, 241, 242, 244, 245, 248, 257, 2628, 2705, 4815, 7339),
-        *(8114, 8115, 8134, 8152),
+        *(8114, 8115, 8134, 8152, 15233),
     ),
     Conflict: (DEADLOCK, 3960, 3961, 1222, 41302, 41305, 41325),
     PermissionDenied: (229, 230, 262, 300, 916, 1088, 15247, 33504),
@@ -131,6 +131,7 @@ _REMEDIES = {
     230: "grant the login that right on the column",
     300: "grant the login that right",
     1088: "check the name, and that the login may see it",
+    15233: "SQL Server takes two names of tags for one: rename one of them",
     15247: "ask for the right, or use another login",
     9002: "back up or enlarge its log, then run the statement again",
     1105: "enlarge or free a file of the database",

@@ -21,7 +21,7 @@ class MssqlSchema:
         self._database, self._name, self._moment = database, name, moment
 
     def info(self) -> SchemaInfo:
-        return SchemaInfo(self._name)
+        return self._database.schema_info(self._name)
 
     def list_tables(self) -> Sequence[MssqlView]:
         """Views among them; what loads put beside their targets is not."""

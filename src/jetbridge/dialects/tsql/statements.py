@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from jetbridge.errors import BadRequest
 
 LONGEST_NAME = 128
+# Names of extended properties: the one that SQL Server's own tools show as a description, and ours.
+DESCRIPTION = "MS_Description"
+TAG_PREFIX = "jetbridge.tag."
 
 
 def bracketed(name: str) -> str:
@@ -61,6 +64,14 @@ def create_schema(name: str) -> str:
     return f"CREATE SCHEMA {bracketed(name)}"
 
 
+def add_schema_property(schema: str, name: str, value: str) -> str:
+    """Return the call that adds an extended property to a schema."""
+    return (
+        f"EXEC sp_addextendedproperty @name = {text(name)}, @value = {text(value)}, "
+        f"@level0type = N'SCHEMA', @level0name = {text(schema)}"
+    )
+
+
 def drop_schema(name: str) -> str:
     return f"DROP SCHEMA {bracketed(name)}"
 
@@ -106,11 +117,22 @@ WHERE schema_id NOT BETWEEN 16384 AND 16399
     AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
 ORDER BY name
 """
+# Class 3 is that of schemas.
+SCHEMA_PROPERTIES = f"""
+SELECT s.name, p.name, CONVERT(nvarchar(max), p.value)
+FROM sys.extended_properties p WITH (NOLOCK)
+JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = p.major_id
+WHERE p.class = 3 AND p.minor_id = 0
+    AND (p.name = {text(DESCRIPTION)} OR p.name LIKE {text(TAG_PREFIX + "%")})
+"""
 # Rises with most changes of tables; with the number of objects also when the last one is dropped.
-# Schemas are no objects, so their names count, too.
+# Schemas are no objects, so their names count, too, and so do their comments and tags.
 _OF_SCHEMAS = "(SELECT SUM(CONVERT(bigint, CHECKSUM(name))) FROM sys.schemas WITH (NOLOCK))"
+_OF_PROPERTIES = """(
+    SELECT SUM(CONVERT(bigint, CHECKSUM(major_id, name, CONVERT(nvarchar(4000), value))))
+    FROM sys.extended_properties WITH (NOLOCK) WHERE class = 3)"""
 VERSION = f"""
-SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*), {_OF_SCHEMAS}
+SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*), {_OF_SCHEMAS}, {_OF_PROPERTIES}
 FROM sys.objects WITH (NOLOCK) WHERE is_ms_shipped = 0
 """
 # For a server that notes no dates of changes. Types and names are in the sum of each column.
