@@ -18,8 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 # Pages of the site whose source is not in docs/.
 PAGES = {
-    ROOT / f"{name}.md": f"project/{name.lower()}.md"
-    for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")
+    ROOT / "README.md": "project/readme.md",
+    ROOT / "CONTRIBUTING.md": "project/contributing.md",
+    ROOT / "SECURITY.md": "project/security.md",
+    ROOT / "CHANGELOG.md": "project/changelog.md",
+    ROOT / "benchmarks/README.md": "project/benchmarks.md",
 }
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 REMOTE = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
@@ -38,7 +41,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages from the root of the repository."""
+    """Add the pages from outside of docs/."""
     for source, uri in PAGES.items():
         files.append(File.generated(config, uri, abs_src_path=str(source)))
     return files
