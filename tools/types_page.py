@@ -10,18 +10,18 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/reference/types.md"
 INTRODUCTION = """\
 # Types
 
-What a column of each DuckDB type is in a table of the lake (Iceberg format 3), in which Spark,
-PyIceberg and DuckDB's `iceberg_scan` read the same values. Every value comes back equal, at any
-depth of nesting; one that cannot be kept is refused, with its column and row. The `memory` backend
-keeps every type as it is.
+This page shows how the lake stores each DuckDB type in an Iceberg table (format 3). Spark,
+PyIceberg and DuckDB's `iceberg_scan` read the same values there. Every value is read back equal, at
+any depth of nesting. A value that cannot be stored is refused, with its column and row. The
+`memory` backend stores every type unchanged.
 
-A type that Iceberg does not have is kept in another one, with a note in the property
-`jetbridge.table` of the table: Spark sees the type in the third column of the list, clients of
-jetbridge that in the first. If another engine changes the type of such a column, the note no longer
-counts, and the column is what Iceberg says. What another engine writes into such a column has to
-be readable as the type in the first column, else nobody can read the table through jetbridge.
+A type that Iceberg does not have is stored as another one, with a note in the table property
+`jetbridge.table`: Spark sees the type in the third column of the list, clients of jetbridge the
+type in the first. If another engine changes the type of such a column, the note no longer applies,
+and the column has its Iceberg type. If another engine writes into such a column, the values must be
+readable as the type in the first column. Otherwise the table cannot be read through jetbridge.
 
-This page is made by `python tools/types_page.py`.
+`python tools/types_page.py` writes this page.
 """
 SPARK = {
     "long": "bigint",
@@ -37,34 +37,34 @@ NESTED = (
         "`struct<a: T, …>`",
         "`struct<a: T, …>`",
         "yes",
-        "a name that is empty, has a dot or differs from another in case only is another one there",
+        "a name that is empty, has a dot or differs from another in case only is replaced there",
     ),
-    ("`MAP(K, V)`", "`map<K, V>`", "`map<K, V>`", "yes", "a map that has a key twice is refused"),
+    ("`MAP(K, V)`", "`map<K, V>`", "`map<K, V>`", "yes", "a map with a duplicate key is refused"),
     (
         "`UNION(a T, …)`",
         "`struct<tag: string, a: T, …>`",
         "`struct<tag: string, a: T, …>`",
         "no",
-        "`tag` is the name of the member that has the value",
+        "`tag` is the name of the member that holds the value",
     ),
 )
 REFUSED = (
-    ("decimals of more than 38 digits or with a negative scale", "DuckDB has none"),
-    ("half floats, dense unions, structs without fields (Arrow)", "DuckDB reads none"),
+    ("decimals of more than 38 digits or with a negative scale", "DuckDB does not have them"),
+    ("half floats, dense unions, structs without fields (Arrow)", "DuckDB cannot read them"),
     ("`VARIANT`", "DuckDB does not send it"),
 )
 OTHERS = (
-    ("`time`", "`TIME`", "Spark cannot open a table that has it"),
-    ("`timestamp_ns`", "`TIMESTAMP_NS`", "Spark cannot open a table that has it"),
+    ("`time`", "`TIME`", "Spark cannot open a table with it"),
+    ("`timestamp_ns`", "`TIMESTAMP_NS`", "Spark cannot open a table with it"),
     ("`fixed[n]`", "`BLOB`", ""),
     ("`timestamptz_ns`, `geography`, `unknown`", "refused", "DuckDB cannot read the table"),
     ("`variant`, `geometry`", "refused", "Arrow has no such type, or not every engine reads it"),
 )
 ALTERATIONS = """\
-ALTER COLUMN … TYPE leaves the files as they are where the new type holds every value of the old
-one: integers to wider ones, FLOAT to DOUBLE, decimals to more digits before the point, TIMESTAMP_S
-and TIMESTAMP_MS to finer ones, JSON to VARCHAR, ARRAY to LIST, and any of these inside others.
-Other changes write the table anew.
+ALTER COLUMN … TYPE does not rewrite data files if the new type can hold every value of the old one:
+integers to wider ones, FLOAT to DOUBLE, decimals to more digits before the decimal point,
+TIMESTAMP_S and TIMESTAMP_MS to finer ones, JSON to VARCHAR, ARRAY to LIST, and any of these inside
+others. Other changes write the table anew.
 """
 
 
@@ -76,10 +76,10 @@ def page() -> str:
             *_table(("DuckDB", "Iceberg", "Spark", "native", "remarks"), _flat()),
             "\n## Nested types",
             *_table(("DuckDB", "Iceberg", "Spark", "native", "remarks"), NESTED),
-            "\n## Not kept",
-            *_table(("type", "because"), REFUSED),
+            "\n## Not supported",
+            *_table(("type", "reason"), REFUSED),
             "\n## Tables of other engines",
-            "Their types are those of the tables above that are native, and:\n",
+            "The native types of the tables above, and these:\n",
             *_table(("Iceberg", "DuckDB", "remarks"), OTHERS),
             "\n## Changes of a type",
             ALTERATIONS,
