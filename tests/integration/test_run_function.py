@@ -253,6 +253,36 @@ def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
     assert run("FROM first.s.explained").status == "NOT_FOUND"
 
 
+@pytest.mark.parametrize(
+    ("text", "token", "status"),
+    [
+        ("INSERT INTO second.s.x VALUES (2)", ONE, "NOT_FOUND"),
+        ("INSERT INTO second.x VALUES (2)", ONE, "NOT_FOUND"),
+        ("CREATE TABLE second.s.y AS SELECT 1 AS a", ONE, "NOT_FOUND"),
+        ("CREATE TABLE second.y AS SELECT 1 AS a", ONE, "NOT_FOUND"),
+        ("INSERT INTO first.s.nothing VALUES (2)", ALL, "NOT_FOUND"),
+        ("CREATE TABLE first.nowhere.y AS SELECT 1 AS a", ALL, "NOT_FOUND"),
+        ("CREATE TABLE second.s.x AS SELECT 1 AS a", ALL, "ALREADY_EXISTS"),
+        ("CREATE TABLE second.s.y AS SELECT 1 AS a, 2 AS A", ALL, "INVALID_ARGUMENT"),
+        ("INSERT INTO second.s.x VALUES (1, 2)", ALL, "INVALID_ARGUMENT"),
+        ("INSERT INTO second.s.x SELECT 1, 2", ALL, "INVALID_ARGUMENT"),
+        ("INSERT INTO second.s.x (b) SELECT 1", ALL, "INVALID_ARGUMENT"),
+        ("INSERT INTO second.s.x BY NAME SELECT 1 AS b", ALL, "INVALID_ARGUMENT"),
+        ("INSERT INTO second.s.x VALUES (1) RETURNING b", ALL, "INVALID_ARGUMENT"),
+        (
+            "INSERT INTO second.s.x VALUES (1) RETURNING (SELECT max(a) FROM second.s.x)",
+            ALL,
+            "INVALID_ARGUMENT",
+        ),
+    ],
+)
+def test_explain_is_refused_as_the_statement_is(run, text, token, status):
+    statement = run(text, token=token)
+    explain = run(f"EXPLAIN {text}", token=token)
+    assert statement.status == status
+    assert (explain.status, explain.message) == (status, statement.message)
+
+
 def test_a_field_of_a_struct_is_added_as_the_error_of_the_client_says(run):
     text = "CREATE OR REPLACE TABLE first.s.places AS SELECT {x: 1} AS s"
     reports(run(f"{text}; ALTER TABLE first.s.places ADD COLUMN s.w DOUBLE"))

@@ -227,6 +227,19 @@ def test_fr_005_rows_of_statements(server, setting, rows_per_statement, batch_si
     assert bulk_loads(texts) == []
 
 
+def test_fr_005_as_implemented(server, setting):
+    """By default rows go by bulk copy; Mode A is a setting, and then 1000 rows are a statement."""
+    query = "SELECT i AS id, 'x' AS s FROM range(2500) r(i)"
+    with sent("modes") as texts:
+        server.sql(f"CREATE TABLE t.dbo.modes AS {query}")
+    assert (len(bulk_loads(texts)), round_trips(texts)) == (1, [])
+    setting(ctas_use_bcp="false")
+    with sent("modes") as texts:
+        server.sql(f"CREATE OR REPLACE TABLE t.dbo.modes AS {query}")
+    assert (bulk_loads(texts), round_trips(texts)) == ([], [[1000], [1000], [500]])
+    assert rows_of(server, "modes") == [(i, "x") for i in range(2500)]
+
+
 def test_fr_005_bytes_of_statements(server, setting):
     """Each has as many rows as fit, or one less."""
     setting(ctas_use_bcp="false", insert_max_sql_bytes=2048)

@@ -118,6 +118,25 @@ def test_fr_005_a_row_that_is_larger_than_a_statement_may_be(server, setting):
         server.sql("CREATE OR REPLACE TABLE t.dbo.large AS SELECT repeat('x', 2000) AS s")
 
 
+def test_fr_009_as_implemented_a_name_without_a_schema_is_in_dbo(server):
+    report = server.report("CREATE TABLE t.fr_009 AS SELECT 1 AS id")
+    assert report["target"] == "t.dbo.fr_009"
+    assert [column[:2] for column in declared(server, "fr_009")] == [("id", "int")]
+    with pytest.raises(AlreadyExists, match=r"'t\.dbo\.fr_009'"):
+        server.sql("CREATE TABLE t.fr_009 AS SELECT 1 AS id")
+
+
+@pytest.mark.parametrize("replaces", ["", "OR REPLACE "])
+def test_fr_009_a_schema_that_is_not_there_is_told_before_anything_else_is_done(server, replaces):
+    """Nothing is sent but questions, and the query does not run."""
+    query = "SELECT CASE WHEN i = 2 THEN error('the query ran') ELSE i END AS i FROM range(3) r(i)"
+    problem = r"schema 't\.nope' does not exist; create it with CREATE SCHEMA t\.nope"
+    with sent("fr_009_b") as texts, pytest.raises(NotFound, match=problem):
+        server.sql(f"CREATE {replaces}TABLE t.nope.fr_009_b AS {query}")
+    assert texts == []
+    assert "nope" not in [schema.info().name for schema in server.catalog.list_schemas()]
+
+
 @pytest.mark.parametrize("bulk", ["true", "false"])
 def test_fr_007_sc_005_the_table_stays_empty_when_its_rows_fail(server, setting, bulk):
     setting("mssql_ctas_use_bcp", bulk)

@@ -87,6 +87,28 @@ def test_spark_inserts(lake):
     assert same(lake, "t.dbo.into", "SELECT v, name FROM t.dbo.numbers WHERE v < 5")
 
 
+@pytest.mark.parametrize("name", ["ab c", "a`b", "(", "it's", "ß"])
+def test_spark_reads_a_field_of_a_struct_whose_name_needs_quotes(lake, name):
+    field = f"'{name.replace(chr(39), chr(39) * 2)}'"
+    lake.sql("RESET engine")
+    lake.sql(f"CREATE OR REPLACE TABLE t.dbo.quoted AS SELECT {{{field}: 1, b: 2}} AS st")
+    lake.sql("SET engine = 'spark'")
+    query = f'SELECT st[{field}] + 1, struct_extract(st, {field}), st."{name}" FROM t.dbo.quoted'
+    assert lake.rows(query) == [(2, 1, 1)]
+
+
+def test_a_field_that_is_stored_under_another_name_is_for_duckdb(lake):
+    lake.sql("CREATE OR REPLACE TABLE t.dbo.dotted AS SELECT {'a.b': 1, b: 2} AS st")
+    lake.sql("SET engine = 'spark'")
+    for query in ("SELECT st FROM t.dbo.dotted", "SELECT st['a.b'] FROM t.dbo.dotted"):
+        with pytest.raises(
+            FailedPrecondition, match=r'column st of type STRUCT."a\.b".*engine = auto'
+        ):
+            lake.sql(query)
+    lake.sql("RESET engine; SET spark_from = '1B'")
+    assert lake.rows("SELECT st, st['a.b'] FROM t.dbo.dotted") == [({"a.b": 1, "b": 2}, 1)]
+
+
 def test_spark_reads_the_past(lake):
     lake.sql("CREATE TABLE t.dbo.past AS SELECT 1 AS a; INSERT INTO t.dbo.past VALUES (2)")
     lake.sql("SET engine = 'spark'")

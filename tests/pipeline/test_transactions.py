@@ -56,6 +56,16 @@ def test_a_second_table_is_refused_at_its_statement(two):
     assert two.rows("SELECT count(*) FROM t.dbo.a") == [(1,)]
 
 
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t.dbo.b VALUES (2)", "CREATE TABLE t.dbo.c AS SELECT 1 AS id"]
+)
+def test_explain_in_a_transaction_is_refused_as_the_statement_is(two, statement):
+    two.sql("BEGIN; INSERT INTO t.dbo.a VALUES (2, 'y')")
+    with pytest.raises(FailedPrecondition, match=r"cannot write 't\.dbo\.[bc]' too"):
+        two.sql(f"EXPLAIN {statement}")
+    two.sql("ROLLBACK")
+
+
 def test_what_was_written_is_not_read_before_commit(two):
     two.sql("BEGIN; INSERT INTO t.dbo.a VALUES (2, 'y')")
     assert two.rows("FROM t.dbo.b") == [(1,)]

@@ -14,7 +14,7 @@ from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparab
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.dialects.duckdb import predicates as dialect
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, Function, In
+from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, Function, In, Or
 from tests.conformance.harness import insert, read
 
 LARGEST = 2**63 - 1
@@ -166,7 +166,12 @@ def _conditions(name: str, values: list):
         Between, st.just(column), constants, constants, st.booleans(), st.booleans()
     )
     single = compared | flipped | among | between
-    return single | st.lists(single, min_size=2, max_size=3).map(lambda parts: And(tuple(parts)))
+    several = st.lists(single, min_size=2, max_size=3)
+    parts = single | several.map(lambda parts: And(tuple(parts)))
+    # One side of an OR says nothing about the rows that the other side keeps.
+    either = st.lists(parts, min_size=2, max_size=3).map(lambda parts: Or(tuple(parts)))
+    both = st.tuples(either, single).map(And)
+    return parts | either | both
 
 
 @pytest.mark.parametrize(("kind", "values"), CASES, ids=[str(kind) for kind, _ in CASES])

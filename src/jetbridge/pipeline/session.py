@@ -168,6 +168,12 @@ class Session:
     def clock(self) -> PhaseTimer:
         return PhaseTimer(self.watch)
 
+    def refuse_writing(self, path: Path, how: str) -> None:
+        """Raise FailedPrecondition if this session may not write the table now."""
+        self.places().live(path[0])
+        if self.transaction is not None:
+            self.transaction.refuse_writing(path, how)
+
     @contextmanager
     def writing(
         self, path: Path, how: str, begin: BeginWrite, clock: PhaseTimer

@@ -44,8 +44,8 @@ class WriteTransaction:
                 f"table {'.'.join(path)!r} was written in this transaction; COMMIT, then read it"
             )
 
-    def writing(self, path: Path, how: str, begin: BeginWrite) -> Write:
-        """The function that stages rows; several INSERTs into one table share it."""
+    def refuse_writing(self, path: Path, how: str) -> None:
+        """Raise FailedPrecondition for a write that cannot be part of this transaction."""
         if self._target is not None and not _same(path, self._target):
             raise FailedPrecondition(
                 f"this transaction has written {'.'.join(self._target)!r} and cannot write "
@@ -56,6 +56,10 @@ class WriteTransaction:
                 f"{how} after {self._how} of {'.'.join(path)!r} in one transaction is not "
                 "supported; COMMIT first"
             )
+
+    def writing(self, path: Path, how: str, begin: BeginWrite) -> Write:
+        """The function that stages rows; several INSERTs into one table share it."""
+        self.refuse_writing(path, how)
         if self._write is None:
             self._write = self._open.enter_context(begin())
             self._target, self._how = path, how

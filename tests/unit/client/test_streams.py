@@ -42,6 +42,31 @@ class FakeAnswers(Answers):
             raise self._error
 
 
+class SilentAnswers(FakeAnswers):
+    """Messages, then nothing until somebody cancels the call; leaving the block does not."""
+
+    def __exit__(self, *_):
+        pass
+
+    def __iter__(self):
+        yield from self._messages
+        assert self.cancelled.wait(5), "nobody has cancelled the call"
+        raise ServerError("cancelled")
+
+
+class Call:
+    """The call of gRPC beneath real answers."""
+
+    def __init__(self, messages):
+        self._messages, self.cancelled = iter(messages), False
+
+    def __next__(self):
+        return next(self._messages)
+
+    def cancel(self):
+        self.cancelled = True
+
+
 def endless(values):
     yield encode_schema(SCHEMA)
     while True:
@@ -105,6 +130,33 @@ def test_closing_early_cancels_the_calls_and_ends_the_threads():
     batches.close()
     assert scan_threads() == []
     assert all(a.cancelled.is_set() for a in answers)
+
+
+def test_closing_early_cancels_calls_in_which_the_server_is_silent():
+    answers = [SilentAnswers([encode_schema(SCHEMA), encode_batch(rows(1))]) for _ in range(3)]
+    batches = read_parts(parts_of(answers))
+    assert values([next(batches) for _ in answers]) == [1, 1, 1]
+    batches.close()
+    assert scan_threads() == []
+    assert all(a.cancelled.is_set() for a in answers)
+
+
+def test_error_in_one_part_cancels_calls_in_which_the_server_is_silent():
+    silent = [SilentAnswers([encode_schema(SCHEMA)]) for _ in range(3)]
+    failing = part_of(error=NotFound("table", "t"))
+    with pytest.raises(NotFound, match="'t'"):
+        values(read_parts([*parts_of(silent), failing]))
+    assert all(answers.cancelled.is_set() for answers in silent)
+    assert scan_threads() == []
+
+
+def test_closing_the_only_part_early_cancels_its_call():
+    call = Call(endless([1]))
+    batches = read_parts([EndpointReader(lambda: Answers(call, "grpc://h:1"), SCHEMA)])
+    assert values([next(batches)]) == [1]
+    assert not call.cancelled
+    batches.close()
+    assert call.cancelled
 
 
 def test_part_cancelled_before_it_began_yields_nothing():

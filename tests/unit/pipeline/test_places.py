@@ -111,6 +111,8 @@ READ_ONLY = [
     "DROP TABLE r.s.t",
     "ALTER TABLE r.s.t RENAME TO u",
     "INSERT INTO R.s.t VALUES (2)",
+    "EXPLAIN INSERT INTO R.s.t VALUES (2)",
+    "EXPLAIN CREATE TABLE r.s.x AS SELECT 1 AS a",
     "UPDATE r.s.t SET a = 2",
     "DELETE FROM r.s.t",
     "USE r.s; TRUNCATE t",
@@ -141,7 +143,7 @@ def test_catalog_that_is_attached_read_only_is_not_written(reading, text):
 
 
 def test_it_is_read_and_others_are_written(reading):
-    rows(reading, "USE r.s; CREATE TABLE memory.s.x AS FROM t; EXPLAIN CREATE TABLE u AS FROM t")
+    rows(reading, "USE r.s; CREATE TABLE memory.s.x AS FROM t; EXPLAIN FROM t")
     rows(reading, "BEGIN; INSERT INTO memory.s.x FROM r.s.t; COMMIT")
     assert rows(reading, "FROM memory.s.x") == [{"a": 1}, {"a": 1}]
 

@@ -78,6 +78,12 @@ def test_what_stands_behind_a_call_is_left_as_it_is() -> None:
     ("text", "expected"),
     [
         ("`t`.`a`", "`t`.`a`"),
+        ("`t`.`a b`", "`t`.`a b`"),
+        ("`a``b (c`", "`a``b (c`"),
+        ("`a` + `b`", "(`a` + `b`)"),
+        ("`a b` `c d`", "(`a b` `c d`)"),
+        ("f(`a b`, (`(`))", "f(`a b`, (`(`))"),
+        ("f(`(`) + g(`)`)", "(f(`(`) + g(`)`))"),
         ("'it\\'s'", "'it\\'s'"),
         ("f(a, (b))", "f(a, (b))"),
         ("(a) + (b)", "((a) + (b))"),

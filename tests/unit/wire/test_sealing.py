@@ -1,10 +1,17 @@
 """Seals."""
 
+import pyarrow as pa
 import pytest
 
 from jetbridge.errors import BadRequest
 from jetbridge.wire.flight_pb2 import FlightDescriptor
-from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer, read_descriptor
+from jetbridge.wire.tickets import (
+    DescriptorName,
+    Ticket,
+    TicketSealer,
+    fingerprint,
+    read_descriptor,
+)
 
 SEALER = TicketSealer(lambda: [b"k" * 32])
 TICKET = Ticket("cat", "s", "t", version=3, columns=["a"], filters="{}", part="0-4")
@@ -91,3 +98,41 @@ def test_other_descriptors_are_refused(descriptor: FlightDescriptor) -> None:
 def test_bytes_that_are_no_descriptor_are_refused() -> None:
     with pytest.raises(BadRequest, match="cannot be read"):
         read_descriptor(b"\xff\xff\xff")
+
+
+LAID_OUT = pa.schema([("a", pa.int64()), ("b", pa.struct([("x", pa.int32())]))])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.schema([("a", pa.int32()), LAID_OUT.field("b")]),
+        pa.schema([("a", pa.uint64()), LAID_OUT.field("b")]),
+        pa.schema([LAID_OUT.field("a"), ("b", pa.struct([("x", pa.int64())]))]),
+        pa.schema([LAID_OUT.field("a"), ("b", pa.struct([("y", pa.int32())]))]),
+        pa.schema([("c", pa.int64()), LAID_OUT.field("b")]),
+        pa.schema([LAID_OUT.field("b"), LAID_OUT.field("a")]),
+        pa.schema([LAID_OUT.field("a")]),
+    ],
+)
+def test_a_fingerprint_covers_names_types_and_their_order(other: pa.Schema) -> None:
+    assert fingerprint(other) != fingerprint(LAID_OUT)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.timestamp("us"), pa.timestamp("ns")),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+        (pa.uuid(), pa.binary(16)),
+        (pa.list_(pa.int8()), pa.list_(pa.int8(), 2)),
+    ],
+)
+def test_a_fingerprint_covers_the_parameters_of_types(one: pa.DataType, other: pa.DataType) -> None:
+    assert fingerprint(pa.schema([("a", one)])) != fingerprint(pa.schema([("a", other)]))
+
+
+def test_a_fingerprint_leaves_out_what_does_not_change_the_rows() -> None:
+    field = LAID_OUT.field("a").with_nullable(False).with_metadata({"default": "1"})
+    assert fingerprint(LAID_OUT.set(0, field)) == fingerprint(LAID_OUT)

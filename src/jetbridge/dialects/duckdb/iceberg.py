@@ -133,6 +133,11 @@ def manifest_paths(lists: Sequence[str]) -> str:
     return f"SELECT DISTINCT manifest_path FROM {_avro(lists)}"
 
 
+def manifest_specs(lists: Sequence[str]) -> str:
+    """The partition specs of all manifests in manifest lists."""
+    return f"SELECT DISTINCT partition_spec_id FROM {_avro(lists)}"
+
+
 def live_files(manifests: Sequence[str]) -> str:
     """The files of manifests; an entry of status 2 only tells of one that was taken away."""
     return f"SELECT data_file.file_path FROM {_avro(manifests)} WHERE status <> 2"

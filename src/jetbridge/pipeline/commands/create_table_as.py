@@ -39,46 +39,71 @@ HOW = "CREATE TABLE AS"
 
 
 @dataclass(frozen=True)
+class TableToCreate:
+    """The target of CREATE TABLE AS; `exists` says whether another table has its name."""
+
+    path: Path
+    schema: Schema
+    exists: bool
+
+
+@dataclass(frozen=True)
 class CreateTableAsJob:
     """A table to be made, and where its rows come from."""
 
     path: Path
+    schema: Schema
     request: CreateTable
     plan: Plan
     choice: EngineChoice
 
 
-def create_table_as(session: Session, statement: CreateTableAs) -> StatementResult:
+def resolve_table(session: Session, statement: CreateTableAs) -> TableToCreate:
+    """Look up where the table goes; raise AlreadyExists for one that may not be replaced."""
     places = session.places()
     path = places.path(statement.target)
     schema = places.schema(path[0], path[1])
-    target = ".".join(path)
-    if places.is_there(path):
-        if statement.on_conflict is OnConflict.IGNORE:
-            note = "the table is there already; nothing was done"
-            return StatementResult(Report(HOW, target, note=note))
-        if statement.on_conflict is OnConflict.ERROR:
-            raise AlreadyExists("table", target, "use CREATE OR REPLACE TABLE to replace it")
+    exists = places.is_there(path)
+    if exists and statement.on_conflict is OnConflict.ERROR:
+        raise AlreadyExists("table", ".".join(path), "use CREATE OR REPLACE TABLE to replace it")
+    return TableToCreate(path, schema, exists)
+
+
+def plan_table(
+    session: Session, desk: StatementConnection, statement: CreateTableAs, target: TableToCreate
+) -> CreateTableAsJob:
+    """Plan a CREATE TABLE AS without creating; raise whatever it would be refused for."""
+    plan = plan_query(session, desk, statement.query, statement.columns)
+    _refuse_twins(plan)
+    choice = engine_for(session, desk, plan)
+    request = CreateTable(target.path[2], plan.schema, _conflict(statement))
+    session.refuse_writing(target.path, _how(request))
+    if not supports(target.schema, CanFill):
+        _creating(target.schema)
+    return CreateTableAsJob(target.path, target.schema, request, plan, choice)
+
+
+def create_table_as(session: Session, statement: CreateTableAs) -> StatementResult:
+    target = resolve_table(session, statement)
+    if target.exists and statement.on_conflict is OnConflict.IGNORE:
+        note = "the table is there already; nothing was done"
+        return StatementResult(Report(HOW, ".".join(target.path), note=note))
     clock = session.clock()
     with session.desk(statement.query) as desk:
         with clock.phase("plan"):
-            plan = plan_query(session, desk, statement.query, statement.columns)
-            _refuse_twins(plan)
-            choice = engine_for(session, desk, plan)
-        request = CreateTable(path[2], plan.schema, _conflict(statement))
-        work = CreateTableAsJob(path, request, plan, choice)
-        rows, size, choice = _filled(session, desk, schema, work, clock)
+            work = plan_table(session, desk, statement, target)
+        rows, size, choice = _filled(session, desk, work, clock)
     return StatementResult(
         Report(
             HOW,
-            target,
+            ".".join(work.path),
             rows_produced=rows,
             rows_written=rows,
             bytes=size,
             seconds=clock.seconds,
             engine=choice.engine,
             reason=choice.reason,
-            ddl=ddl(path, plan),
+            ddl=ddl(work.path, work.plan),
         )
     )
 
@@ -106,6 +131,10 @@ def _conflict(statement: CreateTableAs) -> OnConflict:
     return OnConflict.REPLACE if replaces else OnConflict.ERROR
 
 
+def _how(request: CreateTable) -> str:
+    return "CREATE OR REPLACE TABLE AS" if request.on_conflict is OnConflict.REPLACE else HOW
+
+
 def ddl(path: Path, plan: Plan) -> str:
     columns = [
         (field.name, kind, not field.nullable)
@@ -115,14 +144,10 @@ def ddl(path: Path, plan: Plan) -> str:
 
 
 def _filled(
-    session: Session,
-    desk: StatementConnection,
-    schema: Schema,
-    work: CreateTableAsJob,
-    clock: PhaseTimer,
+    session: Session, desk: StatementConnection, work: CreateTableAsJob, clock: PhaseTimer
 ) -> tuple[int, int, EngineChoice]:
     """Rows and bytes that the table got, and from whom; if anything fails, it is not there."""
-    spark = session.means.spark
+    spark, schema = session.means.spark, work.schema
     replaces = work.request.on_conflict is OnConflict.REPLACE
     direct = work.choice.engine == SPARK and session.transaction is None
     if direct and spark is not None and supports(schema, CanFillOnSpark):
@@ -134,11 +159,13 @@ def _filled(
             if not replaces and session.places().is_there(work.path):
                 raise  # the query went well, and its rows did not fit
             work = replace(work, choice=fall_back_to_duckdb(session, work.choice, error))
-    how = "CREATE OR REPLACE TABLE AS" if replaces else HOW
     begin = _beginning(session, schema, work.request)
     with stream_query(session, desk, work.plan, work.choice, clock) as made:
         size = 0
-        with clock.phase("load"), session.writing(work.path, how, begin, clock) as write:
+        with (
+            clock.phase("load"),
+            session.writing(work.path, _how(work.request), begin, clock) as write,
+        ):
             for batch in made.batches:
                 write(batch)
                 size += batch.nbytes
@@ -160,9 +187,13 @@ def _begun(schema: Schema, request: CreateTable) -> AbstractContextManager[Write
 
 def _separately(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     """First the table, then its rows."""
-    if not supports(schema, CanCreateTables):
-        raise NotSupported(f"schema {schema.info().name!r} takes no CREATE TABLE")
-    table = schema.create_table(request)
+    table = _creating(schema).create_table(request)
     if not supports(table, CanInsert):
         raise NotSupported(f"table {request.name!r} takes no rows")
     return table.inserting(DMLOptions())
+
+
+def _creating(schema: Schema) -> CanCreateTables:
+    if not supports(schema, CanCreateTables):
+        raise NotSupported(f"schema {schema.info().name!r} does not support CREATE TABLE")
+    return schema

@@ -1,6 +1,6 @@
 """INSERT INTO: the rows of a query or of VALUES, all of them or none."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries
@@ -12,7 +12,7 @@ from jetbridge.pipeline.commands.query import RowStream, engine_for, plan_query,
 from jetbridge.pipeline.commands.returning import ReturningClause, check, reported, returned
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import Insert
-from jetbridge.pipeline.query.engine_choice import SPARK
+from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.session import Session, StatementResult
@@ -21,23 +21,56 @@ from jetbridge.pipeline.transactions import BeginWrite
 HOW = "INSERT"
 
 
-def insert(session: Session, statement: Insert) -> StatementResult:
+@dataclass(frozen=True)
+class InsertTarget:
+    """An INSERT whose table exists; `statement` has the defaults of its columns written out."""
+
+    path: Path
+    table: Table
+    statement: Insert
+
+
+@dataclass(frozen=True)
+class PlannedInsert:
+    """An INSERT that nothing forbids, as far as that can be seen without its rows."""
+
+    plan: Plan
+    choice: EngineChoice
+    returning: ReturningClause
+    begin: BeginWrite
+
+
+def resolve_insert(session: Session, statement: Insert) -> InsertTarget:
+    """Look up the table of an INSERT; raise what is wrong with it or with its VALUES."""
     places = session.places()
     path = places.path(statement.target)
     table = places.live_table(path)
-    statement = _with_defaults(statement, table)
-    clock = session.clock()
-    with session.desk(statement.query) as desk:
+    return InsertTarget(path, table, _with_defaults(statement, table))
+
+
+def plan_insert(session: Session, desk: StatementConnection, target: InsertTarget) -> PlannedInsert:
+    """Plan an INSERT without writing; raise whatever it would be refused for."""
+    path, table, statement = target.path, target.table, target.statement
+    plan = _planned(session, desk, statement, table)
+    choice = engine_for(session, desk, plan)
+    answers = ReturningClause(statement.returning, path[2], table.info().schema)
+    check(desk, answers, session.means.rules)
+    session.refuse_writing(path, HOW)
+    return PlannedInsert(plan, choice, answers, _beginning(session, path, table, answers))
+
+
+def insert(session: Session, statement: Insert) -> StatementResult:
+    target = resolve_insert(session, statement)
+    path, clock = target.path, session.clock()
+    with session.desk(target.statement.query) as desk:
         with clock.phase("plan"):
-            plan = _planned(session, desk, statement, table)
-            choice = engine_for(session, desk, plan)
-            answers = ReturningClause(statement.returning, path[2], table.info().schema)
-            check(desk, answers, session.means.rules)
+            work = plan_insert(session, desk, target)
+        answers = work.returning
         at_once = not answers.wanted and session.transaction is None
         with (
-            stream_query(session, desk, plan, choice, clock, streams=at_once) as made,
+            stream_query(session, desk, work.plan, work.choice, clock, streams=at_once) as made,
             clock.phase("load"),
-            session.writing(path, HOW, _beginning(session, path, table, answers), clock) as write,
+            session.writing(path, HOW, work.begin, clock) as write,
         ):
             size = _written(made, write, answers)
             rows = returned(desk, answers) if answers.wanted else None

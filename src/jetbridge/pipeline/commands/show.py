@@ -7,10 +7,18 @@ import pyarrow as pa
 
 from jetbridge.catalog.columns import default_of
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.pipeline.commands.create_table_as import ddl
+from jetbridge.pipeline.commands.create_table_as import ddl, plan_table, resolve_table
+from jetbridge.pipeline.commands.insert import plan_insert, resolve_insert
 from jetbridge.pipeline.commands.query import engine_for, plan_query
-from jetbridge.pipeline.name_resolution import NameResolver
-from jetbridge.pipeline.parsing.statements import CreateTableAs, Describe, Explain, Query, Show
+from jetbridge.pipeline.name_resolution import NameResolver, Path
+from jetbridge.pipeline.parsing.statements import (
+    CreateTableAs,
+    Describe,
+    Explain,
+    Insert,
+    Query,
+    Show,
+)
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report
@@ -94,18 +102,32 @@ def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
 
 def explain(session: Session, statement: Explain) -> StatementResult:
     """Planned types, the engine and why, Spark SQL, and what would be created; nothing is run."""
-    inner = statement.statement
-    text = inner.text if isinstance(inner, Query) else inner.query
-    columns = inner.columns if isinstance(inner, CreateTableAs) else ()
-    with session.desk(text) as desk:
-        plan = plan_query(session, desk, text, columns)
-        choice = engine_for(session, desk, plan)
-    places = session.places()
-    path = () if isinstance(inner, Query) else places.path(inner.target)
-    lines = [*_about(plan, choice, places)]
-    if isinstance(inner, CreateTableAs):
-        lines.append(("target DDL", ddl(places.path(inner.target), plan)))
-    return replace(_told(("what", "text"), lines), report=Report(EXPLAIN, ".".join(path)))
+    path, plan, choice = _plan_inner(session, statement.statement)
+    lines = [*_about(plan, choice, session.places())]
+    if path is not None and isinstance(statement.statement, CreateTableAs):
+        lines.append(("target DDL", ddl(path, plan)))
+    return replace(_told(("what", "text"), lines), report=Report(EXPLAIN, ".".join(path or ())))
+
+
+def _plan_inner(
+    session: Session, statement: Query | CreateTableAs | Insert
+) -> tuple[Path | None, Plan, EngineChoice]:
+    """Plan the statement as it would run; raise whatever it would be refused for."""
+    match statement:
+        case CreateTableAs():
+            target = resolve_table(session, statement)
+            with session.desk(statement.query) as desk:
+                work = plan_table(session, desk, statement, target)
+            return work.path, work.plan, work.choice
+        case Insert():
+            place = resolve_insert(session, statement)
+            with session.desk(place.statement.query) as desk:
+                insert = plan_insert(session, desk, place)
+            return place.path, insert.plan, insert.choice
+        case Query():
+            with session.desk(statement.text) as desk:
+                plan = plan_query(session, desk, statement.text)
+                return None, plan, engine_for(session, desk, plan)
 
 
 def _about(plan: Plan, choice: EngineChoice, places: NameResolver) -> Iterable[tuple[str, str]]:

@@ -121,7 +121,8 @@ def _same_value(pattern: object, value: object, found: Arguments) -> bool:
 
 
 _HOLE = re.compile(r"\{(\d+|type|behind)\}")
-_SAFE = re.compile(r"[\w`.]+|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*\([^()]*\)", re.DOTALL)
+_NAME = r"`(?:[^`]|``)*`"
+_SAFE = re.compile(rf"(?:[\w.]|{_NAME})+|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*\([^()`]*\)", re.DOTALL)
 
 
 def filled(
@@ -148,6 +149,7 @@ def bracketed(text: str) -> str:
 
 def _enclosed(text: str) -> bool:
     """Whether it is a call or brackets from end to end; texts in quotes are left alone."""
+    text = re.sub(_NAME, "n", text)  # a name may hold any sign
     start = text.find("(")
     if start < 0 or not text.endswith(")") or "'" in text or not _PLAIN.fullmatch(text[:start]):
         return False

@@ -9,7 +9,7 @@ from jetbridge.backends.memory.filters import simple_parts
 from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.backends.tables.definition import Definition
-from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull
+from jetbridge.expr import And, Between, Column, Comparison, Constant, In, IsNull, Or
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("u", pa.uuid())])
 STATE = MemoryTableVersion(Definition("t", SCHEMA))
@@ -88,3 +88,20 @@ def _a(op, value):
 def test_simple_conditions_are_found(node, ops, whole):
     parts, is_whole = simple_parts(STATE, node)
     assert (sorted(part.op for part in parts), is_whole) == (ops, whole)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        IsNull(Column("u")),
+        Comparison("=", Column("b"), Constant("VARCHAR", "x")),
+        And((Comparison("=", Column("b"), Constant("VARCHAR", "x")), IsNull(Column("u")))),
+    ],
+)
+def test_an_or_is_not_narrowed_by_one_of_its_sides(other):
+    above = Comparison(">", Column("a"), Constant("BIGINT", 5))
+    for either in (Or((above, other)), Or((other, above))):
+        assert simple_parts(STATE, either) == ([], False)
+        parts, whole = simple_parts(STATE, And((either, above)))
+        assert [(part.column, part.op, part.value) for part in parts] == [(0, ">", 5)]
+        assert not whole

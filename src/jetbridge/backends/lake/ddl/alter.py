@@ -15,6 +15,7 @@ from jetbridge.backends.lake import types
 from jetbridge.backends.lake.ddl import defaults
 from jetbridge.backends.lake.ddl.layout import refuse_lost_columns
 from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.lost_partitions import refuse_to_lose_partitions
 from jetbridge.backends.lake.metadata.field_ids import merged
 from jetbridge.backends.lake.metadata.table_state import PROPERTY, Json, TableState, with_extras
 from jetbridge.backends.lake.parquet_writer import DataWriter
@@ -80,6 +81,7 @@ class _Altering:
             return None
         plan = _planned(now, result, self._alteration, rows)
         refuse_lost_columns(now, plan.fields)
+        refuse_to_lose_partitions(self._lake, now, plan.fields)
         files: list[DataFile] = []
         if plan.rewrites:
             _refuse_without_plain_spec(now)

@@ -267,13 +267,15 @@ def _java_term(session: SparkConnection, table: Any, each: BoundTerm) -> Any:
 def drop_unreadable_manifests(lake: Lake, state: TableState) -> None:
     """Manifests that no file is left in, if DuckDB cannot read them for the name of a partition.
 
-    Whatever is committed next leaves them out, so that is an empty commit.
+    So they are, too, once the column of a partition is gone. Whatever is committed next leaves
+    them out, so that is an empty commit.
     """
     specs = state.raw.get("partition-specs", [])
     unreadable = {
         spec["spec-id"]
         for spec in specs
         if not all(field["name"].isascii() for field in spec["fields"])
+        or (spec["fields"] and spec["spec-id"] != state.raw.get("default-spec-id"))
     }
     if unreadable and state.snapshot is not None:
         location = str(state.snapshot["manifest-list"])

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from jetbridge.backends.lake.ddl.create_table import TABLE_PROPERTIES
 from jetbridge.backends.lake.ddl.layout import drop_unreadable_manifests, lay_out
 from jetbridge.backends.lake.lake import CommitContention, Lake
+from jetbridge.backends.lake.lost_partitions import forget_lost_partitions
 from jetbridge.backends.lake.maintenance import orphan_files
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.write import branches, server_locks
@@ -98,6 +99,7 @@ class _Optimize:
         drop_unreadable_manifests(self.lake, self._current())
         self.join_manifests()
         self.expire()
+        self._retried(lambda: forget_lost_partitions(self.lake, self._current()))
         removed = self.remove_orphans()
         after = self.size()
         rows = [(what, f"{before[what]:,}", f"{after[what]:,}") for what in before]

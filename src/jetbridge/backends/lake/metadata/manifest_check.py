@@ -29,6 +29,7 @@ _REMOTE_SECONDS = 30.0
 class _Listed:
     location: str
     length: int
+    spec: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class ManifestChecker:
                 found |= known.formats
         return frozenset(found.union(*self._read(state, unread)))
 
+    def specs(self, state: TableState) -> frozenset[int]:
+        """Return the partition specs of the manifests of a snapshot."""
+        if state.snapshot is None:
+            return frozenset()
+        return frozenset(listed.spec for listed in self._manifests(state))
+
     def _manifests(self, state: TableState) -> tuple[_Listed, ...]:
         location = str((state.snapshot or {}).get("manifest-list"))
         with self._lock:
@@ -74,9 +81,9 @@ class ManifestChecker:
             rows = self._reader.query(queries.manifests(readable(location)))
         except QueryError as error:
             raise unreadable_table(state, error, location) from error
-        columns = (rows.column("manifest_path"), rows.column("manifest_length"))
-        pairs = zip(*(column.to_pylist() for column in columns), strict=True)
-        found = tuple(_Listed(*pair) for pair in pairs)
+        names = ("manifest_path", "manifest_length", "partition_spec_id")
+        columns = (rows.column(name).to_pylist() for name in names)
+        found = tuple(_Listed(*values) for values in zip(*columns, strict=True))
         self._keep_list(location, found)
         return found
 

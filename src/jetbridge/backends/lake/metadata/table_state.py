@@ -156,7 +156,12 @@ class TableState:
 
     def was_partitioned(self) -> bool:
         """Whether there may be files that belong to a partition."""
-        return any(spec["fields"] for spec in self.raw.get("partition-specs", []))
+        return bool(self.partitioned_specs())
+
+    def partitioned_specs(self) -> frozenset[int]:
+        """Return the ids of the specs under which a file belongs to a partition."""
+        specs = self.raw.get("partition-specs", [])
+        return frozenset(int(spec["spec-id"]) for spec in specs if spec["fields"])
 
     @cached_property
     def extras(self) -> Json:

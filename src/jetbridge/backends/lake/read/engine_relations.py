@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.relation import open_snapshot
-from jetbridge.backends.lake.types.nested_types import children, names_fit, shape_of
+from jetbridge.backends.lake.read.relation import is_read_by_duckdb, open_snapshot
+from jetbridge.backends.lake.types.nested_types import children, names_fit, shape_of, stored_names
 from jetbridge.backends.lake.types.storage_types import type_name
 from jetbridge.catalog import ROWID, SparkRelation
 from jetbridge.dialects import spark as sql
@@ -28,11 +28,12 @@ _NARROW = frozenset(["TINYINT", "SMALLINT"])
 @contextmanager
 def relation(lake: Lake, state: TableState, *, row_ids: bool) -> Iterator[str | None]:
     """A query of DuckDB; None if the table is read in another way, or cannot be spelled."""
-    if row_ids and not state.has_row_ids():
+    unfit = row_ids and not state.has_row_ids()
+    if unfit or not is_read_by_duckdb(lake, state):  # what Spark copies would be gone already
         yield None
         return
     with open_snapshot(lake, state) as there:
-        text = None if there.tables else _query(state, there.sql, row_ids)
+        text = _query(state, there.sql, row_ids)
     # Not within: what goes wrong in a query of others need not be about this table. What the
     # relation needs lives as long as `there` does.
     yield text
@@ -79,9 +80,15 @@ def _is_same(field: pa.Field) -> bool:
     kind = field.type
     shape = shape_of(kind)
     if shape in ("list", "struct"):
-        fits = shape == "list" or names_fit(kind)
+        fits = shape == "list" or (names_fit(kind) and _has_stored_names(kind))
         return fits and all(_is_same_inside(child) for child in children(kind))
     return not shape and kind_of(type_name(field)) in _SAME | _NARROW
+
+
+def _has_stored_names(kind: pa.DataType) -> bool:
+    """Whether the fields of a struct have the same names in the table, where Spark looks."""
+    names = [child.name for child in children(kind)]
+    return stored_names(names) == names
 
 
 def _is_same_inside(field: pa.Field) -> bool:

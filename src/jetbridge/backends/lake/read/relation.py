@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from jetbridge.backends.lake.errors import is_named, unreadable_table
 from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.lost_partitions import lies_in_lost_partitions
 from jetbridge.backends.lake.metadata.snapshot_files import inventory, positions_of
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.read.duckdb_source import NotReadableByDuckDB, source
@@ -53,6 +54,8 @@ def _by_duckdb(
     strange = formats - _DUCKDB_READS
     if strange:
         return NotReadableByDuckDB(f"DuckDB does not read {' and '.join(sorted(strange))} files")
+    if lies_in_lost_partitions(lake, state):
+        return NotReadableByDuckDB("DuckDB does not read partitions by a column that is gone")
     try:
         found = source(lake, state)
         return SnapshotRelation(found.sql, row_ids=state.has_row_ids(), keeps=found)

@@ -118,8 +118,6 @@ class IcebergCommitter:
             transaction = table.newTransaction()
             if change.fields is not None or change.properties is not None:
                 self._redefine(session, state, transaction, change)
-            if change.added and state.was_partitioned():
-                raise _partitioned(state.title())
             self._write(session, table, transaction, change)
             try:
                 with current().publishing():
@@ -223,10 +221,10 @@ def _plain_spec(table: Any) -> Any:
     for spec in table.specs().values():
         if spec.isUnpartitioned():
             return spec
-    raise _partitioned(table.name())
+    raise partitioned(table.name())
 
 
-def _partitioned(what: str) -> Conflict:
+def partitioned(what: str) -> Conflict:
     """A deletion vector would have to tell in which partition its file is, for one."""
     return Conflict(f"table {what!r} was partitioned meanwhile; run the statement again")
 

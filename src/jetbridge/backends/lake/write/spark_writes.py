@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.lost_partitions import refuse_lost_partitions
 from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, inventory
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
@@ -47,9 +48,17 @@ _MERGE_MODE, _IN_PLACE = "write.merge.mode", "merge-on-read"
 
 def is_needed(lake: Lake, state: TableState) -> bool:
     """Whether rows of this table are changed by a MERGE."""
-    if state.hides_places() or not state.is_plain() or state.was_partitioned():
+    if state.hides_places() or not state.is_plain() or has_partitions(lake, state):
         return True
     return inventory(lake.reader, state).old_deletes
+
+
+def has_partitions(lake: Lake, state: TableState) -> bool:
+    """Return whether files of the snapshot, or those to come, belong to a partition."""
+    specs = state.partitioned_specs()
+    if not specs:
+        return False
+    return state.raw.get("default-spec-id") in specs or bool(specs & lake.manifests.specs(state))
 
 
 def insert(
@@ -196,6 +205,8 @@ def _publish(lake: Lake, state: TableState, job: BranchJob, *, merges: bool = Fa
     """Runs the job against the table as it is, and again if someone else was faster."""
 
     def attempt(now: TableState) -> None:
+        if merges:
+            refuse_lost_partitions(now)
         try:
             with lake.job(now) as session:
                 if merges:

@@ -24,7 +24,7 @@ from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import expression, projected
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write import key_checks, spark_writes
-from jetbridge.backends.lake.write.commit import DeletionVector, TableCommit
+from jetbridge.backends.lake.write.commit import DeletionVector, TableCommit, partitioned
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
@@ -264,8 +264,11 @@ def write_vectors(
 ) -> tuple[list[DeletionVector], list[DeletionVector]]:
     """The vectors to add, and those they stand in for.
 
-    Each is a file of its own: DuckDB confuses those that share one (`source`).
+    Each is a file of its own: DuckDB confuses those that share one (`source`). Raises Conflict if
+    a file is in a partition.
     """
+    if spark_writes.has_partitions(lake, state):
+        raise partitioned(state.title())
     removed = [listed.vectors[name] for name in places if name in listed.vectors]
     for old, positions in positions_of(lake.files, state, removed):
         places[old.data_file] = np.union1d(places[old.data_file], positions)
