@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from jetbridge.service import prefetch
-from jetbridge.service.prefetch import prefetched
+from jetbridge.service.admission.prefetch import prefetched
 
 ECHO = "/test/Echo"
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from jetbridge.duckdb_syntax.types import MAX_DEPTH, Node, UnsupportedFilter, member, members
 from jetbridge.duckdb_syntax.values import constant
-from jetbridge.expr import And, Column, Comparison, Expr, In, IsNull, Or
-from jetbridge.expr.nodes import ComparisonOp
+from jetbridge.expr import And, Column, Comparison, ComparisonOp, Expr, In, IsNull, Or
 
 _COMPARISONS: Mapping[str, ComparisonOp] = {
     "COMPARE_EQUAL": "=",

@@ -11,10 +11,10 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from jetbridge.errors import BadRequest
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in
+from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.call_context import Call
 from jetbridge.service.guard import Guard
 from jetbridge.service.limits import Openness
-from jetbridge.service.prefetch import prefetched, within
 from jetbridge.service.rpcs import FLIGHT_SERVICE
 
 _SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME)

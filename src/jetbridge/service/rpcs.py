@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Method, OpenCalls, run_in
+from jetbridge.service.admission.prefetch import only_message
 from jetbridge.service.call_context import Call
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
@@ -16,7 +17,6 @@ from jetbridge.service.do_get import DoGet
 from jetbridge.service.get_flight_info import GetFlightInfo
 from jetbridge.service.guard import Guard
 from jetbridge.service.list_flights import ListFlights
-from jetbridge.service.prefetch import only_message
 from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.limits import DESCRIPTOR_BYTES
 
