@@ -1,9 +1,7 @@
 """A typed client for any server that speaks the Airport protocol."""
 
-from jetbridge.client.catalog import ActionListing
-from jetbridge.client.client import Client, connect
-from jetbridge.client.dml import ChangeResult
-from jetbridge.client.exchange import Exchange
+from jetbridge.client.client import ActionListing, Client, connect
+from jetbridge.client.dml import ChangeResult, Exchange
 from jetbridge.client.listing import SchemaListing, TableListing
 from jetbridge.client.scan import ScanReader
 

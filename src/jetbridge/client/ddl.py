@@ -8,9 +8,9 @@ import pyarrow as pa
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.listing import TableListing, read_table
 from jetbridge.client.session import ClientSession, pack
+from jetbridge.wire import messages
 from jetbridge.wire.codec import Blob
 from jetbridge.wire.flight_pb2 import FlightInfo
-from jetbridge.wire.messages import ddl
 
 
 class DdlCalls(ClientSession):
@@ -19,7 +19,7 @@ class DdlCalls(ClientSession):
     def create_schema(
         self, name: str, comment: str | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
-        request = ddl.CreateSchema(
+        request = messages.CreateSchemaRequest(
             catalog_name=self.catalog, schema=name, comment=comment, tags=dict(tags or {})
         )
         self.action("create_schema", pack(request))
@@ -41,7 +41,7 @@ class DdlCalls(ClientSession):
         """`nullable=False` is NOT NULL. `unique` holds a column name or a list of them per key."""
         keys = [[key] if isinstance(key, str) else list(key) for key in unique]
         single = len(primary_key) == 1
-        request = ddl.CreateTable(
+        request = messages.CreateTableRequest(
             catalog_name=self.catalog,
             schema_name=schema,
             table_name=name,
@@ -63,7 +63,7 @@ class DdlCalls(ClientSession):
     def add_column(
         self, schema: str, table: str, field: pa.Field, if_not_exists: bool = False
     ) -> TableListing:
-        request = ddl.AddColumn(
+        request = messages.AddColumnRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -81,7 +81,7 @@ class DdlCalls(ClientSession):
         if_exists: bool = False,
         cascade: bool = False,
     ) -> TableListing:
-        request = ddl.RemoveColumn(
+        request = messages.RemoveColumnRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -92,20 +92,20 @@ class DdlCalls(ClientSession):
         return self._change("remove_column", request)
 
     def rename_column(self, schema: str, table: str, column: str, new_name: str) -> TableListing:
-        request = ddl.RenameColumn(
+        request = messages.RenameColumnRequest(
             catalog=self.catalog, schema=schema, name=table, old_name=column, new_name=new_name
         )
         return self._change("rename_column", request)
 
     def rename_table(self, schema: str, table: str, new_name: str) -> TableListing:
-        request = ddl.RenameTable(
+        request = messages.RenameTableRequest(
             catalog=self.catalog, schema=schema, name=table, new_table_name=new_name
         )
         return self._change("rename_table", request)
 
     def set_default(self, schema: str, table: str, column: str, expression: str) -> TableListing:
         """`expression` is DuckDB SQL."""
-        request = ddl.SetDefault(
+        request = messages.SetDefaultRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -118,7 +118,7 @@ class DdlCalls(ClientSession):
         self, schema: str, table: str, field: pa.Field, expression: str = ""
     ) -> TableListing:
         """`field` is the column's name and new type; `expression` computes it from the old row."""
-        request = ddl.ChangeColumnType(
+        request = messages.ChangeColumnTypeRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -135,7 +135,7 @@ class DdlCalls(ClientSession):
 
     def add_constraint(self, schema: str, table: str, constraint: str) -> TableListing:
         """`constraint` as in SQL, e.g. `CHECK (price > 0)`."""
-        request = ddl.AddConstraint(
+        request = messages.AddConstraintRequest(
             catalog=self.catalog, schema=schema, name=table, constraint=constraint
         )
         return self._change("add_constraint", request)
@@ -149,7 +149,7 @@ class DdlCalls(ClientSession):
         sort_by: str | None = None,
     ) -> TableListing:
         """E.g. `day(ts), bucket(8, id)` and `id, ts DESC`; an empty text takes it away."""
-        request = ddl.SetLayout(
+        request = messages.SetLayoutRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -167,7 +167,7 @@ class DdlCalls(ClientSession):
         if_not_exists: bool = False,
     ) -> TableListing:
         """`path` leads to the STRUCT: a column name, then field names."""
-        request = ddl.AddField(
+        request = messages.AddFieldRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -187,7 +187,7 @@ class DdlCalls(ClientSession):
         cascade: bool = False,
     ) -> TableListing:
         """`path` leads to the field itself."""
-        request = ddl.RemoveField(
+        request = messages.RemoveFieldRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -200,7 +200,7 @@ class DdlCalls(ClientSession):
     def rename_field(
         self, schema: str, table: str, path: Sequence[str], new_name: str
     ) -> TableListing:
-        request = ddl.RenameField(
+        request = messages.RenameFieldRequest(
             catalog=self.catalog,
             schema=schema,
             name=table,
@@ -209,11 +209,13 @@ class DdlCalls(ClientSession):
         )
         return self._change("rename_field", request)
 
-    def _column_only(self, schema: str, table: str, column: str) -> ddl.ColumnOnly:
-        return ddl.ColumnOnly(catalog=self.catalog, schema=schema, name=table, column_name=column)
+    def _column_only(self, schema: str, table: str, column: str) -> messages.ColumnRequest:
+        return messages.ColumnRequest(
+            catalog=self.catalog, schema=schema, name=table, column_name=column
+        )
 
     def _drop(self, kind: str, schema: str, name: str, ignore_not_found: bool) -> None:
-        request = ddl.DropObject(
+        request = messages.DropRequest(
             type=kind,
             catalog_name=self.catalog,
             schema_name=schema,

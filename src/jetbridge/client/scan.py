@@ -19,8 +19,7 @@ from jetbridge.expr import Expr, columns_of
 from jetbridge.wire.codec import Blob, unpack
 from jetbridge.wire.flight_pb2 import FlightEndpoint, FlightInfo
 from jetbridge.wire.limits import ANSWER_LIMITS
-from jetbridge.wire.messages.scan import Endpoints, ScanParameters
-from jetbridge.wire.messages.scan import FlightInfo as FlightInfoRequest
+from jetbridge.wire.messages import EndpointsRequest, FlightInfoRequest, ScanParameters
 
 _ROWID_INDEX = 2**64 - 1
 _SAME_CONNECTION = "arrow-flight-reuse-connection://"
@@ -161,7 +160,9 @@ class ScanCalls(ClientSession):
             at_unit=str(at.unit) if at else "",
             at_value=at.value if at else "",
         )
-        request = Endpoints(descriptor=Blob(statement.table.descriptor), parameters=parameters)
+        request = EndpointsRequest(
+            descriptor=Blob(statement.table.descriptor), parameters=parameters
+        )
         body = self._ask("endpoints", request, statement.path_headers)
         with reading_answer("endpoints"):
             ends = unpack(body, "endpoints", ANSWER_LIMITS)

@@ -15,7 +15,7 @@ from jetbridge.client.listing import TableListing, VersionInfo, read_table
 from jetbridge.errors import ServerError
 from jetbridge.wire.codec import decode
 from jetbridge.wire.flight_pb2 import Action, FlightDescriptor, FlightInfo, Result
-from jetbridge.wire.messages.catalog import CatalogRequest
+from jetbridge.wire.messages import CatalogRequest
 
 # The client copies a path into a header, so names are percent-encoded where gRPC refuses them.
 _PATH_SAFE = "".join(char for char in map(chr, range(32, 127)) if char != "%")

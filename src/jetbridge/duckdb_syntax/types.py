@@ -4,10 +4,8 @@ The JSON is `{"id": "DECIMAL", "type_info": {"type": "DECIMAL_TYPE_INFO", "width
 `type_info` null for a plain type. A user-defined alias stands in `type_info.alias`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
-
-from jetbridge.duckdb_syntax.nested_types import array_of, enum_of, list_of, map_of, struct_of
 
 Node = dict[str, Any]
 T = TypeVar("T")
@@ -27,6 +25,35 @@ PLAIN = frozenset(
 
 # (id, alias): JSON is VARCHAR by another name, but casts to and from it parse and print.
 ALIASES = {("VARCHAR", "JSON"): "JSON"}
+
+
+def _quoted(text: str, mark: str) -> str:
+    return mark + text.replace(mark, mark * 2) + mark
+
+
+def list_of(element: str) -> str:
+    return f"{element}[]"
+
+
+def array_of(element: str, size: int) -> str:
+    return f"{element}[{size}]"
+
+
+def map_of(key: str, value: str) -> str:
+    return f"MAP({key}, {value})"
+
+
+def struct_of(fields: Iterable[tuple[str, str]]) -> str:
+    return "STRUCT(" + ", ".join(f"{_quoted(name, chr(34))} {kind}" for name, kind in fields) + ")"
+
+
+def enum_of(labels: Iterable[str]) -> str:
+    return "ENUM(" + ", ".join(_quoted(label, "'") for label in labels) + ")"
+
+
+def kind_of(type_name: str) -> str:
+    """The family of a type: `DECIMAL` of `DECIMAL(12,2)`, `LIST` of lists and arrays alike."""
+    return "LIST" if type_name.endswith("]") else type_name.partition("(")[0]
 
 
 class UnsupportedFilter(Exception):  # noqa: N818 - never leaves wire/, so no error of the tree

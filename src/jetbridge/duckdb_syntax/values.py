@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from jetbridge.duckdb_syntax.nested_types import kind_of
 from jetbridge.duckdb_syntax.types import (
     MAX_DEPTH,
     Node,
     UnsupportedFilter,
     encodable,
     fields_of,
+    kind_of,
     member,
     members,
     type_name,
