@@ -1,28 +1,19 @@
-"""INSERT, UPDATE and DELETE, one DoExchange each."""
+"""INSERT, UPDATE and DELETE of the typed client. Each is one DoExchange."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID
-from jetbridge.client.connection import Connection
-from jetbridge.client.errors import reading_answer
+from jetbridge.client.exchange import Exchange
 from jetbridge.client.scan import ScanReader
 from jetbridge.client.session import ClientSession, Statement
-from jetbridge.client.streams import Buffer
-from jetbridge.errors import BadRequest, ServerError
-from jetbridge.wire.arrow_input import BatchDecoder
-from jetbridge.wire.codec import decode
-from jetbridge.wire.flight_data import encode_batch, encode_schema, split
-from jetbridge.wire.flight_pb2 import FlightData, FlightDescriptor
-from jetbridge.wire.limits import ANSWER_LIMITS
+from jetbridge.errors import BadRequest
 from jetbridge.wire.schemas import wire_type
 
 BATCH_ROWS = 2048  # as many as DuckDB sends
-_UNSENT_MESSAGES = 4
 _EXTENSION = b"ARROW:extension:"
 
 Rows: TypeAlias = (
@@ -30,135 +21,25 @@ Rows: TypeAlias = (
 )
 
 
-class _Changed(msgspec.Struct, frozen=True):
-    total_changed: int
-
-
-class Exchange:
-    """Nothing is published before `finish` has returned. Not for use by several threads.
-
-    A clean exit from the `with` block finishes, an exception cancels.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        statement: Statement,
-        operation: str,
-        schema: pa.Schema,
-        returning: bool,
-    ) -> None:
-        self.schema = schema
-        self._returning = returning
-        self._total: int | None = None
-        self._cancelled = False
-        self._outbox: Buffer[bytes] = Buffer(_UNSENT_MESSAGES)
-        self._outbox.put(_opening(statement.table.descriptor, schema))
-        headers = (
-            *statement.path_headers,
-            ("airport-operation", operation),
-            ("return-chunks", "1" if returning else "0"),
-        )
-        self._answers = connection.both_ways("DoExchange", self._outbox, headers)
-        # Frees a blocked write, and gRPC's thread that waits for the next one.
-        if not self._answers.call.add_callback(self._outbox.close):
-            self._outbox.close()
-        try:
-            self._decoder = self._read_schema()
-        except BaseException:
-            self.cancel()
-            raise
-
-    @property
-    def returning_schema(self) -> pa.Schema:
-        """The schema the server answers with."""
-        return self._decoder.schema
-
-    def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """With RETURNING, the server's batch for this one."""
-        if self._cancelled or self._total is not None:
-            raise ValueError("the statement has ended")
-        if batch.schema.types != self.schema.types or batch.schema.names != self.schema.names:
-            raise ValueError(f"the batch has other columns than announced: {batch.schema}")
-        if not self._outbox.put(encode_batch(batch)):
-            self._raise_early_end()
-        return self._read_batch() if self._returning else None
-
-    def finish(self) -> int:
-        """Half-closes and waits for the server to publish; the number of rows changed."""
-        if self._cancelled:
-            raise ValueError("the statement has ended")
-        if self._total is None:
-            self._outbox.finish()
-            total = 0
-            for message in self._answers:
-                with reading_answer("DoExchange"):
-                    metadata = split(message).app_metadata
-                    if metadata:
-                        total = decode(_Changed, bytes(metadata), "metadata").total_changed
-            self._total = total
-        return self._total
-
-    def cancel(self) -> None:
-        """Nothing of the statement is applied, unless it was finished before."""
-        self._cancelled = True
-        self._answers.call.cancel()
-        self._outbox.close()
-
-    def __enter__(self) -> "Exchange":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._cancelled:
-            return
-        try:
-            if kind is None:
-                self.finish()
-        finally:
-            self.cancel()
-
-    def _read_schema(self) -> BatchDecoder:
-        data = self._receive()
-        with reading_answer("DoExchange"):
-            header = split(data).header
-            if header is None:
-                raise ValueError("no schema came first")
-            return BatchDecoder(header, ANSWER_LIMITS)
-
-    def _read_batch(self) -> pa.RecordBatch:
-        while True:
-            message = self._receive()
-            with reading_answer("DoExchange"):
-                self._decoder.feed(split(message))
-                batches = list(self._decoder.flush())
-            if batches:  # else it was a dictionary
-                return batches[0]
-
-    def _receive(self) -> bytes:
-        for message in self._answers:
-            return bytes(message)
-        raise ServerError("the server ended the statement too early")
-
-    def _raise_early_end(self) -> NoReturn:
-        for _ in self._answers:
-            pass  # up to the error
-        raise ServerError("the server ended the statement too early")
-
-
-def _opening(descriptor: bytes, schema: pa.Schema) -> bytes:
-    """The parts of a protobuf message may be joined from serialized pieces."""
-    first = FlightData(flight_descriptor=FlightDescriptor.FromString(descriptor))
-    return first.SerializeToString() + encode_schema(schema)
-
-
 class ChangeResult(NamedTuple):
-    """`returning` is None unless it was asked for."""
+    """Report what a statement has changed.
+
+    Attributes:
+        affected_rows: The number of rows that were inserted, updated or deleted.
+        returning: The rows of RETURNING; None without RETURNING.
+
+    Example:
+        >>> client.delete("shop", "orders", [0]).affected_rows
+        1
+    """
 
     affected_rows: int
     returning: pa.Table | None
 
 
 class DmlCalls(ClientSession):
+    """Insert, update and delete rows. Each statement changes all of its rows or none."""
+
     def insert(
         self,
         schema: str,
@@ -167,7 +48,25 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """All rows or none. A column that `data` lacks gets its default, or NULL."""
+        """Insert rows. A column that `data` lacks gets its default, or NULL.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            data: The rows: a table, batches, a reader, or a data frame of another library.
+            returning: Whether to return the rows as they were inserted.
+            batch_rows: The number of rows in each message.
+
+        Raises:
+            NotFound: There is no such schema or table.
+            ConstraintViolation: A row breaks a constraint, or its key exists already.
+            BadRequest: The table has no such column, or a value does not fit it.
+
+        Example:
+            >>> rows = pa.table({"id": [4], "city": ["Bonn"]})
+            >>> client.insert("shop", "orders", rows, returning=True).returning["price"].to_pylist()
+            [None]
+        """
         statement = self._statement(schema, table)
         sent, batches = _open_rows(data, statement.table.schema)
         return self._run("insert", statement, sent, _slices(batches, batch_rows), returning)
@@ -180,14 +79,32 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """New values by row id: `data` holds the columns to set, and `rowid`.
+        """Update rows by their row ids, which a scan of the column `rowid` delivers.
 
-        RETURNING answers the columns that were sent, in that order.
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            data: The new values: the columns to set, and `rowid`.
+            returning: Whether to return the columns that were sent, in that order.
+            batch_rows: The number of rows in each message.
+
+        Raises:
+            NotFound: There is no such schema, table or row.
+            BadRequest: `data` has no column `rowid`.
+            Conflict: Another statement has changed a row since the scan.
+
+        Example:
+            >>> rows = client.read("shop", "orders", ["rowid", "price"]).slice(0, 1)
+            >>> rows = rows.set_column(1, "price", pa.array([11.0]))
+            >>> client.update("shop", "orders", rows).affected_rows
+            1
         """
         statement = self._statement(schema, table)
         sent, batches = _open_rows(data, statement.table.announced)
         if ROWID not in sent.names:
-            raise BadRequest(f"UPDATE of {schema}.{table} needs a column {ROWID!r} in its data")
+            raise BadRequest(
+                f"UPDATE of {schema}.{table} needs the column {ROWID!r} in its data; scan it too"
+            )
         order = [*(name for name in sent.names if name != ROWID), ROWID]
         sent = pa.schema([sent.field(name) for name in order])
         ordered = (batch.select(order) for batch in batches)
@@ -201,10 +118,28 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
+        """Delete rows by their row ids, which a scan of the column `rowid` delivers.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            rowids: The row ids.
+            returning: Whether to return the rows that were deleted.
+            batch_rows: The number of row ids in each message.
+
+        Raises:
+            NotFound: There is no such schema, table or row.
+            Conflict: Another statement has changed a row since the scan.
+
+        Example:
+            >>> rowids = client.read("shop", "orders", ["rowid"])["rowid"]
+            >>> client.delete("shop", "orders", rowids).affected_rows
+            3
+        """
         statement = self._statement(schema, table)
-        kind = statement.table.row_id or pa.int64()
+        data_type = statement.table.row_id or pa.int64()
         if not isinstance(rowids, (pa.Array, pa.ChunkedArray)):
-            rowids = pa.array(rowids, kind)
+            rowids = pa.array(rowids, data_type)
         data = pa.table({ROWID: rowids})
         slices = _slices(data.to_batches(), batch_rows)
         return self._run("delete", statement, data.schema, slices, returning)
@@ -217,7 +152,27 @@ class DmlCalls(ClientSession):
         arrow_schema: pa.Schema,
         returning: bool = False,
     ) -> Exchange:
-        """The statement itself, for those who write batch by batch."""
+        """Begin a statement to which you write batch by batch.
+
+        Args:
+            operation: `insert`, `update` or `delete`.
+            schema: The schema of the table.
+            table: The name of the table.
+            arrow_schema: The columns of the batches, `rowid` last for an update.
+            returning: Whether the server answers each batch with the rows of RETURNING.
+
+        Returns:
+            The exchange; use it in a `with` block.
+
+        Raises:
+            NotFound: There is no such schema or table.
+            NotSupported: The table does not support the operation.
+
+        Example:
+            >>> batch = pa.record_batch({"id": [4]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
+            ...     exchange.write(batch)
+        """
         statement = self._statement(schema, table)
         return Exchange(self._connection, statement, operation, arrow_schema, returning)
 
@@ -240,7 +195,7 @@ class DmlCalls(ClientSession):
 
 
 def _open_rows(data: Rows, if_empty: pa.Schema) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns and the batches; an empty iterable has the columns `if_empty`."""
+    """Return the columns and the batches; an empty iterable has the columns `if_empty`."""
     if isinstance(data, ScanReader):
         data = data.to_reader()
     if isinstance(data, pa.RecordBatch):
@@ -268,7 +223,10 @@ def _slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 def _sent_schema(schema: pa.Schema) -> pa.Schema:
-    """As DuckDB sends it: all nullable, no dictionaries, no metadata but of extension types."""
+    """Return the schema as DuckDB sends it.
+
+    All fields are nullable, and none is a dictionary. Only extension types keep their metadata.
+    """
     return pa.schema(
         [pa.field(f.name, wire_type(f.type), metadata=_extension_metadata(f)) for f in schema]
     )
@@ -281,7 +239,9 @@ def _extension_metadata(field: pa.Field) -> dict[bytes, bytes]:
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.names != schema.names:
-        raise BadRequest(f"a batch has columns {batch.schema.names}, the first had {schema.names}")
+        raise BadRequest(
+            f"a batch has the columns {batch.schema.names}; the first one had {schema.names}"
+        )
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)
