@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 
 
 class _Token(NamedTuple):
-    """`type` is `word`, `name` (a quoted identifier), `string` or `mark`."""
+    """Hold a token; `type` is `word`, `name` (a quoted identifier), `string` or `mark`."""
 
     type: str
     value: str

@@ -2,7 +2,7 @@
 
 They have a form of their own, `{"filter_type": "CONSTANT_COMPARISON", …}`, and apply to one column
 each. The plan filters again, so a filter may let too many rows through but never too few: a part
-without an exact equal in `expr` is TRUE.
+without an exact equal in `expr` becomes TRUE.
 """
 
 from collections.abc import Callable, Mapping

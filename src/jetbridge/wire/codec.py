@@ -1,8 +1,11 @@
-"""Bytes of the Airport client to message structs, and answers to bytes.
+"""Decodes msgpack bodies to message structs, and encodes answers.
 
-msgpack-c packs every `std::string` as msgpack str, also those that hold binary. So text is
-decoded with surrogate escapes; a `Blob` field turns them back into bytes, and a text field that
-still has some was not UTF-8 and is refused.
+msgpack-c packs every `std::string` as text, even if it holds binary data. So text is decoded with
+surrogate escapes: a `Blob` field turns them back into bytes, and a text field that has some was not
+UTF-8 and is refused.
+
+A body is measured before any object is made of it, because one byte may stand for a list or a map
+of 64 bytes and more: its depth, its items, and that each string and container fits into the body.
 """
 
 import re
@@ -28,15 +31,17 @@ _EMPTY = re.compile(r"Expected `str` of length >= 1 - at `\$\.([\w.\[\]]+)`")
 
 
 class Blob(bytes):
-    """Binary, however the sender packed it."""
+    """Hold binary data, however the sender packed it."""
 
 
-def decode(kind: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS) -> T:
-    """One msgpack map as a struct; raises BadRequest and LimitExceeded that begin with `what`."""
+def decode(
+    message_type: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS
+) -> T:
+    """Decode one msgpack map; raise BadRequest or LimitExceeded with messages that begin `what`."""
     try:
         check_packed(body, what, limits)
         value, all_text = _unpack(body)
-        message = msgspec.convert(value, kind, dec_hook=_dec_hook)
+        message = msgspec.convert(value, message_type, dec_hook=_dec_hook)
         if not all_text:
             _refuse_broken_text(message)
     except msgspec.ValidationError as error:
@@ -48,22 +53,24 @@ def decode(kind: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_
     return message
 
 
-def decode_text(kind: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS) -> T:
-    """The same for JSON, which is what people can type."""
+def decode_text(
+    message_type: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS
+) -> T:
+    """Decode one JSON object, the form that people can type; raise as `decode` does."""
     refuse_large(body, what, limits)
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=message_type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"{what}: {_explain(str(error))}") from error
 
 
 def is_text(body: bytes) -> bool:
-    """Whether it is JSON: no msgpack map begins so."""
+    """Return whether the body is a JSON object; no msgpack map begins like one."""
     return body.lstrip()[:1] == b"{"
 
 
 def _unpack(body: bytes) -> tuple[Any, bool]:
-    """The value, and whether every str in it is text."""
+    """Return the value, and whether every text in it is valid UTF-8."""
     try:
         return msgpack.unpackb(body), True
     except UnicodeDecodeError:
@@ -71,7 +78,7 @@ def _unpack(body: bytes) -> tuple[Any, bool]:
 
 
 def unpack(body: bytes, what: str, limits: InputLimits) -> Any:
-    """Any msgpack value, with str as bytes; raises LimitExceeded and what msgpack raises."""
+    """Decode any msgpack value, with text as bytes; raise LimitExceeded and msgpack's errors."""
     check_packed(body, what, limits)
     return msgpack.unpackb(body, raw=True)
 
@@ -80,8 +87,8 @@ def encode(value: Any) -> bytes:
     return msgpack.packb(value, use_bin_type=True)  # type: ignore[no-any-return]
 
 
-def _dec_hook(kind: type, value: Any) -> Any:
-    if kind is not Blob:
+def _dec_hook(field_type: type, value: Any) -> Any:
+    if field_type is not Blob:
         raise NotImplementedError
     if isinstance(value, str):
         return Blob(value.encode("utf-8", "surrogateescape"))
@@ -114,15 +121,16 @@ def _explain(text: str) -> str:
     return text.replace("`", "'")[:300]
 
 
-# First bytes and what they mean: msgpack's specification, "Formats".
+# First bytes by their meaning, from the section "Formats" of msgpack's specification.
 _FIXMAP, _FIXARRAY, _FIXSTR, _NIL, _NEGATIVE = 0x80, 0x90, 0xA0, 0xC0, 0xE0
 _NEVER_USED = 0xC1
 
 
 class _Form(NamedTuple):
-    """`size_bytes` of a size follow the first byte; the size counts bytes, or `items` each.
+    """Describe what follows a first byte.
 
-    `extra` bytes come besides: the value of a number, the kind of an extension.
+    A size of `size_bytes` follows. It counts bytes; for containers it counts entries of `items`
+    items each. `extra` bytes follow besides: the value of a number, the type of an extension.
     """
 
     size_bytes: int = 0
@@ -146,9 +154,9 @@ _FORMS: dict[int, _Form] = {
 
 
 def check_packed(body: bytes, what: str, limits: InputLimits) -> None:
-    """Raises LimitExceeded, and ValueError for a body that is not one msgpack value."""
+    """Raise LimitExceeded for a large body, ValueError for one that is not one msgpack value."""
     refuse_large(body, what, limits)
-    left: list[int] = [1]  # items that are still to come, in each container that is open
+    left: list[int] = [1]  # items still to come in each open container
     at = items = 0
     while left:
         if not left[-1]:
@@ -164,7 +172,7 @@ def check_packed(body: bytes, what: str, limits: InputLimits) -> None:
             if at + inside > len(body):
                 raise ValueError("the body is cut short")
     if at != len(body):
-        raise ValueError("the body goes on after its end, or is cut short")
+        raise ValueError("the body has bytes after its value, or is cut short")
 
 
 def _refuse_many(items: int, depth: int, what: str, limits: InputLimits) -> None:
@@ -173,7 +181,7 @@ def _refuse_many(items: int, depth: int, what: str, limits: InputLimits) -> None
             f"{what}: the body has more than {limits.request_items} items; send fewer"
         )
     if depth > limits.request_depth + 1:
-        raise ValueError("the body is nested too deep for any message")
+        raise ValueError("the body is nested too deeply")
 
 
 def refuse_large(body: bytes, what: str, limits: InputLimits) -> None:
@@ -185,7 +193,7 @@ def refuse_large(body: bytes, what: str, limits: InputLimits) -> None:
 
 
 def _value(body: bytes, at: int) -> tuple[int, int, bool]:
-    """Bytes of a value without those inside a container, the items inside, whether it is one."""
+    """Return the size of a value without its items, the number of items, whether it has items."""
     if at >= len(body):
         raise ValueError("the body is cut short")
     first = body[at]

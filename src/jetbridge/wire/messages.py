@@ -1,4 +1,4 @@
-"""Requests that create, drop and alter (airport-protocol: one msgpack map each)."""
+"""The requests of the actions, as the Airport protocol has them: one msgpack map each."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from jetbridge.wire.codec import Blob
 
 
 class CatalogRequest(Struct, frozen=True, kw_only=True):
-    """list_schemas, catalog_version and create_transaction."""
+    """Name the catalog of list_schemas, catalog_version and create_transaction."""
 
     catalog_name: str = ""
 
@@ -24,7 +24,7 @@ class CreateSchemaRequest(Struct, frozen=True, kw_only=True):
 
 
 class DropRequest(Struct, frozen=True, kw_only=True):
-    """DROP SCHEMA sends the schema in `name`, often with an empty `schema_name`."""
+    """Name what to drop. DROP SCHEMA sends the schema in `name`, `schema_name` is often empty."""
 
     type: str = ""
     catalog_name: str = ""
@@ -86,7 +86,7 @@ class ChangeColumnTypeRequest(AlterTableRequest, frozen=True, kw_only=True):
 
 
 class ColumnRequest(AlterTableRequest, frozen=True, kw_only=True):
-    """SET NOT NULL and DROP NOT NULL."""
+    """Name the column of SET NOT NULL and DROP NOT NULL."""
 
     column_name: Required
 
@@ -96,7 +96,7 @@ class AddConstraintRequest(AlterTableRequest, frozen=True, kw_only=True):
 
 
 class SetLayoutRequest(AlterTableRequest, frozen=True, kw_only=True):
-    """Ours, not Airport's: nil leaves as it is, an empty text takes away."""
+    """Set a layout (not part of Airport): nil changes nothing, an empty text removes it."""
 
     partition_by: str | None = None
     sort_by: str | None = None
@@ -148,7 +148,7 @@ class BindTableFunctionRequest(Struct, frozen=True, kw_only=True):
 
 
 class InOutRequest(Struct, frozen=True, kw_only=True):
-    """The metadata message that opens a table in/out exchange."""
+    """Hold the metadata that opens the exchange of a table in/out function."""
 
     json_filters: str = ""
     column_ids: list[int] | None = None

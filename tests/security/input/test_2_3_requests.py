@@ -84,9 +84,9 @@ def test_every_form_of_msgpack_is_measured_as_it_is(value):
     limits = InputLimits()
     assert unpack(body, "x", limits) == msgpack.unpackb(body, raw=True, strict_map_key=False)
     for end in {*range(min(len(body), 40)), len(body) - 1}:
-        with pytest.raises(ValueError, match=r"cut short|goes on"):
+        with pytest.raises(ValueError, match=r"cut short|after its value"):
             unpack(body[:end], "x", limits)
-    with pytest.raises(ValueError, match="goes on"):
+    with pytest.raises(ValueError, match="after its value"):
         unpack(body + b"\xc0", "x", limits)
 
 
