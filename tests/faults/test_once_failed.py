@@ -7,7 +7,7 @@ from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.client.session import pack
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.wire.codec import Blob
-from jetbridge.wire.messages.ddl import AddColumn
+from jetbridge.wire.messages import AddColumnRequest
 
 ROWS = pa.table({"id": pa.array(range(20), pa.int64())})
 
@@ -55,7 +55,7 @@ def wide(kind: pa.DataType):
     ],
 )
 def test_column_that_cannot_be_kept_is_refused(table, column):
-    request = AddColumn(catalog="memory", schema="s", name="t", column_schema=Blob(column))
+    request = AddColumnRequest(catalog="memory", schema="s", name="t", column_schema=Blob(column))
     with pytest.raises(BadRequest, match="column_schema is not an Arrow IPC schema"):
         table.action("add_column", pack(request))
     assert table.read("s", "t").equals(ROWS)

@@ -355,7 +355,7 @@ def test_error_of_the_server_is_internal_without_its_cause(server, client, catal
     def broken():
         raise KeyError("secret detail")
 
-    monkeypatch.setattr(catalog, "list_schemas", broken)
+    monkeypatch.setattr(catalog, "listing", broken)
     with pytest.raises(ServerError, match="internal error") as caught:
         client.list_schemas()
     assert caught.value.status is grpc.StatusCode.INTERNAL

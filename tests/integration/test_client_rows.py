@@ -332,10 +332,10 @@ def test_cancelled_exchange_publishes_nothing(table):
 
 def test_batch_of_other_columns_is_refused_before_it_is_sent(table):
     exchange = table.exchange("insert", "s", "t", pa.schema([("id", pa.int64())]))
-    with pytest.raises(ValueError, match="other columns"), exchange:
+    with pytest.raises(ValueError, match="the columns of the batch differ"), exchange:
         exchange.write(pa.record_batch({"id": ["x"]}))
     batches = [pa.record_batch({"id": [5]}), pa.record_batch({"Name": ["x"]})]
-    with pytest.raises(BadRequest, match="the first had"):
+    with pytest.raises(BadRequest, match="the first one had"):
         table.insert("s", "t", batches)
     assert read(table) == ROWS
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from jetbridge.service import prefetch
-from jetbridge.service.prefetch import prefetched
+from jetbridge.service.admission import prefetch
+from jetbridge.service.admission.prefetch import prefetched
 
 ECHO = "/test/Echo"
 

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 
 from jetbridge import catalog
 from jetbridge.service.do_action.registry import registered_actions
-from jetbridge.wire.messages.ddl import AlterTable
+from jetbridge.wire.messages import AlterTableRequest
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 ACTIONS = registered_actions()
@@ -25,9 +25,13 @@ def test_every_action_has_a_section_and_no_other_has() -> None:
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_every_field_of_an_action_is_named(name: str) -> None:
-    common = {f.name for f in fields(AlterTable)}
+    common = {f.name for f in fields(AlterTableRequest)}
     message = ACTIONS[name].message
-    own = [f for f in fields(message) if not (issubclass(message, AlterTable) and f.name in common)]
+    own = [
+        f
+        for f in fields(message)
+        if not (issubclass(message, AlterTableRequest) and f.name in common)
+    ]
     unnamed = [f.name for f in own if f"`{f.name}`" not in sections()[name]]
     assert unnamed == []
 

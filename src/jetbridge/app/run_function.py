@@ -28,7 +28,7 @@ from jetbridge.catalog import (
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline.report import REPORT
-from jetbridge.service.error_paths import without_paths
+from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service.transactions import CanExpire
 
 SCHEMA = "jetbridge"

@@ -1,7 +1,12 @@
-"""A typed client for any server that speaks the Airport protocol."""
+"""A typed client for any server that speaks the Airport protocol.
 
-from jetbridge.client.catalog import ActionListing
-from jetbridge.client.client import Client, connect
+Example:
+    >>> with connect(location, "memory") as client:
+    ...     client.read("shop", "orders", ["id", "city"]).to_pylist()[0]
+    {'id': 1, 'city': 'Ulm'}
+"""
+
+from jetbridge.client.client import ActionListing, Client, connect
 from jetbridge.client.dml import ChangeResult
 from jetbridge.client.exchange import Exchange
 from jetbridge.client.listing import SchemaListing, TableListing

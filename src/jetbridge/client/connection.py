@@ -1,4 +1,4 @@
-"""One gRPC channel, the headers of the Airport client, and its calls with our errors."""
+"""One gRPC channel: calls with the headers of the Airport client and the errors of jetbridge."""
 
 import threading
 import uuid
@@ -20,10 +20,10 @@ _SERVICE = "/arrow.flight.protocol.FlightService/"
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # Own connections, and a quick second try: another client's backoff is none of ours.
+    # Each client has connections of its own and retries soon, whatever other clients do.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Despite its name how long one attempt to connect may take, not the pause before the next.
+    # Despite its name, the time that one attempt to connect may take.
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
@@ -31,11 +31,13 @@ _PLAIN = frozenset({"grpc", "grpc+tcp"})
 _TLS = "grpc+tls"
 
 Headers = tuple[tuple[str, str], ...]
-Call = Any  # grpc's own classes for calls are private
+Call = Any  # the classes of gRPC for calls are private
 
 
 @dataclass(frozen=True)
 class Location:
+    """Hold the address of a server: as you gave it, and as gRPC needs it."""
+
     uri: str
     target: str
     tls: bool
@@ -43,8 +45,8 @@ class Location:
     @classmethod
     def parse(cls, uri: str) -> "Location":
         parts = urlsplit(uri)
-        known = parts.scheme in _PLAIN or parts.scheme == _TLS
-        if not known or not parts.netloc or parts.path.strip("/"):
+        is_known = parts.scheme in _PLAIN or parts.scheme == _TLS
+        if not is_known or not parts.netloc or parts.path.strip("/"):
             raise ValueError(
                 f"location {uri!r} must be grpc://HOST:PORT or, with TLS, grpc+tls://HOST:PORT"
             )
@@ -52,7 +54,7 @@ class Location:
 
 
 class Connection:
-    """Shared by a client and its transactions; safe to use from several threads."""
+    """Call one server. A client and its transactions share a connection, in any thread."""
 
     def __init__(
         self, location: str, catalog: str, token: str | None, tls_root_certs: bytes | None
@@ -73,14 +75,14 @@ class Connection:
 
     def close(self) -> None:
         with self._lock:
-            closed, self._closed = self._closed, True
-        if not closed:
+            was_closed, self._closed = self._closed, True
+        if not was_closed:
             self._channel.close()
 
     def single(
         self, method: str, request: Message, answer: type[Message], headers: Headers = ()
     ) -> Any:
-        """One request, one answer."""
+        """Send one request and return the one answer."""
         self._check_open()
         call = self._channel.unary_unary(
             _path(method), type(request).SerializeToString, answer.FromString
@@ -93,14 +95,14 @@ class Connection:
     def stream(
         self, method: str, request: Message, answer: type[Message] | None, headers: Headers = ()
     ) -> "Answers":
-        """One request, many answers; as bytes without `answer`."""
+        """Send one request and return its answers, as bytes if `answer` is None."""
         self._check_open()
         decode = answer.FromString if answer else None
         call = self._channel.unary_stream(_path(method), type(request).SerializeToString, decode)
         return Answers(call(request, metadata=self._headers + headers), self.location.uri)
 
     def both_ways(self, method: str, requests: Iterable[bytes], headers: Headers) -> "Answers":
-        """Many serialized requests, many answers as bytes."""
+        """Send serialized requests and return the answers as bytes."""
         self._check_open()
         call: Any = self._channel.stream_stream(_path(method), None, None)
         return Answers(call(iter(requests), metadata=self._headers + headers), self.location.uri)
@@ -111,7 +113,7 @@ class Connection:
 
 
 class Answers:
-    """The answers of one call. Leaving the `with` block early cancels the call."""
+    """Iterate over the answers of one call. Leaving the `with` block early cancels the call."""
 
     def __init__(self, call: Call, location: str) -> None:
         self.call = call
@@ -134,9 +136,9 @@ class Answers:
 
 
 def printable(what: str, value: str) -> str:
-    """gRPC headers hold printable ASCII and nothing else."""
+    """Return the value if a gRPC header can hold it; raise ValueError otherwise."""
     if not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{what} {value!r} must be printable ASCII: it travels in a gRPC header")
+        raise ValueError(f"{what} {value!r} must be printable ASCII, as every gRPC header")
     return value
 
 

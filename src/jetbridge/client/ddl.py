@@ -1,31 +1,58 @@
-"""Creating, altering and dropping."""
+"""CREATE and DROP of the typed client."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
 import pyarrow as pa
 
-from jetbridge.client.errors import reading_answer
-from jetbridge.client.listing import TableListing, read_table
+from jetbridge.client.listing import TableListing
 from jetbridge.client.session import ClientSession, pack
+from jetbridge.wire import messages
 from jetbridge.wire.codec import Blob
-from jetbridge.wire.flight_pb2 import FlightInfo
-from jetbridge.wire.messages import ddl
 
 
 class DdlCalls(ClientSession):
-    """Not part of a transaction: what they do stays done."""
+    """Create and drop schemas and tables. A transaction does not contain these calls.
+
+    Every method raises NotSupported if the catalog cannot make the change.
+    """
 
     def create_schema(
         self, name: str, comment: str | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
-        request = ddl.CreateSchema(
+        """Create a schema.
+
+        Args:
+            name: The name of the schema.
+            comment: A text about it.
+            tags: Names and values that are kept with it.
+
+        Raises:
+            AlreadyExists: The catalog has a schema of this name.
+
+        Example:
+            >>> client.create_schema("archive", comment="sold until last year")
+            >>> [schema.name for schema in client.list_schemas()]
+            ['archive', 'shop']
+        """
+        request = messages.CreateSchemaRequest(
             catalog_name=self.catalog, schema=name, comment=comment, tags=dict(tags or {})
         )
         self.action("create_schema", pack(request))
 
     def drop_schema(self, name: str, ignore_not_found: bool = False) -> None:
-        """Only an empty schema can be dropped."""
+        """Drop an empty schema.
+
+        Args:
+            name: The name of the schema.
+            ignore_not_found: Do nothing if there is no such schema.
+
+        Raises:
+            NotFound: There is no such schema.
+            FailedPrecondition: The schema has tables.
+
+        Example:
+            >>> client.drop_schema("archive", ignore_not_found=True)
+        """
         self._drop("schema", "", name, ignore_not_found)
 
     def create_table(  # noqa: PLR0913 - the clauses of CREATE TABLE
@@ -38,10 +65,36 @@ class DdlCalls(ClientSession):
         primary_key: Sequence[str] = (),
         unique: Iterable[str | Sequence[str]] = (),
     ) -> TableListing:
-        """`nullable=False` is NOT NULL. `unique` holds a column name or a list of them per key."""
+        """Create a table.
+
+        Args:
+            schema: The schema of the table.
+            name: The name of the table.
+            arrow_schema: The columns. A field with `nullable=False` is NOT NULL.
+            on_conflict: What to do if the table exists: `error`, `ignore` or `replace`.
+            checks: The expressions of CHECK constraints, in DuckDB's SQL.
+            primary_key: The columns of the primary key.
+            unique: The columns of each UNIQUE constraint: a name, or several.
+
+        Returns:
+            The table as the server announces it.
+
+        Raises:
+            AlreadyExists: The table exists, and `on_conflict` is `error`.
+            NotFound: There is no such schema.
+            BadRequest: A column or a constraint is not valid.
+
+        Example:
+            >>> columns = pa.schema([pa.field("id", pa.int64()), pa.field("rating", pa.int8())])
+            >>> table = client.create_table(
+            ...     "shop", "reviews", columns, checks=["rating <= 5"], primary_key=["id"]
+            ... )
+            >>> table.schema.names
+            ['id', 'rating']
+        """
         keys = [[key] if isinstance(key, str) else list(key) for key in unique]
         single = len(primary_key) == 1
-        request = ddl.CreateTable(
+        request = messages.CreateTableRequest(
             catalog_name=self.catalog,
             schema_name=schema,
             table_name=name,
@@ -58,185 +111,33 @@ class DdlCalls(ClientSession):
         return self._change("create_table", request)
 
     def drop_table(self, schema: str, name: str, ignore_not_found: bool = False) -> None:
+        """Drop a table with all its rows.
+
+        Args:
+            schema: The schema of the table.
+            name: The name of the table.
+            ignore_not_found: Do nothing if there is no such table.
+
+        Raises:
+            NotFound: There is no such schema or table.
+
+        Example:
+            >>> client.drop_table("shop", "orders")
+            >>> client.tables("shop")
+            []
+        """
         self._drop("table", schema, name, ignore_not_found)
 
-    def add_column(
-        self, schema: str, table: str, field: pa.Field, if_not_exists: bool = False
-    ) -> TableListing:
-        request = ddl.AddColumn(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_schema=_one_field(field),
-            if_column_not_exists=if_not_exists,
-        )
-        return self._change("add_column", request)
-
-    def remove_column(
-        self,
-        schema: str,
-        table: str,
-        column: str,
-        *,
-        if_exists: bool = False,
-        cascade: bool = False,
-    ) -> TableListing:
-        request = ddl.RemoveColumn(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            removed_column=column,
-            if_column_exists=if_exists,
-            cascade=cascade,
-        )
-        return self._change("remove_column", request)
-
-    def rename_column(self, schema: str, table: str, column: str, new_name: str) -> TableListing:
-        request = ddl.RenameColumn(
-            catalog=self.catalog, schema=schema, name=table, old_name=column, new_name=new_name
-        )
-        return self._change("rename_column", request)
-
-    def rename_table(self, schema: str, table: str, new_name: str) -> TableListing:
-        request = ddl.RenameTable(
-            catalog=self.catalog, schema=schema, name=table, new_table_name=new_name
-        )
-        return self._change("rename_table", request)
-
-    def set_default(self, schema: str, table: str, column: str, expression: str) -> TableListing:
-        """`expression` is DuckDB SQL."""
-        request = ddl.SetDefault(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_name=column,
-            expression=expression,
-        )
-        return self._change("set_default", request)
-
-    def change_column_type(
-        self, schema: str, table: str, field: pa.Field, expression: str = ""
-    ) -> TableListing:
-        """`field` is the column's name and new type; `expression` computes it from the old row."""
-        request = ddl.ChangeColumnType(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_schema=_one_field(field),
-            expression=expression,
-        )
-        return self._change("change_column_type", request)
-
-    def set_not_null(self, schema: str, table: str, column: str) -> TableListing:
-        return self._change("set_not_null", self._column_only(schema, table, column))
-
-    def drop_not_null(self, schema: str, table: str, column: str) -> TableListing:
-        return self._change("drop_not_null", self._column_only(schema, table, column))
-
-    def add_constraint(self, schema: str, table: str, constraint: str) -> TableListing:
-        """`constraint` as in SQL, e.g. `CHECK (price > 0)`."""
-        request = ddl.AddConstraint(
-            catalog=self.catalog, schema=schema, name=table, constraint=constraint
-        )
-        return self._change("add_constraint", request)
-
-    def set_layout(
-        self,
-        schema: str,
-        table: str,
-        *,
-        partition_by: str | None = None,
-        sort_by: str | None = None,
-    ) -> TableListing:
-        """E.g. `day(ts), bucket(8, id)` and `id, ts DESC`; an empty text takes it away."""
-        request = ddl.SetLayout(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            partition_by=partition_by,
-            sort_by=sort_by,
-        )
-        return self._change("set_layout", request)
-
-    def add_field(
-        self,
-        schema: str,
-        table: str,
-        path: Sequence[str],
-        field: pa.Field,
-        if_not_exists: bool = False,
-    ) -> TableListing:
-        """`path` leads to the STRUCT: a column name, then field names."""
-        request = ddl.AddField(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            column_schema=_one_field(field),
-            if_field_not_exists=if_not_exists,
-        )
-        return self._change("add_field", request)
-
-    def remove_field(
-        self,
-        schema: str,
-        table: str,
-        path: Sequence[str],
-        *,
-        if_exists: bool = False,
-        cascade: bool = False,
-    ) -> TableListing:
-        """`path` leads to the field itself."""
-        request = ddl.RemoveField(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            if_column_exists=if_exists,
-            cascade=cascade,
-        )
-        return self._change("remove_field", request)
-
-    def rename_field(
-        self, schema: str, table: str, path: Sequence[str], new_name: str
-    ) -> TableListing:
-        request = ddl.RenameField(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            new_name=new_name,
-        )
-        return self._change("rename_field", request)
-
-    def _column_only(self, schema: str, table: str, column: str) -> ddl.ColumnOnly:
-        return ddl.ColumnOnly(catalog=self.catalog, schema=schema, name=table, column_name=column)
-
-    def _drop(self, kind: str, schema: str, name: str, ignore_not_found: bool) -> None:
-        request = ddl.DropObject(
-            type=kind,
+    def _drop(self, object_type: str, schema: str, name: str, ignore_not_found: bool) -> None:
+        request = messages.DropRequest(
+            type=object_type,
             catalog_name=self.catalog,
             schema_name=schema,
             name=name,
             ignore_not_found=ignore_not_found,
         )
-        self.action(f"drop_{kind}", pack(request))
+        self.action(f"drop_{object_type}", pack(request))
         self._known.clear()
-
-    def _change(self, action: str, request: msgspec.Struct) -> TableListing:
-        body = self._ask(action, request)
-        with reading_answer(action):
-            flight = FlightInfo.FromString(body)
-        listing = read_table(flight)
-        self._known.clear()
-        if self.transaction_id:
-            # Its descriptor names the new columns, so that the transaction sees them.
-            self._known.put(None, listing)
-        return listing
-
-
-def _one_field(field: pa.Field) -> Blob:
-    return Blob(pa.schema([field]).serialize().to_pybytes())
 
 
 def _unique_clause(columns: Sequence[str]) -> str:

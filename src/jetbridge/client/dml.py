@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE, one DoExchange each."""
+"""INSERT, UPDATE and DELETE of the typed client. Each is one DoExchange."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -13,7 +13,7 @@ from jetbridge.client.session import ClientSession, Statement
 from jetbridge.errors import BadRequest
 from jetbridge.wire.schemas import wire_type
 
-BATCH_ROWS = 2048  # what DuckDB sends
+BATCH_ROWS = 2048  # as many as DuckDB sends
 _EXTENSION = b"ARROW:extension:"
 
 Rows: TypeAlias = (
@@ -22,13 +22,24 @@ Rows: TypeAlias = (
 
 
 class ChangeResult(NamedTuple):
-    """`returning` is None unless it was asked for."""
+    """Report what a statement has changed.
+
+    Attributes:
+        affected_rows: The number of rows that were inserted, updated or deleted.
+        returning: The rows of RETURNING; None without RETURNING.
+
+    Example:
+        >>> client.delete("shop", "orders", [0]).affected_rows
+        1
+    """
 
     affected_rows: int
     returning: pa.Table | None
 
 
 class DmlCalls(ClientSession):
+    """Insert, update and delete rows. Each statement changes all of its rows or none."""
+
     def insert(
         self,
         schema: str,
@@ -37,7 +48,25 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """All rows or none. A column that `data` lacks gets its default, or NULL."""
+        """Insert rows. A column that `data` lacks gets its default, or NULL.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            data: The rows: a table, batches, a reader, or a data frame of another library.
+            returning: Whether to return the rows as they were inserted.
+            batch_rows: The number of rows in each message.
+
+        Raises:
+            NotFound: There is no such schema or table.
+            ConstraintViolation: A row breaks a constraint, or its key exists already.
+            BadRequest: The table has no such column, or a value does not fit it.
+
+        Example:
+            >>> rows = pa.table({"id": [4], "city": ["Bonn"]})
+            >>> client.insert("shop", "orders", rows, returning=True).returning["price"].to_pylist()
+            [None]
+        """
         statement = self._statement(schema, table)
         sent, batches = _open_rows(data, statement.table.schema)
         return self._run("insert", statement, sent, _slices(batches, batch_rows), returning)
@@ -50,14 +79,32 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """New values by row id: `data` holds the columns to set, and `rowid`.
+        """Update rows by their row ids, which a scan of the column `rowid` delivers.
 
-        RETURNING answers the columns that were sent, in that order.
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            data: The new values: the columns to set, and `rowid`.
+            returning: Whether to return the columns that were sent, in that order.
+            batch_rows: The number of rows in each message.
+
+        Raises:
+            NotFound: There is no such schema, table or row.
+            BadRequest: `data` has no column `rowid`.
+            Conflict: Another statement has changed a row since the scan.
+
+        Example:
+            >>> rows = client.read("shop", "orders", ["rowid", "price"]).slice(0, 1)
+            >>> rows = rows.set_column(1, "price", pa.array([11.0]))
+            >>> client.update("shop", "orders", rows).affected_rows
+            1
         """
         statement = self._statement(schema, table)
         sent, batches = _open_rows(data, statement.table.announced)
         if ROWID not in sent.names:
-            raise BadRequest(f"UPDATE of {schema}.{table} needs a column {ROWID!r} in its data")
+            raise BadRequest(
+                f"UPDATE of {schema}.{table} needs the column {ROWID!r} in its data; scan it too"
+            )
         order = [*(name for name in sent.names if name != ROWID), ROWID]
         sent = pa.schema([sent.field(name) for name in order])
         ordered = (batch.select(order) for batch in batches)
@@ -71,10 +118,28 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
+        """Delete rows by their row ids, which a scan of the column `rowid` delivers.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            rowids: The row ids.
+            returning: Whether to return the rows that were deleted.
+            batch_rows: The number of row ids in each message.
+
+        Raises:
+            NotFound: There is no such schema, table or row.
+            Conflict: Another statement has changed a row since the scan.
+
+        Example:
+            >>> rowids = client.read("shop", "orders", ["rowid"])["rowid"]
+            >>> client.delete("shop", "orders", rowids).affected_rows
+            3
+        """
         statement = self._statement(schema, table)
-        kind = statement.table.row_id or pa.int64()
+        data_type = statement.table.row_id or pa.int64()
         if not isinstance(rowids, (pa.Array, pa.ChunkedArray)):
-            rowids = pa.array(rowids, kind)
+            rowids = pa.array(rowids, data_type)
         data = pa.table({ROWID: rowids})
         slices = _slices(data.to_batches(), batch_rows)
         return self._run("delete", statement, data.schema, slices, returning)
@@ -87,7 +152,27 @@ class DmlCalls(ClientSession):
         arrow_schema: pa.Schema,
         returning: bool = False,
     ) -> Exchange:
-        """The statement itself, for those who write batch by batch."""
+        """Begin a statement to which you write batch by batch.
+
+        Args:
+            operation: `insert`, `update` or `delete`.
+            schema: The schema of the table.
+            table: The name of the table.
+            arrow_schema: The columns of the batches, `rowid` last for an update.
+            returning: Whether the server answers each batch with the rows of RETURNING.
+
+        Returns:
+            The exchange; use it in a `with` block.
+
+        Raises:
+            NotFound: There is no such schema or table.
+            NotSupported: The table does not support the operation.
+
+        Example:
+            >>> batch = pa.record_batch({"id": [4]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
+            ...     exchange.write(batch)
+        """
         statement = self._statement(schema, table)
         return Exchange(self._connection, statement, operation, arrow_schema, returning)
 
@@ -110,7 +195,7 @@ class DmlCalls(ClientSession):
 
 
 def _open_rows(data: Rows, if_empty: pa.Schema) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns and the batches; an empty iterable has the columns `if_empty`."""
+    """Return the columns and the batches; an empty iterable has the columns `if_empty`."""
     if isinstance(data, ScanReader):
         data = data.to_reader()
     if isinstance(data, pa.RecordBatch):
@@ -138,7 +223,10 @@ def _slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 def _sent_schema(schema: pa.Schema) -> pa.Schema:
-    """As DuckDB sends it: all nullable, no dictionaries, no metadata but of extension types."""
+    """Return the schema as DuckDB sends it.
+
+    All fields are nullable, and none is a dictionary. Only extension types keep their metadata.
+    """
     return pa.schema(
         [pa.field(f.name, wire_type(f.type), metadata=_extension_metadata(f)) for f in schema]
     )
@@ -151,7 +239,9 @@ def _extension_metadata(field: pa.Field) -> dict[bytes, bytes]:
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.names != schema.names:
-        raise BadRequest(f"a batch has columns {batch.schema.names}, the first had {schema.names}")
+        raise BadRequest(
+            f"a batch has the columns {batch.schema.names}; the first one had {schema.names}"
+        )
     columns = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)

@@ -1,14 +1,14 @@
-"""One DoExchange: a DML statement, batch by batch."""
+"""One DoExchange of the typed client: a DML statement, batch by batch."""
 
 from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
 
-from jetbridge.client.buffer import Buffer
 from jetbridge.client.connection import Connection
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.session import Statement
+from jetbridge.client.streams import Buffer
 from jetbridge.errors import ServerError
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.codec import decode
@@ -24,9 +24,20 @@ class _Changed(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """Nothing is published before `finish` has returned. Not for use by several threads.
+    """Run one statement batch by batch; `Client.exchange` begins it.
 
-    A clean exit from the `with` block finishes, an exception cancels.
+    Nothing is published before `finish`. The end of a `with` block calls `finish`, an exception in
+    the block calls `cancel`. Use an exchange from one thread only.
+
+    Attributes:
+        schema: The columns of the batches to write.
+
+    Example:
+        >>> batch = pa.record_batch({"id": [4, 5]})
+        >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
+        ...     exchange.write(batch)
+        ...     exchange.finish()
+        2
     """
 
     def __init__(
@@ -60,21 +71,43 @@ class Exchange:
 
     @property
     def returning_schema(self) -> pa.Schema:
-        """The schema the server answers with."""
+        """The columns of the batches that the server answers with RETURNING."""
         return self._decoder.schema
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """With RETURNING, the server's batch for this one."""
+        """Send a batch.
+
+        Args:
+            batch: Rows with the columns of `schema`.
+
+        Returns:
+            The rows of RETURNING for this batch; None without RETURNING.
+
+        Raises:
+            ValueError: The statement has ended, or the batch has other columns.
+            ConstraintViolation: A row breaks a constraint of the table.
+        """
         if self._cancelled or self._total is not None:
             raise ValueError("the statement has ended")
         if batch.schema.types != self.schema.types or batch.schema.names != self.schema.names:
-            raise ValueError(f"the batch has other columns than announced: {batch.schema}")
+            raise ValueError(
+                f"the columns of the batch differ from those of the exchange: {batch.schema}"
+            )
         if not self._outbox.put(encode_batch(batch)):
             self._raise_early_end()
         return self._read_batch() if self._returning else None
 
     def finish(self) -> int:
-        """Half-closes and waits for the server to publish; the number of rows changed."""
+        """End the statement and wait until the server has published it.
+
+        Returns:
+            The number of rows that were changed.
+
+        Raises:
+            ValueError: The statement was cancelled.
+            ConstraintViolation: A row breaks a constraint of the table.
+            Conflict: Another statement has changed the same rows.
+        """
         if self._cancelled:
             raise ValueError("the statement has ended")
         if self._total is None:
@@ -89,7 +122,7 @@ class Exchange:
         return self._total
 
     def cancel(self) -> None:
-        """Nothing of the statement is applied, unless it was finished before."""
+        """Cancel the statement: nothing of it is published, unless it was finished before."""
         self._cancelled = True
         self._answers.call.cancel()
         self._outbox.close()
@@ -97,11 +130,11 @@ class Exchange:
     def __enter__(self) -> "Exchange":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         if self._cancelled:
             return
         try:
-            if kind is None:
+            if error_type is None:
                 self.finish()
         finally:
             self.cancel()
@@ -120,7 +153,7 @@ class Exchange:
             with reading_answer("DoExchange"):
                 self._decoder.feed(split(message))
                 batches = list(self._decoder.flush())
-            if batches:  # else it was a dictionary
+            if batches:  # otherwise the message was a dictionary
                 return batches[0]
 
     def _receive(self) -> bytes:
@@ -130,11 +163,11 @@ class Exchange:
 
     def _raise_early_end(self) -> NoReturn:
         for _ in self._answers:
-            pass  # up to the error
+            pass  # the error ends the answers
         raise ServerError("the server ended the statement too early")
 
 
 def _opening(descriptor: bytes, schema: pa.Schema) -> bytes:
-    """The parts of a protobuf message may be joined from serialized pieces."""
+    """Return the first message. Serialized pieces of a protobuf message may be joined."""
     first = FlightData(flight_descriptor=FlightDescriptor.FromString(descriptor))
     return first.SerializeToString() + encode_schema(schema)

@@ -1,4 +1,4 @@
-"""Predicates as the filter JSON of DuckDB: bound expressions, columns by index."""
+"""Encodes predicates as the filter JSON of DuckDB: bound expressions, columns by position."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from jetbridge.expr import (
     Or,
 )
 
-_NOWHERE = 2**64 - 1  # the query location of an expression that stands in no query text
+_NO_LOCATION = 2**64 - 1  # the query location of an expression that is in no query text
 _WIDE = frozenset({"HUGEINT", "UHUGEINT", "UUID"})
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _EXACT = Context(prec=100)
@@ -46,7 +46,7 @@ COMPARISONS = {
     "IS NOT DISTINCT FROM": "COMPARE_NOT_DISTINCT_FROM",
 }
 
-# Only for columns whose node names no type.
+# The types of columns whose node names none.
 DUCKDB_TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -78,7 +78,7 @@ EXTENSION_TYPES = {"arrow.uuid": "UUID", "arrow.json": "JSON", "arrow.bool8": "B
 
 
 def encode_filter(node: Expr, columns: Sequence[str], types: Mapping[str, pa.DataType]) -> str:
-    """`columns` are the columns of the scan, which the JSON refers to by position."""
+    """Encode a predicate for a scan of these columns; raise NotSupported for other nodes."""
     encoder = _Encoder([fold(name) for name in columns], types)
     parts = node.children if isinstance(node, And) else (node,)
     filters = [encoder.encode(part) for part in parts]
@@ -89,20 +89,20 @@ def encode_filter(node: Expr, columns: Sequence[str], types: Mapping[str, pa.Dat
     )
 
 
-def duckdb_type(kind: pa.DataType) -> str:
-    if isinstance(kind, pa.BaseExtensionType):
-        return EXTENSION_TYPES.get(kind.extension_name, "UNKNOWN")
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    if pa.types.is_timestamp(kind) and kind.tz:
+def duckdb_type(data_type: pa.DataType) -> str:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return EXTENSION_TYPES.get(data_type.extension_name, "UNKNOWN")
+    if pa.types.is_decimal(data_type):
+        return f"DECIMAL({data_type.precision},{data_type.scale})"
+    if pa.types.is_timestamp(data_type) and data_type.tz:
         return "TIMESTAMP WITH TIME ZONE"
-    return DUCKDB_TYPES.get(kind, "UNKNOWN")
+    return DUCKDB_TYPES.get(data_type, "UNKNOWN")
 
 
 class _Encoder:
     def __init__(self, columns: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
         self._columns, self._types = columns, types
-        self._by_kind: dict[type, Callable[[Any], dict[str, Any]]] = {
+        self._encoders: dict[type, Callable[[Any], dict[str, Any]]] = {
             Column: self._column,
             Constant: self._constant,
             Comparison: self._comparison,
@@ -115,10 +115,10 @@ class _Encoder:
         }
 
     def encode(self, node: Expr) -> dict[str, Any]:
-        encode = self._by_kind.get(type(node))
+        encode = self._encoders.get(type(node))
         if encode is None:
             raise NotSupported(
-                f"a {type(node).__name__} cannot be pushed into a scan; give the filter JSON"
+                f"the client cannot encode a {type(node).__name__}; pass the filter JSON"
             )
         return encode(node)
 
@@ -144,20 +144,20 @@ class _Encoder:
         left, right = self.encode(node.left), self.encode(node.right)
         return _node("BOUND_COMPARISON", COMPARISONS[node.op], left=left, right=right)
 
-    def _conjunction(self, kind: str, children: Sequence[Expr]) -> dict[str, Any]:
-        return _node("BOUND_CONJUNCTION", kind, children=[self.encode(c) for c in children])
+    def _conjunction(self, node_type: str, children: Sequence[Expr]) -> dict[str, Any]:
+        return _node("BOUND_CONJUNCTION", node_type, children=[self.encode(c) for c in children])
 
-    def _operator(self, kind: str, *children: Expr) -> dict[str, Any]:
+    def _operator(self, node_type: str, *children: Expr) -> dict[str, Any]:
         encoded = [self.encode(child) for child in children]
-        return _node("BOUND_OPERATOR", kind, return_type=_BOOLEAN, children=encoded)
+        return _node("BOUND_OPERATOR", node_type, return_type=_BOOLEAN, children=encoded)
 
     def _is_null(self, node: IsNull) -> dict[str, Any]:
-        kind = "OPERATOR_IS_NOT_NULL" if node.negated else "OPERATOR_IS_NULL"
-        return self._operator(kind, node.child)
+        node_type = "OPERATOR_IS_NOT_NULL" if node.negated else "OPERATOR_IS_NULL"
+        return self._operator(node_type, node.child)
 
     def _in(self, node: In) -> dict[str, Any]:
-        kind = "COMPARE_NOT_IN" if node.negated else "COMPARE_IN"
-        return self._operator(kind, node.child, *node.items)
+        node_type = "COMPARE_NOT_IN" if node.negated else "COMPARE_IN"
+        return self._operator(node_type, node.child, *node.items)
 
     def _between(self, node: Between) -> dict[str, Any]:
         return _node(
@@ -171,12 +171,12 @@ class _Encoder:
         )
 
 
-def _node(expression_class: str, kind: str, alias: str = "", **rest: Any) -> dict[str, Any]:
+def _node(expression_class: str, node_type: str, alias: str = "", **rest: Any) -> dict[str, Any]:
     return {
         "expression_class": expression_class,
-        "type": kind,
+        "type": node_type,
         "alias": alias,
-        "query_location": _NOWHERE,
+        "query_location": _NO_LOCATION,
         **rest,
     }
 
@@ -190,60 +190,64 @@ def _type(text: str) -> dict[str, Any]:
     return {"id": "DECIMAL", "type_info": {**info, **sizes}}
 
 
-def _serialized(kind: str, value: Any) -> Any:
-    """Python values as DuckDB stores them; what is already in that form stays as it is."""
+def _serialized(type_name: str, value: Any) -> Any:
+    """Convert a Python value to the form in which DuckDB serialises it."""
     for python_type, convert in _FROM_PYTHON:
         if isinstance(value, python_type):
-            value = convert(kind, value)
+            value = convert(type_name, value)
             break
-    if isinstance(value, int) and _is_wide(kind):
+    if isinstance(value, int) and _is_wide(type_name):
         return {"upper": value >> 64, "lower": value & (2**64 - 1)}
     return value
 
 
-def _is_wide(kind: str) -> bool:
-    decimal = _DECIMAL.fullmatch(kind)
-    return kind in _WIDE or (decimal is not None and int(decimal[1]) > _NARROW_DECIMAL)
+def _is_wide(type_name: str) -> bool:
+    decimal = _DECIMAL.fullmatch(type_name)
+    return type_name in _WIDE or (decimal is not None and int(decimal[1]) > _NARROW_DECIMAL)
 
 
-def _from_datetime(kind: str, value: datetime) -> int:
+def _from_datetime(type_name: str, value: datetime) -> int:
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     microseconds = (aware - _EPOCH) // timedelta(microseconds=1)
-    return microseconds * 1000 if kind == "TIMESTAMP_NS" else microseconds // _TICK.get(kind, 1)
+    return (
+        microseconds * 1000
+        if type_name == "TIMESTAMP_NS"
+        else microseconds // _TICK.get(type_name, 1)
+    )
 
 
-def _from_time(kind: str, value: time) -> int:
+def _from_time(type_name: str, value: time) -> int:
     minutes = value.hour * 60 + value.minute
     microseconds = (minutes * 60 + value.second) * 10**6 + value.microsecond
-    return microseconds * 1000 if kind == "TIME_NS" else microseconds
+    return microseconds * 1000 if type_name == "TIME_NS" else microseconds
 
 
-def _from_decimal(kind: str, value: Decimal) -> int:
-    decimal = _DECIMAL.fullmatch(kind)
+def _from_decimal(type_name: str, value: Decimal) -> int:
+    decimal = _DECIMAL.fullmatch(type_name)
     scaled = _EXACT.scaleb(value, int(decimal[2]) if decimal else 0)
     if scaled != int(scaled):
-        raise ValueError(f"{value} does not fit {kind}")
+        raise ValueError(f"{value} does not fit {type_name}")
     return int(scaled)
 
 
-def _from_text(kind: str, value: str) -> str | int:
-    return _from_uuid(kind, uuid.UUID(value)) if kind == "UUID" else value
+def _from_text(type_name: str, value: str) -> str | int:
+    return _from_uuid(type_name, uuid.UUID(value)) if type_name == "UUID" else value
 
 
-def _from_uuid(_kind: str, value: uuid.UUID) -> int:
-    """DuckDB flips the top bit, so that the order of integers is that of the texts."""
+def _from_uuid(_type_name: str, value: uuid.UUID) -> int:
+    """Flip the top bit, as DuckDB does: then integers sort like the texts."""
     return value.int - 2**127
 
 
-def _from_interval(_kind: str, value: tuple[int, int, int]) -> dict[str, int]:
+def _from_interval(_type_name: str, value: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("months", "days", "micros"), value, strict=True))
 
 
-def _from_integer(kind: str, value: int) -> int | float:
-    return float(value) if kind in _FLOATS else value
+def _from_integer(type_name: str, value: int) -> int | float:
+    return float(value) if type_name in _FLOATS else value
 
 
-# The first that fits: a datetime is a date too, and a bool is an int.
+# The first match counts: a datetime is also a date, and a bool is also an int.
 _FROM_PYTHON: tuple[tuple[type, Callable[[str, Any], Any]], ...] = (
     (datetime, _from_datetime),
     (date, lambda _, value: (value - date(1970, 1, 1)).days),

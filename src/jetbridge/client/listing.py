@@ -1,4 +1,4 @@
-"""What the server says about its schemas and tables, decoded and checked as the client does."""
+"""Decodes and checks the descriptions of schemas and tables, as DuckDB's client does."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,9 +22,21 @@ _SERVED_AS_TABLE = "table"
 
 @dataclass(frozen=True)
 class TableListing:
-    """A table as announced; `announced` is the order of columns that scans deliver.
+    """Describe a table as the server announces it.
 
-    `descriptor` is what every later call names the table by. `total_records` is -1 if unknown.
+    Attributes:
+        schema_name: The schema of the table.
+        name: The name of the table.
+        comment: The comment on the table; empty without one.
+        announced: All columns in the order in which scans deliver them, with `rowid`.
+        descriptor: The Flight descriptor by which later calls name the table.
+        checks: The expressions of CHECK constraints.
+        total_records: The number of rows; -1 if the server does not know it.
+
+    Example:
+        >>> table = client.table("shop", "orders")
+        >>> (table.name, table.total_records, table.row_id)
+        ('orders', 3, DataType(int64))
     """
 
     schema_name: str
@@ -37,24 +49,43 @@ class TableListing:
 
     @property
     def schema(self) -> pa.Schema:
-        """The visible columns."""
+        """Return the columns without `rowid`."""
         return pa.schema([f for f in self.announced if not is_rowid(f)])
 
     @property
     def row_id(self) -> pa.DataType | None:
+        """Return the type of `rowid`; None if the table has none."""
         return next((f.type for f in self.announced if is_rowid(f)), None)
 
     def position(self, column: str) -> int | None:
-        """Where the announced schema holds a column, found without regard to case."""
-        wanted = fold(column)
-        if wanted == ROWID and self.row_id is not None:
+        """Return the position of a column among `announced`, or None.
+
+        Args:
+            column: The name of the column, in upper or lower case; `rowid` is one of them.
+        """
+        folded = fold(column)
+        if folded == ROWID and self.row_id is not None:
             return next(i for i, f in enumerate(self.announced) if is_rowid(f))
         names = [fold(f.name) for f in self.announced]
-        return names.index(wanted) if wanted in names else None
+        return names.index(folded) if folded in names else None
 
 
 @dataclass(frozen=True)
 class SchemaListing:
+    """Describe a schema and its tables.
+
+    Attributes:
+        name: The name of the schema.
+        comment: The comment on the schema; empty without one.
+        tags: Names and values that the server keeps with the schema.
+        tables: The tables of the schema.
+
+    Example:
+        >>> [shop] = client.list_schemas()
+        >>> (shop.name, [table.name for table in shop.tables])
+        ('shop', ['orders'])
+    """
+
     name: str
     comment: str
     tags: Mapping[str, str]
@@ -110,7 +141,7 @@ def read_listing(body: bytes) -> CatalogListing:
 def read_schemas(
     listing: CatalogListing, catalog: str, list_flights: Callable[[str], Iterable[FlightInfo]]
 ) -> list[SchemaListing]:
-    """`list_flights` is asked for each schema whose contents are not in the listing."""
+    """Return the schemas; `list_flights` lists those whose contents are not in the listing."""
     known = _whole_catalog(listing.contents)
     schemas = []
     for entry in listing.schemas:
@@ -128,7 +159,7 @@ def read_tables(flights: Iterable[FlightInfo], catalog: str, schema: str) -> Ite
         item = _read_item(flight)
         if item.catalog != catalog or item.schema != schema:
             raise ServerError(
-                f"the contents of schema {schema!r} hold {item.catalog}.{item.schema}.{item.name}"
+                f"the server lists {item.catalog}.{item.schema}.{item.name} in schema {schema!r}"
             )
         if item.type == _SERVED_AS_TABLE:
             yield _table(flight, item)
@@ -159,16 +190,16 @@ def _table(flight: FlightInfo, item: _Item) -> TableListing:
 
 
 def _whole_catalog(contents: ListedContents) -> Mapping[str, bytes]:
-    """The schemas' contents by their hash; none if the catalog is not sent whole."""
+    """Return the contents of schemas by their hash; none if they are not sent in one piece."""
     if not contents.sha256 or contents.serialized is None:
         return {}
     _check_hash("the catalog", contents.serialized, contents.sha256)
     with reading_answer("list_schemas"):
         pairs = unpack(contents.serialized, "the catalog", ANSWER_LIMITS)
-        found = {sha256.decode(): packed for sha256, packed in pairs}
-    for sha256, packed in found.items():
+        contents_by_hash = {sha256.decode(): packed for sha256, packed in pairs}
+    for sha256, packed in contents_by_hash.items():
         _check_hash("a schema in the catalog", packed, sha256)
-    return found
+    return contents_by_hash
 
 
 def _schema_bytes(entry: SchemaEntry, known: Mapping[str, bytes]) -> bytes | None:
@@ -180,7 +211,9 @@ def _schema_bytes(entry: SchemaEntry, known: Mapping[str, bytes]) -> bytes | Non
     if contents.sha256 in known:
         return known[contents.sha256]
     if contents.url:
-        raise NotSupported(f"schema {entry.name!r} is to be read from {contents.url}, a web page")
+        raise NotSupported(
+            f"schema {entry.name!r} is described at {contents.url}; this client reads no URLs"
+        )
     if contents.sha256:
         raise ServerError(f"the contents of schema {entry.name!r} are not in the listing")
     return None
@@ -197,11 +230,11 @@ def _unpack_flights(entry: SchemaEntry, packed: bytes) -> Sequence[FlightInfo]:
 def _decompress(packed: bytes) -> bytes:
     length, data = unpack(packed, "compressed contents", ANSWER_LIMITS)
     if not 0 <= length <= ANSWER_LIMITS.request_bytes:
-        raise ValueError(f"{length} bytes are announced; at most 1 GiB is read")
+        raise ValueError(f"the listing announces {length} bytes; the limit is 1 GiB")
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         plain: bytes = stream.read(length + 1)
     if len(plain) != length:
-        raise ValueError(f"{length} bytes were announced, the zstd frame holds other")
+        raise ValueError(f"the zstd frame does not hold the {length} bytes that were announced")
     return plain
 
 

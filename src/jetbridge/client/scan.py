@@ -1,4 +1,4 @@
-"""Scans: `endpoints`, then DoGet for each of them."""
+"""Scans of the typed client: the action `endpoints`, then a DoGet for each endpoint."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,7 @@ from jetbridge.expr import Expr, columns_of
 from jetbridge.wire.codec import Blob, unpack
 from jetbridge.wire.flight_pb2 import FlightEndpoint, FlightInfo
 from jetbridge.wire.limits import ANSWER_LIMITS
-from jetbridge.wire.messages.scan import Endpoints, ScanParameters
-from jetbridge.wire.messages.scan import FlightInfo as FlightInfoRequest
+from jetbridge.wire.messages import EndpointsRequest, FlightInfoRequest, ScanParameters
 from jetbridge.wire.wide_integers import decimal_table
 
 _ROWID_INDEX = 2**64 - 1
@@ -28,10 +27,18 @@ _SAME_CONNECTION = "arrow-flight-reuse-connection://"
 
 
 class ScanReader:
-    """The rows of a scan, with the methods of `pyarrow.RecordBatchReader`.
+    """Read the rows of a scan; it has the methods of `pyarrow.RecordBatchReader`.
 
-    Not one itself, because closing that does not end the calls behind it. `pa.table(reader)` and
-    DuckDB read it as it is; `to_reader()` is for functions that insist on the class.
+    Closing it ends the calls behind it, which closing a `RecordBatchReader` does not. DuckDB and
+    `pa.table(reader)` read it as it is. Use `to_reader()` for a function that needs the class.
+
+    Attributes:
+        schema: The columns of the rows.
+
+    Example:
+        >>> with client.scan("shop", "orders", ["id"]) as reader:
+        ...     sum(batch.num_rows for batch in reader)
+        3
     """
 
     def __init__(
@@ -43,23 +50,30 @@ class ScanReader:
         self._closed = False
 
     def read_next_batch(self) -> pa.RecordBatch:
-        """Raises StopIteration at the end."""
+        """Return the next batch of rows.
+
+        Raises:
+            StopIteration: There are no more rows.
+            ValueError: The scan is closed.
+        """
         return self.to_reader().read_next_batch()
 
     def read_all(self) -> pa.Table:
+        """Return all rows that are left; raise ValueError if the scan is closed."""
         return self.to_reader().read_all()
 
     def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a `RecordBatchReader`; raise ValueError if the scan is closed."""
         if self._closed:
             raise ValueError("the scan is closed")
         return self._reader
 
     def close(self) -> None:
-        """Ends the calls; from another thread too."""
+        """End the scan and its calls. Another thread may do that."""
         self._closed = True
         for part in self._parts:
             part.cancel()
-        with suppress(ValueError):  # another thread is reading, and will find its call cancelled
+        with suppress(ValueError):  # another thread is reading: it sees that its call is cancelled
             self._batches.close()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -80,7 +94,7 @@ class ScanReader:
 
 @dataclass(frozen=True)
 class _ScanPlan:
-    """Which columns to ask for, and where they stand in what is delivered."""
+    """Hold the columns to ask for, and their positions in the delivered batches."""
 
     positions: tuple[int, ...]
     output: pa.Schema
@@ -88,7 +102,7 @@ class _ScanPlan:
     json_filters: str
 
     def project(self, batches: Batches) -> Batches:
-        """Closes `batches` when closed."""
+        """Yield the batches with the columns of the scan; close `batches` at the end."""
         try:
             for batch in batches:
                 if not self.positions:
@@ -101,6 +115,8 @@ class _ScanPlan:
 
 
 class ScanCalls(ClientSession):
+    """Read the rows of tables."""
+
     def scan(
         self,
         schema: str,
@@ -109,12 +125,35 @@ class ScanCalls(ClientSession):
         filters: str | Expr = "",
         at: AsOf | None = None,
     ) -> ScanReader:
-        """The rows as they stream in; of several endpoints in any order.
+        """Scan a table and return its rows as they arrive.
 
-        HUGEINT and UHUGEINT come in the extension type of DuckDB; `read` converts them.
-        `columns`: None for all visible ones; may hold `rowid`; empty gives only numbers of rows.
-        `filters`: a predicate, or DuckDB's own JSON for it. It is a hint: rows for which it is
-        not true may still come.
+        The rows of several endpoints come in any order. HUGEINT and UHUGEINT come in the
+        extension type of DuckDB; `read` converts them.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            columns: The columns to read; `rowid` is one of them. None reads all columns but
+                `rowid`, an empty list only the number of rows.
+            filters: A predicate, or DuckDB's JSON of one. It is a hint: rows for which it is not
+                true may come too.
+            at: A version or a time of the past to read the table at.
+
+        Returns:
+            The reader of the rows; close it, or use it in a `with` block.
+
+        Raises:
+            NotFound: There is no such schema, table, column or version.
+            NotSupported: The predicate has a node that DuckDB does not push, or the table has no
+                history.
+            FailedPrecondition: The table was altered while the scan began.
+
+        Example:
+            >>> from jetbridge.expr import Column, Comparison, Constant
+            >>> cheap = Comparison("<", Column("price"), Constant("DOUBLE", 10.0))
+            >>> with client.scan("shop", "orders", ["id"], filters=cheap) as reader:
+            ...     reader.read_all().to_pylist()
+            [{'id': 1}]
         """
         statement = self._statement(schema, table)
         if at is not None:
@@ -133,19 +172,46 @@ class ScanCalls(ClientSession):
         *,
         exact_hugeint: bool = False,
     ) -> pa.Table:
-        """Return all rows of a scan at once; the parameters are those of `scan`.
+        """Scan a table and return all of its rows at once.
 
-        HUGEINT and UHUGEINT become decimal128(38, 0), also in lists, structs, maps and unions. A
-        value of 39 digits does not fit and raises BadRequest. `exact_hugeint`: keep the extension
-        type of DuckDB, whose values are 16 bytes: `int.from_bytes(value, "little", signed=True)`,
-        without `signed` for UHUGEINT.
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            columns: The columns to read, as for `scan`.
+            filters: A predicate, as for `scan`.
+            at: A version or a time of the past to read the table at.
+            exact_hugeint: Keep the extension type of DuckDB for HUGEINT and UHUGEINT, whose values
+                are 16 bytes: `int.from_bytes(value, "little", signed=True)`, without `signed` for
+                UHUGEINT. By default they become decimal128(38, 0), also in nested values.
+
+        Raises:
+            NotFound: There is no such schema, table, column or version.
+            BadRequest: A HUGEINT has 39 digits, which a decimal does not hold.
+
+        Example:
+            >>> client.read("shop", "orders")["city"].to_pylist()
+            ['Ulm', 'Bonn', 'Ulm']
         """
         with self.scan(schema, table, columns, filters, at) as reader:
             rows = reader.read_all()
         return rows if exact_hugeint else decimal_table(rows)
 
     def flight_info(self, schema: str, table: str, at: AsOf | None = None) -> TableListing:
-        """The table as it was; its columns may have been others."""
+        """Return the columns of a table as it is, or as it was in the past.
+
+        Args:
+            schema: The schema of the table.
+            table: The name of the table.
+            at: A version or a time of the past; None for the table as it is.
+
+        Raises:
+            NotFound: There is no such schema, table or version.
+            NotSupported: The table has no history.
+
+        Example:
+            >>> client.flight_info("shop", "orders").schema.names
+            ['id', 'city', 'price']
+        """
         listing = self.table(schema, table)
         return self._as_of(listing, at)
 
@@ -158,10 +224,10 @@ class ScanCalls(ClientSession):
         body = self._ask("flight_info", request)
         with reading_answer("flight_info"):
             flight = FlightInfo.FromString(body)
-        found = read_table(flight)
-        if found.descriptor != listing.descriptor:
+        described = read_table(flight)
+        if described.descriptor != listing.descriptor:
             raise ServerError("the server answered flight_info with another descriptor")
-        return found
+        return described
 
     def _endpoints(
         self, statement: Statement, plan: _ScanPlan, at: AsOf | None
@@ -172,7 +238,9 @@ class ScanCalls(ClientSession):
             at_unit=str(at.unit) if at else "",
             at_value=at.value if at else "",
         )
-        request = Endpoints(descriptor=Blob(statement.table.descriptor), parameters=parameters)
+        request = EndpointsRequest(
+            descriptor=Blob(statement.table.descriptor), parameters=parameters
+        )
         body = self._ask("endpoints", request, statement.path_headers)
         with reading_answer("endpoints"):
             ends = unpack(body, "endpoints", ANSWER_LIMITS)
@@ -182,8 +250,8 @@ class ScanCalls(ClientSession):
         uri = endpoint.location[0].uri if endpoint.location else _SAME_CONNECTION
         if not uri.startswith(_SAME_CONNECTION) and uri != self.location:
             raise NotSupported(
-                f"the rows are at {uri}; this client reads from {self.location} only, "
-                "and sends its token nowhere else"
+                f"the rows are at {uri}; this client reads from {self.location} only and sends "
+                "its token nowhere else"
             )
         connection, headers = self._connection, statement.path_headers
         return EndpointReader(
@@ -217,10 +285,10 @@ def _filter_positions(listing: TableListing, filters: str | Expr) -> list[int]:
         return [_position(listing, name) for name in sorted(columns_of(filters))]
     try:
         names = json.loads(filters)["column_binding_names_by_index"]
-        found = [listing.position(name) for name in names]
+        positions = [listing.position(name) for name in names]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return []  # the server is the judge of such a text
-    return [i for i in found if i is not None]
+        return []  # the server refuses the text
+    return [i for i in positions if i is not None]
 
 
 def _position(listing: TableListing, column: str) -> int:
@@ -232,7 +300,7 @@ def _position(listing: TableListing, column: str) -> int:
 
 
 def _column_id(announced: pa.Schema, position: int) -> int:
-    """DuckDB counts the visible columns only."""
+    """Return the number of a column as DuckDB counts: among the columns but `rowid`."""
     if is_rowid(announced.field(position)):
         return _ROWID_INDEX
     return sum(not is_rowid(announced.field(i)) for i in range(position))

@@ -1,4 +1,4 @@
-"""What all calls share: the connection, the transaction, and the tables looked up so far."""
+"""What all calls share: the connection, the transaction, and the tables looked up before."""
 
 import threading
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from jetbridge.client.listing import TableListing, VersionInfo, read_table
 from jetbridge.errors import ServerError
 from jetbridge.wire.codec import decode
 from jetbridge.wire.flight_pb2 import Action, FlightDescriptor, FlightInfo, Result
-from jetbridge.wire.messages.catalog import CatalogRequest
+from jetbridge.wire.messages import CatalogRequest
 
-# The client copies a path into a header, so names are percent-encoded where gRPC refuses them.
+# Paths travel in headers, too: characters that gRPC refuses there are percent-encoded.
 _PATH_SAFE = "".join(char for char in map(chr, range(32, 127)) if char != "%")
 
 
@@ -27,7 +27,7 @@ class _Transaction(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Statement:
-    """The table a statement works on, and the headers that all its calls carry."""
+    """Hold the table of one statement, and the headers that all calls of the statement carry."""
 
     table: TableListing
     headers: Headers
@@ -38,7 +38,7 @@ class Statement:
 
 
 class KnownTables:
-    """Tables looked up at one version of the catalog."""
+    """Remember the tables that were looked up at one version of the catalog."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,7 +63,12 @@ class KnownTables:
 
 
 class ClientSession:
-    """`transaction_id`: the transaction all statements belong to; without, each has its own."""
+    """Run actions and statements on one catalog, over a connection that clients share.
+
+    Attributes:
+        catalog: The name of the catalog.
+        transaction_id: The transaction of all statements; empty if each has its own.
+    """
 
     def __init__(
         self,
@@ -81,48 +86,109 @@ class ClientSession:
 
     @property
     def location(self) -> str:
+        """Return the address of the server."""
         return self._connection.location.uri
 
     def action(self, name: str, body: bytes = b"", headers: Headers = ()) -> list[bytes]:
-        """One raw action; the bodies of all its results."""
+        """Run an action of the server with a body of your own.
+
+        Args:
+            name: The name of the action.
+            body: The body, as the action expects it.
+            headers: gRPC headers to send besides those of every call.
+
+        Returns:
+            The bodies of all results.
+
+        Raises:
+            NotSupported: The server has no such action.
+            BadRequest: The server cannot read the body.
+
+        Example:
+            >>> client.action("drop_table", b"{}")
+            Traceback (most recent call last):
+                ...
+            jetbridge.errors.BadRequest: drop_table: the body is not the expected msgpack map
+        """
         headers = (("airport-action-name", name), *headers)
         action = Action(type=name, body=body)
         with self._connection.stream("DoAction", action, Result, headers) as results:
             return [result.body for result in results]
 
     def catalog_version(self) -> CatalogVersion:
+        """Return the number that rises with every change of schemas and tables.
+
+        Example:
+            >>> before = client.catalog_version().number
+            >>> client.create_schema("archive")
+            >>> client.catalog_version().number > before
+            True
+        """
         body = self._ask("catalog_version", CatalogRequest(catalog_name=self.catalog))
         with reading_answer("catalog_version"):
             answer = decode(VersionInfo, body, "catalog_version")
         return CatalogVersion(answer.catalog_version, answer.is_fixed)
 
     def create_transaction(self) -> str:
-        """An id for `airport-transaction-id`; empty if the server has no transactions."""
+        """Begin a transaction and return its id; `transaction` does that for you.
+
+        Returns:
+            The id for the header `airport-transaction-id`; empty if the server has none.
+
+        Example:
+            >>> len(client.create_transaction())
+            32
+        """
         body = self._ask("create_transaction", CatalogRequest(catalog_name=self.catalog))
         with reading_answer("create_transaction"):
             return decode(_Transaction, body, "create_transaction").identifier or ""
 
     def get_flight_info(self, schema: str, name: str) -> FlightInfo:
+        """Return Flight's own description of a table.
+
+        Args:
+            schema: The schema of the table.
+            name: The name of the table.
+
+        Raises:
+            NotFound: There is no such schema or table.
+
+        Example:
+            >>> client.get_flight_info("shop", "orders").total_records
+            3
+        """
         return self._flight_info(schema, name, self._transaction_headers(self.transaction_id))
 
     def table(self, schema: str, name: str) -> TableListing:
-        """One table as it is now; raises NotFound."""
+        """Return the columns and constraints of a table.
+
+        Args:
+            schema: The schema of the table.
+            name: The name of the table.
+
+        Raises:
+            NotFound: There is no such schema or table.
+
+        Example:
+            >>> client.table("shop", "orders").schema.names
+            ['id', 'city', 'price']
+        """
         return read_table(self.get_flight_info(schema, name))
 
     def _ask(self, action: str, request: msgspec.Struct, headers: Headers = ()) -> bytes:
-        """An action that is answered by one result."""
+        """Run an action that has one result, and return the body of that."""
         results = self.action(action, pack(request), headers)
         if not results:
-            raise ServerError(f"the server answered nothing to {action}")
+            raise ServerError(f"the server sent no result of the action {action}")
         return results[0]
 
     def _statement(self, schema: str, table: str) -> Statement:
-        """As DuckDB begins one: a transaction, the catalog's version, then the table."""
+        """Begin a statement as DuckDB does: a transaction, the catalog's version, the table."""
         transaction_id = self.transaction_id
         if not transaction_id and self._transactions:
             transaction_id = self.create_transaction()
         headers = self._transaction_headers(transaction_id)
-        # A transaction keeps to the tables as it saw them first.
+        # A transaction sees its tables as they were when it first used them.
         version = None if self.transaction_id else self.catalog_version()
         listing = self._known.get(version, schema, table)
         if listing is None:
@@ -139,6 +205,18 @@ class ClientSession:
     def _transaction_headers(self, transaction_id: str) -> Headers:
         return (("airport-transaction-id", transaction_id),) if transaction_id else ()
 
+    def _change(self, action: str, request: msgspec.Struct) -> TableListing:
+        """Run an action that creates or alters a table; return the table as it is afterwards."""
+        body = self._ask(action, request)
+        with reading_answer(action):
+            flight = FlightInfo.FromString(body)
+        listing = read_table(flight)
+        self._known.clear()
+        if self.transaction_id:
+            # The new descriptor names the new columns, so the transaction sees them.
+            self._known.put(None, listing)
+        return listing
+
 
 def named_descriptor(schema: str, name: str) -> FlightDescriptor:
     path = [quote(part, safe=_PATH_SAFE) for part in (schema, name)]
@@ -146,7 +224,7 @@ def named_descriptor(schema: str, name: str) -> FlightDescriptor:
 
 
 def pack(request: msgspec.Struct) -> bytes:
-    """As msgpack-c packs a std::string: binary goes as str too."""
+    """Pack a request as msgpack-c packs a `std::string`: binary data is packed as text, too."""
     packed: bytes = msgpack.packb(_plain(request), use_bin_type=False)
     return packed
 

@@ -1,12 +1,12 @@
-"""Record batches out of the endpoints of a scan, read at the same time when there are several."""
+"""Reads the record batches of a scan, from several endpoints at the same time."""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from jetbridge.client.buffer import Buffer
 from jetbridge.client.connection import Answers
 from jetbridge.client.errors import reading_answer
 from jetbridge.errors import FailedPrecondition
@@ -14,14 +14,64 @@ from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.limits import ANSWER_LIMITS
 
+T = TypeVar("T")
+
 MAX_WORKERS = 8
 _BATCHES_PER_WORKER = 2
 
 Batches = Generator[pa.RecordBatch, None, None]
 
 
+class Buffer(Generic[T]):
+    """Pass items between two threads, a bounded number at a time.
+
+    Iterating takes items out and waits for more, until `finish` or `close`.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._finished = self._closed = False
+
+    def put(self, item: T) -> bool:
+        """Add an item, when there is room; return False if the buffer is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._items) < self._size)
+            if self._closed:
+                return False
+            self._items.append(item)
+            self._changed.notify_all()
+            return True
+
+    def finish(self) -> None:
+        """End the items: those in the buffer are still taken."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Drop all items and wake both threads."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+    def __iter__(self) -> "Buffer[T]":
+        return self
+
+    def __next__(self) -> T:
+        with self._changed:
+            self._changed.wait_for(lambda: self._items or self._finished or self._closed)
+            if not self._items:
+                raise StopIteration
+            item = self._items.popleft()
+            self._changed.notify_all()
+            return item
+
+
 class EndpointReader:
-    """One endpoint; the call begins with the first batch asked for."""
+    """Read one endpoint; the call begins when the first batch is taken."""
 
     def __init__(self, open_call: Callable[[], Answers], announced: pa.Schema) -> None:
         self._open_call = open_call
@@ -42,15 +92,15 @@ class EndpointReader:
                         continue
                     if decoder is None:
                         decoder = BatchDecoder(data.header, ANSWER_LIMITS)
-                        found: list[pa.RecordBatch] = []
+                        batches: list[pa.RecordBatch] = []
                     else:
                         decoder.feed(data)
-                        found = list(decoder.flush())
+                        batches = list(decoder.flush())
                 self._check(decoder.schema)
-                yield from (batch for batch in found if batch.num_rows)
+                yield from (batch for batch in batches if batch.num_rows)
 
     def cancel(self) -> None:
-        """From any thread; also a part that has not begun yields nothing afterwards."""
+        """End the call, from any thread; a reader that has not begun yields nothing then."""
         self._cancelled = True
         if self._answers is not None:
             self._answers.call.cancel()
@@ -58,19 +108,20 @@ class EndpointReader:
     def _check(self, schema: pa.Schema) -> None:
         if schema.types != self._announced.types or schema.names != self._announced.names:
             raise FailedPrecondition(
-                "the scan delivers other columns than the table had a moment ago: "
-                "it was altered meanwhile; scan again"
+                "the table was altered while the scan began, and its columns differ; scan again"
             )
 
 
 def read_parts(parts: Sequence[EndpointReader]) -> Batches:
-    """All batches, in order within a part. Closing it early cancels the calls."""
+    """Yield all batches, in order within a part. Closing it early cancels the calls."""
     if len(parts) == 1:
         return parts[0].batches()
     return _Parallel(parts).batches()
 
 
 class _Parallel:
+    """Read several endpoints at the same time, each by one of a few threads."""
+
     def __init__(self, parts: Sequence[EndpointReader]) -> None:
         self._parts = tuple(parts)
         self._todo = deque(parts)
@@ -113,7 +164,7 @@ class _Parallel:
                 for batch in part.batches():
                     if not self._buffer.put(batch):
                         return
-        except Exception as error:  # it is raised where the batches are read
+        except Exception as error:  # raised where the batches are read
             self._buffer.put(error)
         finally:
             with self._lock:

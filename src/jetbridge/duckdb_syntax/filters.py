@@ -1,11 +1,11 @@
-"""The filters a scan pushes down: DuckDB's bound expressions as JSON → one `Expr`.
+"""Reads the filters of a scan, DuckDB's bound expressions as JSON, as one `Expr`.
 
-The client filters again, so a filter may let too many rows through but never too few. What has no
-exact equal in `expr` becomes TRUE: it drops out of an AND, turns an OR into TRUE, and beneath
-anything else (NOT, CASE, a comparison, a function) takes the whole boolean with it.
+The client filters again, so a filter may let too many rows through but never too few. An expression
+without an exact equal in `expr` becomes TRUE: it disappears from an AND, makes an OR TRUE, and
+under anything else (NOT, CASE, a comparison, a function) makes the whole boolean TRUE.
 
-Exact means exact in any session: an expression that depends on the client's time zone or on its
-float division setting has no equal here, for the server does not know them.
+Exact means exact in every session. An expression that depends on the client's time zone or on its
+setting for float division has no equal here, because the server does not know these.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jetbridge.duckdb_syntax.filter_functions import FLOAT_DIVISIONS, FUNCTIONS, OPERATORS, RENAMED
 from jetbridge.duckdb_syntax.types import (
     MAX_DEPTH,
     Node,
@@ -45,6 +44,55 @@ from jetbridge.expr import (
     walk,
 )
 
+# The functions that a filter may call. All of them answer the same for the same arguments in every
+# session: no clock, no randomness, no time zone, no setting. Left out on purpose are functions that
+# make huge values of a small filter (`repeat`, `lpad`, `range`), that take a lambda, or that only
+# the optimizer writes (`__internal_compress_…`, `optional_filter`).
+
+# Operators stand between two arguments, or before one.
+OPERATORS = frozenset(
+    {"+", "-", "*", "/", "//", "%", "&", "|", "<<", ">>", "~"}
+    | {"||", "^@", "~~", "!~~", "~~*", "!~~*", "~~~"}  # text; ~~ is LIKE, ~~* ILIKE, ~~~ GLOB
+)
+
+_NAMES = {
+    "numbers": """
+        abs add bit_count ceil ceiling divide even floor gcd greatest greatest_common_divisor
+        isfinite isinf isnan lcm least least_common_multiple mod multiply round sign signbit
+        subtract trunc xor""",
+    # The names with like_escape are LIKE … ESCAPE; prefix and suffix are LIKE 'a%' and LIKE '%a'.
+    "text and bytes": """
+        ascii bit_length char_length character_length concat contains encode ends_with hex
+        ilike_escape instr lcase left left_grapheme len length length_grapheme like_escape lower
+        ltrim md5 nfc_normalize not_ilike_escape not_like_escape octet_length ord position prefix
+        regexp_extract regexp_full_match regexp_matches regexp_replace replace reverse right rtrim
+        sha256 split starts_with str_split string_split strip_accents strlen strpos substr
+        substring substring_grapheme suffix translate trim ucase unicode upper""",
+    "dates and times without a zone": """
+        century date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day
+        dayname dayofmonth dayofweek dayofyear decade epoch epoch_ms epoch_ns epoch_us era hour
+        isodow isoyear julian last_day make_date microsecond millennium millisecond minute month
+        monthname nanosecond normalized_interval quarter second strftime time_bucket to_days
+        to_hours to_microseconds to_milliseconds to_minutes to_months to_seconds to_weeks to_years
+        week weekday weekofyear year yearweek""",
+    "nested values": """
+        array_contains array_extract array_has array_has_all array_has_any array_length
+        array_position array_slice cardinality element_at list_contains list_element list_extract
+        list_has list_has_all list_has_any list_position list_slice map_contains map_extract
+        map_extract_value map_keys map_values struct_extract struct_extract_at""",
+    "JSON": "json_extract json_extract_string",
+    # NULL if a later argument is NULL, else the first; the optimizer writes it for `x * 0`.
+    "NULL": "constant_or_null",
+}
+FUNCTIONS = frozenset(name for names in _NAMES.values() for name in names.split())
+
+# Operators with another name as a function: among arguments, `->` would begin a lambda.
+RENAMED = {"->": "json_extract", "->>": "json_extract_string"}
+
+# A division by zero gives NULL, NaN or infinity, as the client's `ieee_floating_point_ops` says.
+FLOAT_DIVISIONS = frozenset({"/", "//", "%", "divide", "mod"})
+
+
 COMPARISONS: dict[str, ComparisonOp] = {
     "COMPARE_EQUAL": "=",
     "COMPARE_NOTEQUAL": "<>",
@@ -56,27 +104,31 @@ COMPARISONS: dict[str, ComparisonOp] = {
     "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
 }
 
-BUILT_IN = frozenset({"system", ""})  # "": made by the optimizer, or by a collation
+BUILT_IN = frozenset({"system", ""})  # "": written by the optimizer, or for a collation
 CALLABLE = FUNCTIONS | OPERATORS
 FLOATS = frozenset({"FLOAT", "DOUBLE"})
-# Lists and objects in the JSON of pushed filters; an IN of 30,000 values has a third of them.
+# The most lists and objects in the JSON of filters; an IN of 30,000 values has a third of that.
 FILTER_ITEMS = 300_000
 
 
 class _Pushed(msgspec.Struct):
+    """Hold the JSON that the client sends."""
+
     filters: list[dict[str, Any]]
     column_binding_names_by_index: list[str]
 
 
 class _Typed(NamedTuple):
+    """Hold an expression and the name of its type."""
+
     expr: Expr
     type: str
 
 
 def parse_filters(json_text: str) -> Expr | None:
-    """The conjunction of the pushed filters; None when nothing can be left out.
+    """Return the conjunction of the filters; None if every row must be sent.
 
-    Raises BadRequest for what is not the client's JSON at all, and LimitExceeded.
+    Raise BadRequest for text that is not the client's JSON, and LimitExceeded.
     """
     if not json_text:  # the client had no filter to push
         return None
@@ -113,7 +165,7 @@ class _FilterParser:
         return Or(tuple(kept)) if kept else None
 
     def widened(self, node: Node, depth: int) -> Expr | None:
-        """The boolean, or a weaker one; None is TRUE."""
+        """Return the boolean, or a weaker one; None is TRUE."""
         junction = {
             "CONJUNCTION_AND": self.conjunction,
             "CONJUNCTION_OR": self._disjunction,
@@ -127,7 +179,7 @@ class _FilterParser:
         return exact.expr if exact.type == "BOOLEAN" else None
 
     def exact(self, node: Node, depth: int) -> _Typed:
-        """Raises Unencodable rather than change the meaning."""
+        """Return an exact equal of the expression; raise UnsupportedFilter if there is none."""
         read = READERS.get(member(node, "expression_class", str))
         if not read or depth > MAX_DEPTH:
             raise UnsupportedFilter(str(node["expression_class"]))
@@ -140,20 +192,20 @@ class _FilterParser:
         index = member(member(node, "binding", dict), "column_index", int)
         if node.get("depth") != 0 or not 0 <= index < len(self._columns):
             raise UnsupportedFilter("column")
-        kind = _returned(node)
-        # A dictionary column is VARCHAR to the client; should it ever come as ENUM, the server's
-        # own VARCHAR would sort by text where the ENUM sorts by position.
-        if "ENUM(" in kind:
+        column_type = _returned(node)
+        # The client sees a dictionary column as VARCHAR. If it ever came as ENUM, the server would
+        # sort by text where the ENUM sorts by position.
+        if "ENUM(" in column_type:
             raise UnsupportedFilter("ENUM")
-        return _Typed(Column(text(self._columns[index]), kind), kind)
+        return _Typed(Column(text(self._columns[index]), column_type), column_type)
 
 
 def _returned(node: Node) -> str:
     return type_name(member(node, "return_type", dict))
 
 
-def _zoned(kind: str) -> bool:
-    return "TIME ZONE" in kind
+def _is_zoned(name: str) -> bool:
+    return "TIME ZONE" in name
 
 
 def _constant(_reader: _FilterParser, node: Node, depth: int) -> _Typed:
@@ -162,10 +214,10 @@ def _constant(_reader: _FilterParser, node: Node, depth: int) -> _Typed:
 
 
 def _same(parts: Sequence[_Typed]) -> list[Expr]:
-    """Operands that are compared with each other, brought to one type.
+    """Return operands that are compared with each other, converted to one type.
 
-    The binder has cast them, but the optimizer breaks the rule: for a regular expression with a
-    prefix it compares the VARCHAR with BLOB bounds, byte by byte.
+    DuckDB's binder has cast them already. Its optimizer has not: for a regular expression with a
+    prefix, it compares the VARCHAR with BLOB bounds, byte by byte.
     """
     kinds = frozenset(part.type for part in parts)
     if len(kinds) == 1:
@@ -188,8 +240,7 @@ def _comparison(reader: _FilterParser, node: Node, depth: int) -> _Typed:
 def _between(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     parts = [member(node, part, dict) for part in ("input", "lower", "upper")]
     child, lower, upper = _same(reader.all_exact(parts, depth))
-    # Dialects write the child twice where a bound is exclusive; nested, that would double the text
-    # with every level.
+    # Dialects write the child twice if a bound is exclusive. Nested, every level would double it.
     if any(isinstance(part, Between) for part in walk(child)):
         raise UnsupportedFilter("BETWEEN within BETWEEN")
     bounds = [member(node, key, bool) for key in ("lower_inclusive", "upper_inclusive")]
@@ -200,11 +251,11 @@ JUNCTIONS: dict[str, type[And] | type[Or]] = {"CONJUNCTION_AND": And, "CONJUNCTI
 
 
 def _conjunction(reader: _FilterParser, node: Node, depth: int) -> _Typed:
-    kind = JUNCTIONS.get(member(node, "type", str))
+    junction = JUNCTIONS.get(member(node, "type", str))
     parts = reader.all_exact(members(node, "children"), depth)
-    if not kind or not parts:
+    if not junction or not parts:
         raise UnsupportedFilter("conjunction")
-    return _Typed(kind(tuple(_booleans(parts))), "BOOLEAN")
+    return _Typed(junction(tuple(_booleans(parts))), "BOOLEAN")
 
 
 def _operator(reader: _FilterParser, node: Node, depth: int) -> _Typed:
@@ -221,8 +272,8 @@ def _booleans(parts: Sequence[_Typed]) -> list[Expr]:
     return [part.expr for part in parts]
 
 
-def _only(parts: list[_Typed], kind: str = "") -> Expr:
-    if len(parts) != 1 or (kind and parts[0].type != kind):
+def _only(parts: list[_Typed], required: str = "") -> Expr:
+    if len(parts) != 1 or (required and parts[0].type != required):
         raise UnsupportedFilter("operands")
     return parts[0].expr
 
@@ -256,11 +307,11 @@ def _case(reader: _FilterParser, node: Node, depth: int) -> _Typed:
 
 
 def _cast(reader: _FilterParser, node: Node, depth: int) -> _Typed:
-    child, kind = reader.exact(member(node, "child", dict), depth), _returned(node)
-    # To and from a zoned type DuckDB casts in the session's time zone.
-    if _zoned(child.type + kind) or kind == "NULL":
+    child, target = reader.exact(member(node, "child", dict), depth), _returned(node)
+    # A cast to or from a type with a time zone uses the time zone of the session.
+    if _is_zoned(child.type + target) or target == "NULL":
         raise UnsupportedFilter("CAST")
-    return _Typed(Cast(child.expr, kind, member(node, "try_cast", bool)), kind)
+    return _Typed(Cast(child.expr, target, member(node, "try_cast", bool)), target)
 
 
 def _function(reader: _FilterParser, node: Node, depth: int) -> _Typed:
@@ -268,12 +319,12 @@ def _function(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     name = RENAMED.get(name, name)
     if member(node, "catalog_name", str) not in BUILT_IN or name not in CALLABLE:
         raise UnsupportedFilter(name)
-    parts, kind = reader.all_exact(members(node, "children"), depth), _returned(node)
-    if not parts or _zoned(kind + "".join(part.type for part in parts)):
+    parts, result = reader.all_exact(members(node, "children"), depth), _returned(node)
+    if not parts or _is_zoned(result + "".join(part.type for part in parts)):
         raise UnsupportedFilter(name)
     if name in FLOAT_DIVISIONS and not _divides_alike(name, parts):
         raise UnsupportedFilter(name)
-    return _Typed(Function(name, tuple(part.expr for part in parts), name in OPERATORS), kind)
+    return _Typed(Function(name, tuple(part.expr for part in parts), name in OPERATORS), result)
 
 
 def _divides_alike(name: str, parts: list[_Typed]) -> bool:

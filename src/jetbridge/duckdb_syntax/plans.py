@@ -2,7 +2,7 @@
 
 They have a form of their own, `{"filter_type": "CONSTANT_COMPARISON", …}`, and apply to one column
 each. The plan filters again, so a filter may let too many rows through but never too few: a part
-without an exact equal in `expr` is TRUE.
+without an exact equal in `expr` becomes TRUE.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +10,7 @@ from typing import Any
 
 from jetbridge.duckdb_syntax.types import MAX_DEPTH, Node, UnsupportedFilter, member, members
 from jetbridge.duckdb_syntax.values import constant
-from jetbridge.expr import And, Column, Comparison, Expr, In, IsNull, Or
-from jetbridge.expr.nodes import ComparisonOp
+from jetbridge.expr import And, Column, Comparison, ComparisonOp, Expr, In, IsNull, Or
 
 _COMPARISONS: Mapping[str, ComparisonOp] = {
     "COMPARE_EQUAL": "=",

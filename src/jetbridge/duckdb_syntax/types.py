@@ -1,18 +1,16 @@
-"""DuckDB's serialised LogicalType as the type's SQL name.
+"""Names DuckDB's types in SQL, from their parts or from a serialised LogicalType.
 
 The JSON is `{"id": "DECIMAL", "type_info": {"type": "DECIMAL_TYPE_INFO", "width": 12, …}}`, with
-`type_info` null for a plain type. A user-defined alias stands in `type_info.alias`.
+`type_info` null for a plain type. A user-defined alias is in `type_info.alias`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
-
-from jetbridge.duckdb_syntax.nested_types import array_of, enum_of, list_of, map_of, struct_of
 
 Node = dict[str, Any]
 T = TypeVar("T")
 
-# Types, constants and expressions may nest this deep together; Python's own stack bounds it.
+# How deep types, constants and expressions together may nest; Python's own stack is the limit.
 MAX_DEPTH = 100
 MAX_DECIMAL_WIDTH = 38
 
@@ -25,22 +23,54 @@ PLAIN = frozenset(
     | {"TIMESTAMP WITH TIME ZONE"}
 )
 
-# (id, alias): JSON is VARCHAR by another name, but casts to and from it parse and print.
+# (id, alias): JSON is stored as VARCHAR, but casts to and from it parse and print.
 ALIASES = {("VARCHAR", "JSON"): "JSON"}
 
 
-class UnsupportedFilter(Exception):  # noqa: N818 - never leaves wire/, so no error of the tree
-    """This part of a filter has no equal in `expr`; the filter has to widen around it."""
+def _quoted(text: str, mark: str) -> str:
+    return mark + text.replace(mark, mark * 2) + mark
 
 
-def member(node: Node, key: str, kind: type[T]) -> T:
+def list_of(element: str) -> str:
+    return f"{element}[]"
+
+
+def array_of(element: str, size: int) -> str:
+    return f"{element}[{size}]"
+
+
+def map_of(key: str, value: str) -> str:
+    return f"MAP({key}, {value})"
+
+
+def struct_of(fields: Iterable[tuple[str, str]]) -> str:
+    columns = (f"{_quoted(name, chr(34))} {field_type}" for name, field_type in fields)
+    return "STRUCT(" + ", ".join(columns) + ")"
+
+
+def enum_of(labels: Iterable[str]) -> str:
+    return "ENUM(" + ", ".join(_quoted(label, "'") for label in labels) + ")"
+
+
+def kind_of(type_name: str) -> str:
+    """Return the family of a type: `DECIMAL` of `DECIMAL(12,2)`, `LIST` of lists and arrays."""
+    return "LIST" if type_name.endswith("]") else type_name.partition("(")[0]
+
+
+class UnsupportedFilter(Exception):  # noqa: N818 - never reaches a caller of the server
+    """Report a part of a filter without an equal in `expr`; the filter around it must widen."""
+
+
+def member(node: Node, key: str, expected: type[T]) -> T:
+    """Return a member of a JSON object; raise UnsupportedFilter if it has another type."""
     value = node.get(key)
-    if type(value) is not kind:  # isinstance would take True for an integer
+    if type(value) is not expected:  # isinstance would take True for an integer
         raise UnsupportedFilter(key)
     return value
 
 
 def members(node: Node, key: str) -> list[Node]:
+    """Return a member that is a list of JSON objects; raise UnsupportedFilter otherwise."""
     values = member(node, key, list)
     if not all(type(value) is dict for value in values):
         raise UnsupportedFilter(key)
@@ -48,14 +78,14 @@ def members(node: Node, key: str) -> list[Node]:
 
 
 def text(value: object) -> str:
-    """A string that SQL text can hold as a name: JSON escapes can smuggle in what it cannot."""
+    """Return a string that can be a name in SQL; JSON escapes can hold what SQL text cannot."""
     if type(value) is not str or "\0" in value or not encodable(value):
         raise UnsupportedFilter("text")
     return value
 
 
 def encodable(value: str) -> bool:
-    """Whether it is valid Unicode; `json` lets a lone surrogate through."""
+    """Return whether a string is valid Unicode; `json` accepts a lone surrogate."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -64,7 +94,7 @@ def encodable(value: str) -> bool:
 
 
 def type_name(node: Node, depth: int = 0) -> str:
-    """Raises Unencodable for a type that SQL text cannot name."""
+    """Return the SQL name of a LogicalType; raise UnsupportedFilter for a type without one."""
     if depth > MAX_DEPTH:
         raise UnsupportedFilter("depth")
     name, info = member(node, "id", str), node.get("type_info") or {}
@@ -77,7 +107,7 @@ def type_name(node: Node, depth: int = 0) -> str:
         return alias
     if name in NESTED:
         return NESTED[name](info, depth + 1)
-    # A collation in `type_info` can be left out: the binder has already put it into functions.
+    # A collation in `type_info` is not needed: the binder has turned it into functions.
     if name not in PLAIN:
         raise UnsupportedFilter(name)
     return name
@@ -99,7 +129,7 @@ def _array(info: Node, depth: int) -> str:
 
 
 def fields_of(info: Node, depth: int) -> list[tuple[str, str]]:
-    """Names and types of a STRUCT; row(…) has none, and no SQL name either."""
+    """Return the names and types of a STRUCT's fields; row(…) has no names, and no SQL name."""
     fields = [
         (text(field.get("first")), type_name(member(field, "second", dict), depth))
         for field in members(info, "child_types")
@@ -114,7 +144,7 @@ def _struct(info: Node, depth: int) -> str:
 
 
 def _map(info: Node, depth: int) -> str:
-    # A MAP is a list of STRUCT(key, value) to DuckDB.
+    # In DuckDB, a MAP is a list of STRUCT(key, value).
     pair = member(member(info, "child_type", dict), "type_info", dict)
     fields = fields_of(pair, depth)
     if [name for name, _ in fields] != ["key", "value"]:

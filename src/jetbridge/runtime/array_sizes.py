@@ -1,7 +1,7 @@
-"""How many bytes an array takes once it is plain, before any of them is written.
+"""Computes how many bytes an array takes in its plain form, before any of them is written.
 
-A dictionary, a view or a run stores a value once and means it a thousand times, and a NULL of
-Arrow's null type takes no room at all.
+A dictionary, a view or a run stores a value once and uses it many times, and a NULL of Arrow's null
+type takes no memory at all.
 """
 
 from functools import lru_cache
@@ -12,17 +12,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Bytes of every row alike, or row by row: a list may hold 300 million NULLs in no room at all.
+# The bytes of each row: one number for all rows, or one per row. A list may hold 300 million NULLs
+# in no memory, so they are never written out.
 Sizes = int | npt.NDArray[np.int64]
 
 _OFFSET = 8
 
 
 @lru_cache(maxsize=1024)
-def expands(kind: pa.DataType) -> bool:
-    """Whether the plain form may be far larger than what is sent."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return expands(kind.storage_type)
+def expands(data_type: pa.DataType) -> bool:
+    """Return whether the plain form of a type may be far larger than what is sent."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return expands(data_type.storage_type)
     tests = (
         pa.types.is_null,
         pa.types.is_dictionary,
@@ -32,76 +33,76 @@ def expands(kind: pa.DataType) -> bool:
         pa.types.is_list_view,
         pa.types.is_large_list_view,
     )
-    if any(test(kind) for test in tests) or _is_dense(kind):
+    if any(test(data_type) for test in tests) or _is_dense(data_type):
         return True
-    return any(expands(kind.field(i).type) for i in range(kind.num_fields))
+    return any(expands(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
-def _is_dense(kind: pa.DataType) -> bool:
-    """A dense union may name one value of a member many times."""
-    return bool(pa.types.is_union(kind)) and kind.mode == "dense"
+def _is_dense(data_type: pa.DataType) -> bool:
+    """Return whether a type is a dense union, which may use one value of a member many times."""
+    return bool(pa.types.is_union(data_type)) and data_type.mode == "dense"
 
 
 @lru_cache(maxsize=1024)
-def null_bytes(kind: pa.DataType) -> int:
-    """What a NULL of the type takes."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return null_bytes(kind.storage_type)
-    if pa.types.is_fixed_size_list(kind):
-        return 1 + int(kind.list_size) * null_bytes(kind.value_type)
-    if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return 1 + sum(null_bytes(kind.field(i).type) for i in range(kind.num_fields))
-    return 1 + _width(kind)
+def null_bytes(data_type: pa.DataType) -> int:
+    """Return the bytes of a NULL of the type."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return null_bytes(data_type.storage_type)
+    if pa.types.is_fixed_size_list(data_type):
+        return 1 + int(data_type.list_size) * null_bytes(data_type.value_type)
+    if pa.types.is_struct(data_type) or pa.types.is_union(data_type):
+        return 1 + sum(null_bytes(data_type.field(i).type) for i in range(data_type.num_fields))
+    return 1 + _width(data_type)
 
 
-def _width(kind: pa.DataType) -> int:
+def _width(data_type: pa.DataType) -> int:
     try:
-        return int(kind.bit_width + 7) // 8
-    except ValueError:  # strings, lists and maps: their offset
+        return int(data_type.bit_width + 7) // 8
+    except ValueError:  # strings, lists and maps have an offset
         return _OFFSET
 
 
-def plain_bytes(array: pa.Array, wanted: pa.DataType) -> int:
-    """An upper bound of the bytes of the array as the wanted type."""
-    sizes = _sizes(array, wanted)
+def plain_bytes(array: pa.Array, target: pa.DataType) -> int:
+    """Return an upper bound of the bytes of the array once it has the target type."""
+    sizes = _sizes(array, target)
     return sizes * len(array) if isinstance(sizes, int) else int(sizes.sum())
 
 
-def _sizes(array: Any, wanted: pa.DataType) -> Sizes:
-    if isinstance(wanted, pa.BaseExtensionType):
-        wanted = wanted.storage_type
+def _sizes(array: Any, target: pa.DataType) -> Sizes:
+    if isinstance(target, pa.BaseExtensionType):
+        target = target.storage_type
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _of_dictionary(array, wanted)
-    if pa.types.is_run_end_encoded(kind):
-        return _of_runs(array, wanted)
-    if pa.types.is_struct(kind):
-        return _of_struct(array, wanted)
-    if pa.types.is_union(kind):
-        return _of_union(array, wanted)
-    if pa.types.is_nested(kind):
-        return _of_lists(array, wanted)
-    return _of_flat(array, wanted)
+    data_type = array.type
+    if pa.types.is_dictionary(data_type):
+        return _of_dictionary(array, target)
+    if pa.types.is_run_end_encoded(data_type):
+        return _of_runs(array, target)
+    if pa.types.is_struct(data_type):
+        return _of_struct(array, target)
+    if pa.types.is_union(data_type):
+        return _of_union(array, target)
+    if pa.types.is_nested(data_type):
+        return _of_lists(array, target)
+    return _of_flat(array, target)
 
 
-def _of_flat(array: Any, wanted: pa.DataType) -> Sizes:
-    least = max(null_bytes(wanted), null_bytes(array.type))
+def _of_flat(array: Any, target: pa.DataType) -> Sizes:
+    least = max(null_bytes(target), null_bytes(array.type))
     if pa.types.is_null(array.type) or len(array) == 0:
         return least
     if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
         return least + _view_lengths(array)
     try:
         lengths = pc.binary_length(array).fill_null(0)
-    except pa.ArrowNotImplementedError:  # neither texts nor bytes
+    except pa.ArrowNotImplementedError:  # neither text nor bytes
         return least
     rows: npt.NDArray[np.int64] = lengths.cast(pa.int64()).to_numpy()
     return least + rows
 
 
 def _view_lengths(array: Any) -> npt.NDArray[np.int64]:
-    """The first of the four integers of each view; `binary_length` knows no views."""
+    """Return the first of the four integers of each view; `binary_length` takes no views."""
     views = np.frombuffer(array.buffers()[1], dtype=np.int32).reshape(-1, 4)
     lengths = views[array.offset : array.offset + len(array), 0].astype(np.int64)
     if array.null_count:
@@ -109,59 +110,59 @@ def _view_lengths(array: Any) -> npt.NDArray[np.int64]:
     return lengths
 
 
-def _of_dictionary(array: Any, wanted: pa.DataType) -> Sizes:
-    sizes = _sizes(array.dictionary, wanted)
+def _of_dictionary(array: Any, target: pa.DataType) -> Sizes:
+    sizes = _sizes(array.dictionary, target)
     if isinstance(sizes, int) or len(sizes) == 0:
-        return max(null_bytes(wanted), sizes if isinstance(sizes, int) else 0)
+        return max(null_bytes(target), sizes if isinstance(sizes, int) else 0)
     taken: npt.NDArray[np.int64] = sizes[array.indices.fill_null(0).cast(pa.int64()).to_numpy()]
     return taken
 
 
-def _of_runs(array: Any, wanted: pa.DataType) -> Sizes:
-    sizes = _sizes(array.values, wanted)
+def _of_runs(array: Any, target: pa.DataType) -> Sizes:
+    sizes = _sizes(array.values, target)
     if isinstance(sizes, int):
         return sizes
     ends = array.run_ends.to_numpy().astype(np.int64) - array.offset
     return np.repeat(sizes, np.diff(np.clip(ends, 0, len(array)), prepend=0))
 
 
-def _of_struct(array: Any, wanted: pa.DataType) -> Sizes:
-    same = pa.types.is_struct(wanted) and wanted.num_fields == array.type.num_fields
+def _of_struct(array: Any, target: pa.DataType) -> Sizes:
+    same = pa.types.is_struct(target) and target.num_fields == array.type.num_fields
     total: Sizes = 1
     for index in range(array.type.num_fields):
         child = array.field(index)
-        total = total + _sizes(child, wanted.field(index).type if same else child.type)
+        total = total + _sizes(child, target.field(index).type if same else child.type)
     return total
 
 
-def _of_union(array: Any, wanted: pa.DataType) -> Sizes:
-    """The value of each row, in the member that the row names."""
+def _of_union(array: Any, target: pa.DataType) -> Sizes:
+    """Add up the size of each row's value in the member that the row names."""
     if len(array) == 0:
-        return null_bytes(wanted)
-    total = np.full(len(array), null_bytes(wanted), dtype=np.int64)
-    # `type_codes` and `offsets` of pyarrow 26 are those of the array that was sliced.
+        return null_bytes(target)
+    total = np.full(len(array), null_bytes(target), dtype=np.int64)
+    # In pyarrow 26, `type_codes` and `offsets` of a slice are those of the whole array.
     part = slice(array.offset, array.offset + len(array))
     buffers = array.buffers()
     members = np.frombuffer(buffers[1], dtype=np.int8)[part]
-    places = np.frombuffer(buffers[2], dtype=np.int32)[part] if _is_dense(array.type) else None
+    offsets = np.frombuffer(buffers[2], dtype=np.int32)[part] if _is_dense(array.type) else None
     for index, code in enumerate(array.type.type_codes):
         child = array.field(index)
         sizes = _sizes(child, child.type)
         rows = np.flatnonzero(members == code)
         if not isinstance(sizes, int):
-            sizes = sizes[rows if places is None else places[rows]]
+            sizes = sizes[rows if offsets is None else offsets[rows]]
         total[rows] += sizes
     return total
 
 
-def _of_lists(array: Any, wanted: pa.DataType) -> Sizes:
-    """Lists, arrays, views and maps: the sizes of their elements, added up row by row."""
-    least = null_bytes(wanted)
+def _of_lists(array: Any, target: pa.DataType) -> Sizes:
+    """Add up the sizes of the elements of each row: of lists, arrays, views and maps."""
+    least = null_bytes(target)
     if len(array) == 0:
         return least
     lengths = _lengths(array)
     child = array.values
-    inner = wanted.field(0).type if pa.types.is_nested(wanted) else child.type
+    inner = target.field(0).type if pa.types.is_nested(target) else child.type
     sizes = _sizes(child, inner)
     if isinstance(sizes, int):
         return least + lengths * sizes

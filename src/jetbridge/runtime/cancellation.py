@@ -1,15 +1,15 @@
-"""Whether somebody still waits for a statement, and what ends it early where nobody does.
+"""Cancels statements: tells them that nobody waits any more, and interrupts what they do.
 
     with cancellation.scope() as statement:            # in the thread that works
         with cancellation.current().on_cancel(cursor.interrupt):
             cursor.execute(...)
-        with cancellation.current().publishing():      # refused once it was cancelled
+        with cancellation.current().publishing():      # raises once it was cancelled
             commit()
 
     statement.cancel()                                 # in any other thread
 
-`current()` belongs to a thread. Work that another thread does, and rows that another thread takes,
-are `within` the cancellation of the statement they are for. What clears up is `shielded`.
+`current()` belongs to a thread. If another thread does the work or takes the rows, wrap these in
+`within` with the cancellation of their statement. Wrap what cleans up in `shielded`.
 """
 
 import logging
@@ -30,20 +30,22 @@ Interrupt = Callable[[], object]
 
 
 class Lock(Protocol):
+    """Describe a lock of `threading`, or another that can be waited for with a timeout."""
+
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
 
     def release(self) -> None: ...
 
 
-# An interrupt may come a moment before the work that it is meant for, so it comes again.
+# An interrupt may come a moment before the work that it is for, so it is repeated.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
-# Locks cannot be interrupted: whoever waits for one looks up so often.
-_LOOK_UP = 0.05
+# Waiting for a lock cannot be interrupted, so it checks for cancellation this often.
+_POLL_SECONDS = 0.05
 _END: Any = object()
 
 
 class Cancellation:
-    """Of one statement or call; may be used from any thread."""
+    """Cancel one statement or call, from any thread."""
 
     def __init__(self) -> None:
         self._outer: Cancellation | None = None
@@ -51,51 +53,51 @@ class Cancellation:
         self._interrupts: list[Interrupt] = []
         self._publishing = 0
         self._published = False
-        # What a publication has failed with: it may have been made, which the error says.
+        # The error of a publication that failed; it says whether something was published.
         self._failed: BaseException | None = None
         self._runs = False
-        # The garbage collector closes generators in the midst of anything, so both are taken again
-        # by the thread that has them.
+        # The garbage collector closes generators at any moment, so a thread may take both locks
+        # again while it has them.
         self._lock = threading.RLock()
-        # Held while interrupts are called: what has left its block is never interrupted.
+        # Held while interrupts are called: code that has left its block is never interrupted.
         self._calling = threading.RLock()
 
     def cancel(self, error: ServerError | None = None) -> None:
-        """Ends what runs, with this error; the first one counts. Returns at once."""
+        """End the statement with this error, and return at once; the first error counts."""
         with self._lock:
             if self._error is None:
                 self._error = error or Cancelled("the call was cancelled")
         self._start()
 
     def error(self) -> ServerError | None:
-        """What the statement ends with, if it was cancelled and has not begun to publish."""
+        """Return the error that ends the statement; None if it runs or has begun to publish."""
         if self._publishing:
             return None
         error = self._error or (self._outer.error() if self._outer else None)
-        # A new one each time: one object would collect the tracebacks of all who raise it.
+        # A copy each time: one object would collect the tracebacks of all threads that raise it.
         return None if error is None else copy(error)
 
     def check(self) -> None:
-        """Raises the error, if it was cancelled."""
+        """Raise the error if the statement was cancelled."""
         error = self.error()
         if error is not None:
             raise error
 
     def wait(self, seconds: float) -> None:
-        """Sleeps; raises the error as soon as it is cancelled."""
+        """Sleep; raise the error as soon as the statement is cancelled."""
         ended = threading.Event()
         with self.on_cancel(ended.set):
             ended.wait(seconds)
         self.check()
 
     def poll(self, attempt: Callable[[float], bool]) -> None:
-        """Waits until `attempt`, which gets seconds, succeeds; raises the error if cancelled."""
-        while not attempt(_LOOK_UP):
+        """Call `attempt` with a timeout until it returns True; raise the error if cancelled."""
+        while not attempt(_POLL_SECONDS):
             self.check()
 
     @contextmanager
     def holding(self, lock: Lock) -> Iterator[None]:
-        """`with lock`, but whoever waits for it raises the error as soon as it is cancelled."""
+        """Hold a lock; raise the error if the statement is cancelled while it waits for it."""
         self.poll(lambda seconds: lock.acquire(timeout=seconds))
         try:
             yield
@@ -104,7 +106,7 @@ class Cancellation:
 
     @contextmanager
     def on_cancel(self, interrupt: Interrupt) -> Iterator[None]:
-        """Calls `interrupt` from another thread, again and again, until the block has ended.
+        """Once cancelled, call `interrupt` from another thread until the block has ended.
 
         An exception that leaves the block then becomes the error of the cancellation, unless it
         comes from a publication.
@@ -117,7 +119,7 @@ class Cancellation:
             yield
         except Exception as raised:
             error = self.error()
-            if error is None or _says(raised, error) or self._has_failed_with(raised):
+            if error is None or _repeats(raised, error) or self._has_failed_with(raised):
                 raise
             raise error from raised
         finally:
@@ -128,7 +130,7 @@ class Cancellation:
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
-        """The last check, and then what cannot be taken back, which is not interrupted."""
+        """Check for the last time; then the block publishes, and is not interrupted."""
         with self._calling:
             self.check()
             with self._lock:
@@ -136,49 +138,49 @@ class Cancellation:
         try:
             yield
         except BaseException as error:
-            for each in self._and_outer():
-                each._failed = error
+            for cancellation in self._with_outer():
+                cancellation._failed = error
             raise
         else:
-            for each in self._and_outer():
-                each._published = True
+            for cancellation in self._with_outer():
+                cancellation._published = True
         finally:
             with self._lock:
                 self._publishing -= 1
 
     def has_published(self) -> bool:
-        """Whether something of it cannot be taken back any more."""
+        """Return whether the statement has published something."""
         return self._published
 
-    def _and_outer(self) -> "Iterator[Cancellation]":
-        """Without `_nobody`, which lives as long as the process."""
-        each: Cancellation | None = self
-        while each is not None and each is not _nobody:
-            yield each
-            each = each._outer
+    def _with_outer(self) -> "Iterator[Cancellation]":
+        """Yield this cancellation and those around it, but not `_nobody`, which never ends."""
+        current: Cancellation | None = self
+        while current is not None and current is not _nobody:
+            yield current
+            current = current._outer
 
     def _has_failed_with(self, raised: BaseException | None) -> bool:
-        """Whether the error, or what it was made of, comes from a publication."""
-        seen = set()
-        while self._failed is not None and raised is not None and id(raised) not in seen:
+        """Return whether the error, or one of its causes, comes from a publication."""
+        checked = set()
+        while self._failed is not None and raised is not None and id(raised) not in checked:
             if raised is self._failed:
                 return True
-            seen.add(id(raised))
+            checked.add(id(raised))
             raised = raised.__cause__ or raised.__context__
         return False
 
     def _start(self) -> None:
-        """Begins to interrupt, if there is something to interrupt and nobody does yet."""
+        """Start the thread that interrupts, if there is something to interrupt and none runs."""
         with self._lock:
             if self._error is None or not self._interrupts or self._runs:
                 return
             self._runs = True
         try:
             threading.Thread(target=self._run, name="jetbridge-cancel", daemon=True).start()
-        except RuntimeError as error:  # out of threads: the next to cancel or to begin tries again
+        except RuntimeError as error:  # out of threads: the next call of this method tries again
             with self._lock:
                 self._runs = False
-            log.warning("a cancelled statement is not interrupted: %s", error)
+            log.warning("cannot interrupt a cancelled statement: %s", error)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -187,14 +189,14 @@ class Cancellation:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _interrupted(self) -> bool:
-        """Whether there is still something to interrupt."""
+        """Call the interrupts; return whether there were any."""
         with self._calling:
             with self._lock:
                 interrupts = list(self._interrupts)
                 self._runs = bool(interrupts)
                 publishing = self._publishing
             for interrupt in () if publishing else interrupts:
-                if interrupt not in self._interrupts:  # left by what this thread did meanwhile
+                if interrupt not in self._interrupts:  # an earlier interrupt has ended its block
                     continue
                 try:
                     interrupt()
@@ -208,13 +210,13 @@ _nobody = Cancellation()
 
 
 def current() -> Cancellation:
-    """That of the statement this thread works for; one that nobody cancels where there is none."""
+    """Return the cancellation of this thread's statement; without one, one that never comes."""
     return _current.get() or _nobody
 
 
 @contextmanager
 def scope(inner: Cancellation | None = None) -> Iterator[Cancellation]:
-    """`current()` for the time of the block; it ends with the one around it."""
+    """Make a cancellation `current()` for the block; it is cancelled with the one around it."""
     inner = inner or Cancellation()
     with _linked(inner), _as_current(inner):
         yield inner
@@ -229,14 +231,14 @@ def _linked(inner: Cancellation) -> Iterator[None]:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """For clearing up, which a statement does after it was cancelled, too."""
+    """Run the block, which cleans up, even if the statement was cancelled."""
     with _as_current(None):
         yield
 
 
 @contextmanager
 def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
-    """What takes longer than this ends with the error."""
+    """End the block with the error if it takes longer; None is no limit."""
     with scope() as inner:
         if seconds is None:
             yield
@@ -251,14 +253,15 @@ def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
 
 
 def within(cancellation: Cancellation, items: Iterable[T]) -> Iterator[T]:
-    """The same items, each made for this cancellation, whichever thread takes it."""
+    """Yield the items, each computed under this cancellation, whichever thread takes it."""
     return _within(cancellation, items, lambda: False)
 
 
 def answering(call: Cancellation, answers: Iterable[T]) -> Iterator[T]:
-    """The same, to the end of a statement that was published: it must not look as if it failed.
+    """Yield the answers of a call; once it has published, to the end.
 
-    Where a statement comes after it, that one is refused by its own `scope`.
+    Otherwise a statement that was published would look as if it failed. If another statement
+    follows, its own `scope` refuses that.
     """
     return _within(call, answers, call.has_published)
 
@@ -278,13 +281,13 @@ def _within(
 
 
 def own_scope(inner: Cancellation, items: Iterable[T]) -> Iterator[T]:
-    """The same items, made for `inner`, which ends with whoever takes the first of them."""
+    """Yield the items under `inner`, cancelled with the statement that takes the first item."""
     with _linked(inner):
         yield from within(inner, items)
 
 
-def _says(raised: Exception, error: Exception) -> bool:
-    """Whether it is the error, to which more may have been added."""
+def _repeats(raised: Exception, error: Exception) -> bool:
+    """Return whether an exception is the error, perhaps with more text behind it."""
     return type(raised) is type(error) and str(raised).startswith(str(error))
 
 

@@ -1,4 +1,4 @@
-"""How the C library treats memory that is freed."""
+"""Tells the C library to keep memory that is freed."""
 
 import ctypes
 import logging
@@ -13,18 +13,19 @@ _LARGE = 4 * 1024 * 1024
 
 
 def keep_freed_memory() -> None:
-    """Keeps some of what is freed, for this process.
+    """Keep some of the memory that this process frees.
 
-    glibc gives large blocks back to the system at once and takes them anew for the next message;
-    the page faults of an INSERT then cost more than everything else about it (measured: 0.12 s
-    of system time for 1M rows, 0.04 s with this). Other C libraries have no such settings.
-    Arrow then takes its memory from the same heap: with one of its own, what either frees the
-    other cannot use (measured: 90 MiB less for 10M rows).
+    glibc returns large blocks to the system at once and takes new ones for the next message. The
+    page faults of an INSERT then cost more than the rest of it (measured: 0.12 s of system time for
+    1M rows, 0.04 s with this). Other C libraries have no such settings.
+
+    Arrow then takes its memory from the same heap: with a heap of its own, neither could use what
+    the other frees (measured: 90 MiB less for 10M rows).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        _log.debug("no mallopt here: freed memory is treated as usual")
+        _log.debug("the C library has no mallopt: freed memory goes back to the system")
         return
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
     mallopt(_M_TRIM_THRESHOLD, _KEPT)

@@ -1,11 +1,11 @@
-"""Temporary folders, each with an owner: none of them outlives its process for good.
+"""Makes temporary folders, and removes those whose process has ended.
 
-The owner holds a lock in its folder, and the system takes that away however the process ends. So
-whoever starts next can tell a folder that is in use from one that was left, and removes the latter.
+A process holds a lock in each of its folders, which the system releases however the process ends.
+So the next process can tell an abandoned folder from one in use, and removes it.
 
-On a volume that several machines share, locks may hold on one of them only. So owners renew the
-time of their lock, and the folder of another host is left for a day after that. A container that
-restarts is another host.
+On a volume that several machines share, a lock may hold on one machine only. So processes renew the
+time of their lock file, and the folder of another host is removed a day after the last renewal. A
+container that restarts is another host.
 """
 
 import fcntl
@@ -31,51 +31,51 @@ _LOCK = "owner.lock"
 _OPEN = os.O_RDWR | os.O_NOFOLLOW
 _PRIVATE = 0o700
 _HOST = socket.gethostname().encode()
-# https://man7.org/linux/man-pages/man5/acl.5.html, version 2: tag, permissions, no id; for the
-# owner, the group and all others.
+# Access control list (https://man7.org/linux/man-pages/man5/acl.5.html), version 2: tag,
+# permissions and no id, for the owner, the group and all others.
 _ENTRIES = ((0x01, 7), (0x04, 0), (0x20, 0))
 _OWNER_ONLY = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHI", tag, permissions, 2**32 - 1) for tag, permissions in _ENTRIES
 )
-# Seconds until the next look, where a child of a process that is gone has not ended yet.
+# Pauses before the next sweep, if a child of an ended process still runs.
 _PAUSES = (2.0, 5.0, 20.0, 60.0)
-# How often owners renew their marks and sweep again, and when those of other hosts are gone.
+# How often processes renew their marks and sweep again, and the age at which a mark expires.
 _ROUND_SECONDS = 3600.0
 _GONE_SECONDS = 24 * 3600.0
 _sweeping = threading.Lock()
 _swept: set[str] = set()
-# The process whose thread does that: a fork has no threads.
+# The process whose thread does the rounds: a fork has no threads.
 _round_process = 0
 
 
 class TemporaryFolder:
-    """Made at once, for this user alone, and removed by `remove` or at the end of the process.
+    """Create a folder for this user alone; `remove` or the end of the process removes it.
 
-    A child that works in it inherits `lock`: the folder is in use until both are gone.
+    A child process that works in it inherits `lock`: the folder is in use until both have ended.
     """
 
     def __init__(
-        self, kind: str, parent: str | Path | None = None, *, mode: int = _PRIVATE
+        self, purpose: str, parent: str | Path | None = None, *, mode: int = _PRIVATE
     ) -> None:
-        """`parent` is an existing folder, or None for the system's; raises OSError.
+        """Create the folder in `parent`, by default the system's; raise OSError.
 
-        `mode` is for folders that processes of other users read, less what the umask forbids.
+        `mode` gives users of other processes access, as far as the umask allows.
         """
-        where = str(parent or tempfile.gettempdir())
-        start_sweep(where)
-        self.path, self.lock = _made(kind, Path(where).absolute(), mode)
+        parent_path = str(parent or tempfile.gettempdir())
+        start_sweep(parent_path)
+        self.path, self.lock = _create(purpose, Path(parent_path).absolute(), mode)
         self._process = os.getpid()
         self._end = weakref.finalize(self, _remove, self.path, self.lock, self._process)
         _folders.add(self)
 
     def renew_mark(self) -> None:
-        """Tells other hosts that the owner lives."""
+        """Renew the time of the lock file, which tells other hosts that the process runs."""
         if os.getpid() == self._process:
-            with suppress(OSError):  # a cleaner has taken the lock, or the disk is gone
+            with suppress(OSError):  # another program has removed the lock, or the disk
                 os.utime(self.path / _LOCK, follow_symlinks=False)
 
     def remove(self) -> None:
-        """With all that is in it; once is enough."""
+        """Remove the folder with its contents; a second call does nothing."""
         self._end()
 
 
@@ -83,37 +83,37 @@ _folders: weakref.WeakSet[TemporaryFolder] = weakref.WeakSet()
 
 
 def remove_all() -> None:
-    """For a process that ends without Python's own end."""
+    """Remove all folders of this process, before it ends without Python's own clean-up."""
     for folder in _existing():
         folder.remove()
 
 
 def renew_marks() -> None:
-    """Of all folders of this process."""
+    """Renew the marks of all folders of this process."""
     for folder in _existing():
         folder.renew_mark()
 
 
 def _existing() -> list[TemporaryFolder]:
     while True:
-        with suppress(RuntimeError):  # another thread has just added one
+        with suppress(RuntimeError):  # another thread has just added a folder
             return list(_folders)
 
 
-def _made(kind: str, parent: Path, mode: int) -> tuple[Path, int]:
-    """The folder and its lock. Until that is taken a sweep may remove the folder: then another."""
+def _create(purpose: str, parent: Path, mode: int) -> tuple[Path, int]:
+    """Create a folder and take its lock; if a sweep removes it before that, create another."""
     while True:
-        folder = parent / f"jetbridge-{kind}-{os.getpid()}-{uuid4().hex[:12]}"
+        folder = parent / f"jetbridge-{purpose}-{os.getpid()}-{uuid4().hex[:12]}"
         folder.mkdir(mode)
         if mode == _PRIVATE:
             _keep_files_private(folder)
-        lock = _locked(folder)
+        lock = _lock_folder(folder)
         if lock is not None:
             return folder, lock
 
 
-def _locked(folder: Path) -> int | None:
-    """Its lock, or None where a sweep was faster. Without it nothing stays of the folder."""
+def _lock_folder(folder: Path) -> int | None:
+    """Return the lock of a new folder; None, and no folder, if a sweep was faster."""
     try:
         with ExitStack() as undo:
             lock = os.open(folder / _LOCK, _OPEN | os.O_CREAT, 0o600)
@@ -127,17 +127,17 @@ def _locked(folder: Path) -> int | None:
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    shutil.rmtree(folder, ignore_errors=True)  # the sweep leaves it alone: its owner lives
+    shutil.rmtree(folder, ignore_errors=True)  # the sweep leaves it: its process runs
     return None
 
 
 def _keep_files_private(folder: Path) -> None:
-    """Files that others make in it are for this user alone, too, whatever the umask says.
+    """Make files in the folder private to this user, whatever the umask is.
 
-    DuckDB makes its spill files with 0666. Where a file system has no such lists, the folder
-    itself lets nobody in.
+    DuckDB creates its spill files with 0666. If the file system has no access control lists, the
+    mode of the folder itself keeps other users out.
     """
-    with suppress(OSError, AttributeError):  # macOS has other lists
+    with suppress(OSError, AttributeError):  # macOS has lists of another form
         os.setxattr(folder, "system.posix_acl_default", _OWNER_ONLY)
 
 
@@ -148,32 +148,33 @@ def _is_ours(folder: Path, lock: int) -> bool:
     except (BlockingIOError, FileNotFoundError):
         return False
     except OSError as error:
-        log.debug("%s has no locks, so nobody sweeps it: %s", folder.parent, error)
+        log.debug("%s does not support locks, so it is never swept: %s", folder.parent, error)
         return True
 
 
 def _take(lock: int) -> None:
-    """Raises BlockingIOError if someone has it, another OSError where there are no locks."""
+    """Take the lock; raise BlockingIOError if it is taken, OSError if locks are not supported."""
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _remove(folder: Path, lock: int, owner: int) -> None:
-    if os.getpid() == owner:  # a fork of the owner leaves it alone
+    if os.getpid() == owner:  # a fork does not remove the folder
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
 def start_sweep(parent: str | Path | None = None) -> None:
-    """Sweeps in the background, at once and then every hour."""
-    with suppress(OSError):  # no temporary directory at all: whoever needs one says so
-        where = os.path.realpath(parent or tempfile.gettempdir())
+    """Sweep a folder in the background, at once and then every hour."""
+    with suppress(OSError):  # without a temporary directory, its first user raises an error
+        path = os.path.realpath(parent or tempfile.gettempdir())
         with _sweeping:
             _start_rounds()
-            if where in _swept:
+            if path in _swept:
                 return
-            _swept.add(where)
-        work = (where,)
-        threading.Thread(target=_sweep_all, args=work, name="temporary-sweep", daemon=True).start()
+            _swept.add(path)
+        threading.Thread(
+            target=_sweep_all, args=(path,), name="temporary-sweep", daemon=True
+        ).start()
 
 
 def _start_rounds() -> None:
@@ -187,40 +188,40 @@ def _go_round() -> None:
     while True:
         time.sleep(_ROUND_SECONDS)
         renew_marks()
-        for where in list(_swept):
-            sweep(where)
+        for path in list(_swept):
+            sweep(path)
 
 
-def _sweep_all(where: str) -> None:
+def _sweep_all(path: str) -> None:
     for pause in _PAUSES:
-        if not sweep(where):
+        if not sweep(path):
             return
         time.sleep(pause)
 
 
 def sweep(parent: str | Path) -> bool:
-    """Removes what processes of this user have left; whether one more look is worth while."""
+    """Remove folders that processes of this user have left; return whether to sweep again."""
     ending = False
     with suppress(OSError):
         for folder, owner in _owned(parent):
             with suppress(OSError):
-                ending |= not _swept_away(folder, owner) and not _lives(owner)
+                ending |= not _remove_abandoned(folder, owner) and not _is_running(owner)
     return ending
 
 
 def _owned(parent: str | Path) -> Iterator[tuple[str, int]]:
-    """Folders of this user with a name as `_made` gives it, and their owners; no links."""
+    """Yield the folders of this user with names of `_create`, and their processes; no links."""
     with os.scandir(parent) as entries:
         for entry in entries:
-            found = _NAME.fullmatch(entry.name)
-            if not found or not entry.is_dir(follow_symlinks=False):
+            match = _NAME.fullmatch(entry.name)
+            if not match or not entry.is_dir(follow_symlinks=False):
                 continue
             if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                yield entry.path, int(found[1])
+                yield entry.path, int(match[1])
 
 
-def _swept_away(folder: str, owner: int) -> bool:
-    """Whether the folder was nobody's."""
+def _remove_abandoned(folder: str, owner: int) -> bool:
+    """Remove the folder if no process uses it; return whether that is so."""
     with ExitStack() as held:
         try:
             lock = os.open(Path(folder, _LOCK), _OPEN)
@@ -231,29 +232,29 @@ def _swept_away(folder: str, owner: int) -> bool:
             host, mark = b"", 0.0
         except BlockingIOError:
             return False
-        # Cleaners of /tmp take the lock away from an owner that lives.
-        if not _has_gone(folder, host, mark) if host else _lives(owner):
+        # Programs that clean /tmp remove the lock file of a process that runs.
+        if not _has_expired(folder, host, mark) if host else _is_running(owner):
             return False
-        log.info("removing %s, which a process has left that is gone", folder)
+        log.info("removing %s, left by a process that has ended", folder)
         shutil.rmtree(folder, ignore_errors=True)
     return True
 
 
-def _has_gone(folder: str, host: bytes, mark: float) -> bool:
-    """Whether the owner that has locked the folder is none any more; it has no lock here."""
-    return host == _HOST or _clock(os.path.dirname(folder)) - mark > _GONE_SECONDS
+def _has_expired(folder: str, host: bytes, mark: float) -> bool:
+    """Return whether a folder whose lock is free here is abandoned: another host may hold it."""
+    return host == _HOST or _file_system_time(os.path.dirname(folder)) - mark > _GONE_SECONDS
 
 
-def _clock(folder: str) -> float:
-    """The time of the file system, which for a shared one is not that of this machine."""
+def _file_system_time(folder: str) -> float:
+    """Return the time of the file system; if it is shared, this machine's time may differ."""
     with tempfile.TemporaryFile(dir=folder) as file:
         return os.fstat(file.fileno()).st_mtime
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # or more than any process has
+    except (ProcessLookupError, OverflowError):  # OverflowError: no process has such an id
         return False
     except PermissionError:
         return True

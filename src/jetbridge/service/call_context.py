@@ -1,5 +1,6 @@
 """One RPC as the handlers see it: its headers, who calls, and which catalog is meant."""
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +9,12 @@ import grpc
 from jetbridge.catalog import Catalog, fold
 from jetbridge.errors import NotFound, PermissionDenied
 from jetbridge.service.limits import Token
-from jetbridge.service.trace import new_trace_id
+
+
+def new_trace_id() -> str:
+    """16 hexadecimal digits; short enough to read out on the telephone."""
+    return secrets.token_hex(8)
+
 
 _MAX_TRANSACTION_ID = 256
 

@@ -34,14 +34,13 @@ from jetbridge.errors import (
 )
 from jetbridge.runtime.cancellation import shielded
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
+from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.batch_layout import conform
 from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.limits import Limits
-from jetbridge.service.prefetch import prefetched, within
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
-from jetbridge.wire.arrow_input import BatchDecoder
-from jetbridge.wire.boolean_bytes import check_boolean_bytes
+from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import (
     FlightData,

@@ -21,7 +21,7 @@ from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
 from jetbridge.service.batch_layout import in_layout
 from jetbridge.service.call_context import Call, ServedCatalog
-from jetbridge.service.databases import DATABASES, read_databases
+from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import read_point, travel

@@ -15,14 +15,18 @@ from jetbridge.catalog import (
     TableInfo,
     supports,
 )
-from jetbridge.service.call_context import ServedCatalog
+from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.functions import function_flights
+from jetbridge.service.table_lookup import TableLookup
 from jetbridge.wire.contents import Contents, item_metadata, schema_contents
+from jetbridge.wire.flight_data import encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import (
+    Criteria,
     FlightDescriptor,
     FlightEndpoint,
     FlightInfo,
     Location,
+    SchemaResult,
 )
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.schemas import wire_schema
@@ -30,6 +34,15 @@ from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer, fingerp
 
 # The client then reads from the connection it already has.
 SAME_CONNECTION = Location(uri="arrow-flight-reuse-connection://?")
+
+# The path under which DuckDB's extension asks for `airport_databases`: it belongs to no catalog.
+_DATABASES_PATH = ("__databases",)
+_DATABASES_COLUMNS = pa.schema([pa.field("name", pa.string(), nullable=False)])
+DATABASES = "databases"  # the kind of the ticket
+DATABASES_TICKET = Ticket("", "", "", kind=DATABASES)
+
+_CATALOG_HEADER = "airport-list-flights-filter-catalog"
+_SCHEMA_HEADER = "airport-list-flights-filter-schema"
 
 
 @dataclass(frozen=True)
@@ -87,3 +100,59 @@ class FlightInfoBuilder:
 def to_list(catalog: Catalog) -> Catalog:
     """Return the catalog at one moment, if it can be listed like that."""
     return catalog.listing() if supports(catalog, CanList) else catalog
+
+
+def names_databases(descriptor: FlightDescriptor) -> bool:
+    """Return whether the descriptor is that of `airport_databases`."""
+    return descriptor.type == FlightDescriptor.PATH and tuple(descriptor.path) == _DATABASES_PATH
+
+
+def describe_databases(
+    descriptor: FlightDescriptor, call: Call, flights: FlightInfoBuilder
+) -> FlightInfo:
+    return FlightInfo(
+        schema=_DATABASES_COLUMNS.serialize().to_pybytes(),
+        flight_descriptor=descriptor,
+        endpoint=[flights.endpoint(DATABASES_TICKET)],
+        total_records=len(call.allowed_names()),
+        total_bytes=-1,
+    )
+
+
+def read_databases(call: Call) -> Iterator[bytes]:
+    yield encode_schema(_DATABASES_COLUMNS)
+    names = pa.array(call.allowed_names(), pa.string())
+    yield encode_batch(pa.record_batch([names], _DATABASES_COLUMNS))
+
+
+@dataclass(frozen=True)
+class GetFlightInfo:
+    locator: TableLookup
+    flights: FlightInfoBuilder
+
+    def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
+        if names_databases(descriptor):
+            return describe_databases(descriptor, call, self.flights)
+        located = self.locator.to_read(call, descriptor)
+        schema = located.served.catalog.load_schema(located.name.schema).info().name
+        return self.flights.table(located.served, schema, located.table, descriptor=descriptor)
+
+    def schema(self, descriptor: FlightDescriptor, call: Call) -> SchemaResult:
+        return SchemaResult(schema=self(descriptor, call).schema)
+
+
+@dataclass(frozen=True)
+class ListFlights:
+    flights: FlightInfoBuilder
+
+    def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
+        schema_name = call.headers.get(_SCHEMA_HEADER)
+        for served in self._catalogs(call):
+            catalog = to_list(served.catalog)
+            schemas = [catalog.load_schema(schema_name)] if schema_name else catalog.list_schemas()
+            for schema in schemas:
+                yield from self.flights.of_schema(served, schema)
+
+    def _catalogs(self, call: Call) -> list[ServedCatalog]:
+        name = call.headers.get(_CATALOG_HEADER)
+        return call.meant_catalogs() if name is None else [call.catalog(name)]

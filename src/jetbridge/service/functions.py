@@ -18,8 +18,7 @@ from jetbridge.catalog import (
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.batch_layout import conform, nulls
 from jetbridge.service.call_context import ServedCatalog
-from jetbridge.wire.arrow_input import BatchDecoder
-from jetbridge.wire.boolean_bytes import check_boolean_bytes
+from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
 from jetbridge.wire.codec import decode, encode
 from jetbridge.wire.contents import item_metadata
 from jetbridge.wire.flight_data import encode_batch, encode_schema, split
@@ -32,7 +31,7 @@ from jetbridge.wire.functions import (
     read_arguments,
 )
 from jetbridge.wire.limits import InputLimits
-from jetbridge.wire.messages.functions import InOutParameters
+from jetbridge.wire.messages import InOutRequest
 from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 F = TypeVar("F")
@@ -102,7 +101,7 @@ def call_in_out(
     limits: InputLimits,
 ) -> Iterator[bytes]:
     """Each batch is answered by batches of which the last is marked; the end likewise."""
-    opened = decode(InOutParameters, metadata, "table_function_in_out", limits)
+    opened = decode(InOutRequest, metadata, "table_function_in_out", limits)
     arguments = as_declared(read_arguments(opened.parameters, limits), function.info())
     reply = function.bind_table(arguments, decoder.schema)
     yield encode_schema(reply)

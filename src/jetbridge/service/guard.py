@@ -9,11 +9,11 @@ import grpc
 
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import Cancellation, answering, scope
+from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit
 from jetbridge.service.call_context import Call, Catalogs, read_headers
-from jetbridge.service.error_paths import without_paths
 from jetbridge.service.limits import Token
 from jetbridge.wire.codec import encode
 

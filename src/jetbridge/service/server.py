@@ -23,10 +23,8 @@ from jetbridge.service.call_context import Catalogs
 from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
-from jetbridge.service.flight_info import FlightInfoBuilder
-from jetbridge.service.get_flight_info import GetFlightInfo
+from jetbridge.service.flight_info import FlightInfoBuilder, GetFlightInfo, ListFlights
 from jetbridge.service.guard import Guard
-from jetbridge.service.health import Health, about_methods
 from jetbridge.service.limits import (
     Limits,
     Openness,
@@ -35,8 +33,7 @@ from jetbridge.service.limits import (
     catalog_name_error,
     is_loopback,
 )
-from jetbridge.service.list_flights import ListFlights
-from jetbridge.service.rpcs import Handlers, Rpcs, flight_methods
+from jetbridge.service.rpcs import Handlers, Health, Rpcs, about_methods, flight_methods
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.tickets import TicketSealer

@@ -7,14 +7,16 @@ pin of the table it wrote, so that a transaction sees its own changes.
 
 import secrets
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import MutableMapping
 from typing import Protocol, runtime_checkable
+
+from cachetools import TTLCache
 
 from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
 from jetbridge.service.call_context import Call, ServedCatalog
+
+_Key = tuple[str, str, str]  # owner, catalog, identifier
 
 
 class SnapshotPins:
@@ -88,43 +90,35 @@ class _HeldSchema:
         return self._tables.setdefault(fold(name), self._live.load_table(name))
 
 
-Key = tuple[str, str, str]
-
-
 class Transactions:
-    def __init__(
-        self, idle_seconds: float, at_most: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._idle_seconds, self._at_most, self._clock = idle_seconds, at_most, clock
+    """Keep the pins of each transaction until it is idle for too long, or until there are too many.
+
+    The client never ends a transaction. An identifier that is not known here starts anew.
+    """
+
+    def __init__(self, idle_seconds: float, at_most: int) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[Key, tuple[float, SnapshotPins]] = OrderedDict()
+        self._pins: MutableMapping[_Key, SnapshotPins] = TTLCache(at_most, idle_seconds)
 
     def __len__(self) -> int:
-        return len(self._open)
+        with self._lock:
+            return len(self._pins)
 
     def create(self, call: Call, served: ServedCatalog) -> str:
+        """Begin a transaction and return its identifier."""
         identifier = secrets.token_hex(16)
         self._use((call.owner, served.name, identifier))
         return identifier
 
     def of(self, call: Call, served: ServedCatalog) -> SnapshotPins:
-        """That of the call's header; an unknown or expired id starts afresh, no id lasts a call."""
+        """Return the pins of the transaction that the call names, or pins for this call alone."""
         identifier = call.transaction_id
         if not identifier:
             return SnapshotPins()
         return self._use((call.owner, served.name, identifier))
 
-    def _use(self, key: Key) -> SnapshotPins:
-        """Also drops what has expired and, over the limit, what was unused for longest."""
-        now = self._clock()
+    def _use(self, key: _Key) -> SnapshotPins:
         with self._lock:
-            last_used, known = self._open.get(key, (now, None))
-            if known is None or now - last_used > self._idle_seconds:
-                known = SnapshotPins()
-            self._open[key] = (now, known)
-            self._open.move_to_end(key)
-            while True:  # ends at the latest with the one just used
-                last_used, _ = next(iter(self._open.values()))
-                if len(self._open) <= self._at_most and now - last_used <= self._idle_seconds:
-                    return known
-                self._open.popitem(last=False)
+            pins = self._pins.get(key) or SnapshotPins()
+            self._pins[key] = pins  # its idle time begins anew
+            return pins

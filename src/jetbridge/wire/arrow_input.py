@@ -1,10 +1,12 @@
-"""Arrow data from the other side: the one decoder of batches, whatever message they come in.
+"""Decodes and checks Arrow data from the other side, whatever message it comes in.
 
-Nothing is computed with a batch before all of it was checked: Arrow's functions believe offsets and
-indexes, and read outside of the buffers if they are wrong.
+Each batch is checked completely before anything is computed with it: Arrow's functions trust
+offsets and indexes, and read outside the buffers if these are wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,33 +35,34 @@ Pieces = tuple[bytes | memoryview, ...]
 
 
 class BatchDecoder:
-    """Arrow batches out of their messages, many at a time: one IPC read for all of them."""
+    """Decode the batches of one stream, many in one IPC read."""
 
     def __init__(self, schema_header: memoryview, limits: InputLimits = REQUEST_LIMITS) -> None:
         with as_bad_request("the Arrow schema cannot be read"):
             self.schema: pa.Schema = read_schema_header(schema_header)
         self._limits, self._layout = limits, layout_of(self.schema)
         self._prefix = encapsulate(schema_header)
-        self._expanding = [i for i, kind in enumerate(self.schema.types) if expands(kind)]
+        self._expanding = [i for i, data_type in enumerate(self.schema.types) if expands(data_type)]
         self._dictionaries = _Dictionaries(limits)
         self._pending: list[bytes | memoryview] = []
         self._pending_batches = 0
-        self.pending_bytes = 0  # as they will be when they are unpacked
+        self.pending_bytes = 0  # their size once they are unpacked
 
     def feed(self, data: FlightData) -> None:
+        """Take the next message; raise BadRequest or LimitExceeded for one that is not valid."""
         if data.header is None:
-            raise BadRequest("a FlightData message without an Arrow header came between batches")
+            raise BadRequest("a FlightData message between batches has no Arrow header")
         with as_bad_request(_UNREADABLE):
             self.feed_message(data.header, data.body if data.body is not None else memoryview(b""))
 
     def feed_message(self, header: memoryview, body: memoryview) -> None:
-        """The same of any other message; raises also what Arrow raises."""
+        """Take the next message by its parts; raise Arrow's errors, too."""
         message = read_message(header)
-        if message.kind == SCHEMA:
-            raise BadRequest("a second Arrow schema came between batches")
+        if message.type == SCHEMA:
+            raise BadRequest("the stream has a second Arrow schema between batches")
         if message.body_bytes > len(body) + -len(body) % 8:
             raise BadRequest(f"{_UNREADABLE}: its body is cut short")
-        is_dictionary = message.kind == DICTIONARY_BATCH
+        is_dictionary = message.type == DICTIONARY_BATCH
         batch = check_batch(message, body, None if is_dictionary else self._layout, self._limits)
         pieces = encapsulate(header, body, message.body_bytes)
         if is_dictionary:
@@ -69,10 +72,10 @@ class BatchDecoder:
         self.pending_bytes += len(header) + max(len(body), batch.unpacked_bytes)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """The batches fed since the last flush, in full checked."""
-        if not self._pending_batches:  # a dictionary waits for the others, and for its batch
+        """Yield the batches that came since the last flush, checked completely."""
+        if not self._pending_batches:  # a dictionary waits for its batch
             return
-        # A table without columns has no batches, either.
+        # A table without columns has no batches either.
         several = self._pending_batches > 1 and bool(self.schema.names)
         stream = b"".join(
             (*self._prefix, *self._dictionaries.known(), *self._pending, _END_OF_STREAM)
@@ -85,14 +88,14 @@ class BatchDecoder:
                 for batch in _read_many(reader):
                     self._refuse_too_large(batch)
                     yield batch
-            else:  # also one without rows: it may be waiting for its answer
+            else:  # also a batch without rows: the client may wait for its answer
                 for batch in reader:
                     _validate(batch)
                     self._refuse_too_large(batch)
                     yield batch
 
     def _refuse_too_large(self, batch: pa.RecordBatch) -> None:
-        """A value that is sent once, and meant a thousand times, is counted each time."""
+        """Raise LimitExceeded; a value that is sent once but used many times counts each time."""
         total = 0
         for index in self._expanding:
             column = batch.column(index)
@@ -102,7 +105,7 @@ class BatchDecoder:
 
 
 class _Dictionaries:
-    """Those sent so far: each read starts afresh and needs them again."""
+    """Keep the dictionaries sent so far: each IPC read starts anew and needs them again."""
 
     def __init__(self, limits: InputLimits) -> None:
         self._most_bytes = limits.unpacked_bytes
@@ -117,13 +120,13 @@ class _Dictionaries:
         self._pending.append((batch, pieces))
 
     def known(self) -> Iterator[bytes | memoryview]:
-        """As they were before the messages that are pending now."""
+        """Yield the dictionaries as they were before the pending messages."""
         for parts in self._known.values():
             for pieces, _ in parts:
                 yield from pieces
 
     def settle(self) -> None:
-        """The pending ones are known from now on; one that is no addition replaces the others."""
+        """Keep the pending dictionaries; a delta adds to the one before, others replace it."""
         for batch, pieces in self._pending:
             if not batch.is_delta:
                 self._bytes -= sum(size for _, size in self._known.pop(batch.dictionary, ()))
@@ -137,7 +140,7 @@ class _Dictionaries:
 
 
 def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
-    """The batches of an IPC stream; raises also what Arrow raises."""
+    """Return the batches of an IPC stream; raise Arrow's errors, too."""
     messages = split_stream(memoryview(data))
     header, _ = next(messages, (memoryview(b""), None))
     decoder = BatchDecoder(header, limits)
@@ -149,7 +152,7 @@ def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
 
 
 def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
-    """All batches in three calls: each gives up Python's lock, and waits to get it back."""
+    """Read all batches in three calls; each releases Python's lock and waits to get it back."""
     table = reader.read_all()
     try:
         table.validate(full=True)
@@ -164,17 +167,87 @@ def _validate(batch: pa.RecordBatch) -> None:
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
-        # TIME '24:00:00' is a value of DuckDB, and out of range to Arrow.
+        # TIME '24:00:00' is a value in DuckDB, and out of range in Arrow.
         for column in batch.columns:
             _without_last_moment(column).validate(full=True)
 
 
 def _without_last_moment(column: pa.Array) -> pa.Array:
-    """A column of times with NULL for 24:00:00; any other as it is."""
+    """Return a column of times with NULL for 24:00:00, and any other column as it is."""
     if not pa.types.is_time64(column.type):
         return column
     column.validate()
     numbers = column.view(pa.int64())
     last = pa.scalar(_DAY[column.type.unit], pa.int64())
-    kept = pc.if_else(pc.equal(numbers, last), pa.scalar(None, pa.int64()), numbers)
-    return kept.view(column.type)
+    others = pc.if_else(pc.equal(numbers, last), pa.scalar(None, pa.int64()), numbers)
+    return others.view(column.type)
+
+
+@lru_cache(maxsize=1024)
+def has_boolean_bytes(data_type: pa.DataType) -> bool:
+    """Return whether the type is, or contains, `arrow.bool8`."""
+    if isinstance(data_type, pa.Bool8Type):
+        return True
+    if isinstance(data_type, pa.BaseExtensionType):
+        return has_boolean_bytes(data_type.storage_type)
+    if pa.types.is_dictionary(data_type):
+        return has_boolean_bytes(data_type.value_type)
+    return any(has_boolean_bytes(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
+def check_boolean_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch; raise BadRequest for a BOOLEAN that is neither true nor false.
+
+    With `arrow_lossless_conversion`, DuckDB sends a BOOLEAN as a byte (`arrow.bool8`). Of constants
+    and defaults it sends the first byte and then whatever its memory holds, so the value is lost.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for values in _boolean_bytes(column):
+            largest = pc.max(values.view(pa.uint8())).as_py()
+            if largest is not None and largest > 1:
+                raise BadRequest(
+                    f"column {name!r}: the client sent the byte {largest} for a BOOLEAN, as DuckDB "
+                    "does for constants and defaults; run SET arrow_lossless_conversion = false, "
+                    "then the statement again"
+                )
+    return batch
+
+
+def _boolean_bytes(array: Any) -> Iterator[pa.Array]:
+    """Yield the bytes of the array and of all arrays in it, without those in NULLs around them."""
+    if not has_boolean_bytes(array.type):
+        return
+    if isinstance(array.type, pa.Bool8Type):
+        yield array.storage
+        return
+    children = next(
+        (read for array_type, read in _CHILDREN if isinstance(array, array_type)), _elements
+    )
+    for child in children(array):
+        yield from _boolean_bytes(child)
+
+
+def _elements(array: Any) -> list[Any]:
+    return [array.flatten()]
+
+
+def _members(array: Any) -> list[Any]:
+    members = [array.field(i) for i in range(array.type.num_fields)]
+    if array.type.mode == "dense":
+        return members
+    chosen = array.type_codes
+    codes = array.type.type_codes
+    return [
+        member.filter(pc.equal(chosen, pa.scalar(code, pa.int8())))
+        for member, code in zip(members, codes, strict=True)
+    ]
+
+
+_CHILDREN: tuple[tuple[type, Callable[[Any], list[Any]]], ...] = (
+    (pa.ExtensionArray, lambda array: [array.storage]),
+    (pa.DictionaryArray, lambda array: [array.dictionary]),
+    (pa.RunEndEncodedArray, lambda array: [array.values]),
+    (pa.MapArray, lambda array: [array.keys, array.items]),
+    (pa.StructArray, lambda array: list(array.flatten())),
+    (pa.UnionArray, _members),
+)

@@ -1,4 +1,4 @@
-"""The catalog listing: FlightInfos packed, compressed and hashed as the client checks them."""
+"""Encodes the catalog listing: FlightInfos, packed, compressed and hashed for the client."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jetbridge.wire.codec import encode
 
 
 class Contents(NamedTuple):
-    """What the client calls serialized contents: inline bytes and their SHA-256."""
+    """Hold what the client calls serialized contents: bytes and their SHA-256."""
 
     sha256: str = ""
     serialized: bytes | None = None
@@ -24,30 +24,30 @@ class Contents(NamedTuple):
         }
 
 
-def compressed(data: bytes) -> bytes:
-    """`[uncompressed length, zstd frame]`, the form of every compressed answer."""
+def compress(data: bytes) -> bytes:
+    """Return `[uncompressed length, zstd frame]`, the form of every compressed answer."""
     return encode([len(data), pa.compress(data, codec="zstd", asbytes=True)])
 
 
 def schema_contents(flight_infos: Sequence[bytes]) -> Contents:
-    packed = compressed(encode(list(flight_infos)))
+    packed = compress(encode(list(flight_infos)))
     return Contents(hashlib.sha256(packed).hexdigest(), packed)
 
 
 def catalog_contents(schemas: Sequence[Contents]) -> Contents:
-    """All schemas in one; the client stores each in its disk cache, for ever."""
+    """Return all schemas in one piece; the client keeps each in its disk cache for ever."""
     packed = encode([[c.sha256, c.serialized] for c in schemas])
     return Contents(hashlib.sha256(packed).hexdigest(), packed)
 
 
 def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVersion) -> bytes:
-    """The answer to list_schemas.
+    """Return the answer to list_schemas.
 
-    A catalog that never changes is sent whole, so that clients find it in their disk cache the
-    next time; one that does change would only fill that cache, and is sent schema by schema.
+    A catalog that never changes is sent in one piece: the client finds it in its disk cache the
+    next time. A catalog that changes would only fill that cache, so it is sent schema by schema.
     """
     whole = catalog_contents([c for _, c in schemas]) if version.fixed else Contents()
-    return compressed(
+    return compress(
         encode(
             {
                 "contents": whole.as_map(),
@@ -67,10 +67,10 @@ def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVers
     )
 
 
-def item_metadata(kind: str, catalog: str, schema: str, name: str, **more: Any) -> bytes:
-    """The app_metadata of a table or function, which tells the client what the flight is."""
+def item_metadata(item_type: str, catalog: str, schema: str, name: str, **more: Any) -> bytes:
+    """Return the app_metadata of a table or function, which tells the client what it is."""
     item = {
-        "type": kind,
+        "type": item_type,
         "catalog": catalog,
         "schema": schema,
         "name": name,

@@ -1,17 +1,17 @@
-"""Reads flatbuffers without trust: every place that a table names is checked to be inside.
+"""Reads flatbuffers from the other side, and checks that every offset leads into the message.
 
-A table begins with the distance back to its vtable, which holds the length of itself and of the
-table, then the place of each field within the table, 0 for one that is not there.
+A table begins with the distance back to its vtable. The vtable holds its own length, that of the
+table, and the offset of each field in the table, 0 for a field that is missing.
 
-Every batch that is inserted passes here, so calls are few. All places but that of a vtable only
-grow, and `struct` refuses to read behind the end.
+Every batch of an INSERT passes here, so the code makes few calls. All offsets but that of a vtable
+lead forward, and `struct` refuses to read behind the end.
 """
 
 import struct
 from collections.abc import Callable
 from typing import Any
 
-# As `struct` says that a part is outside, and as we do.
+# The error of `struct` for a part outside the message.
 OUTSIDE = struct.error
 
 _Read = Callable[[Any, int], tuple[int]]
@@ -28,23 +28,23 @@ _read_slots = tuple(struct.Struct(f"<{count}H").unpack_from for count in range(_
 
 
 class Malformed(ValueError):
-    """The bytes are no flatbuffer of the kind that is expected."""
+    """Report bytes that are not the flatbuffer that was expected."""
 
 
 class Table:
-    """One table; fields are known by their number in the schema. Raises Malformed and OUTSIDE."""
+    """Read a table, by the numbers of fields in the schema; raise Malformed and OUTSIDE."""
 
     __slots__ = ("_at", "_data", "_slots")
 
     def __init__(self, data: memoryview, at: int) -> None:
         vtable = at - _read_int(data, at)[0]
         if vtable < 0:
-            raise Malformed("a table begins outside of the message")
+            raise Malformed("a table begins outside the message")
         count = (_read_unsigned(data, vtable)[0] - 4) // 2
         if not 0 <= count <= _MOST_FIELDS:
             raise Malformed("a table has no valid list of fields")
         self._data, self._at = data, at
-        # Zeros behind the fields that are there: whoever asks for a later one finds none.
+        # Zeros behind the fields of the table: a field with a higher number is missing.
         self._slots: tuple[int, ...] = _read_slots[count](data, vtable + 4) + _NO_MORE
 
     def byte(self, number: int) -> int:
@@ -63,21 +63,21 @@ class Table:
         slot = self._slots[number]
         if not slot:
             return None
-        place = self._at + slot
-        return Table(self._data, place + _read_offset(self._data, place)[0])
+        start = self._at + slot
+        return Table(self._data, start + _read_offset(self._data, start)[0])
 
     def required(self, number: int) -> "Table":
-        found = self.table(number)
-        if found is None:
+        table = self.table(number)
+        if table is None:
             raise Malformed("a required part is missing")
-        return found
+        return table
 
     def tables(self, number: int) -> list["Table"]:
         start, count = self._vector(number, _OFFSET_BYTES)
         offsets = struct.unpack_from(f"<{count}I", self._data, start)
-        places = range(start, start + count * _OFFSET_BYTES, _OFFSET_BYTES)
+        starts = range(start, start + count * _OFFSET_BYTES, _OFFSET_BYTES)
         return [
-            Table(self._data, place + offset) for place, offset in zip(places, offsets, strict=True)
+            Table(self._data, begin + offset) for begin, offset in zip(starts, offsets, strict=True)
         ]
 
     def text(self, number: int) -> memoryview:
@@ -85,25 +85,25 @@ class Table:
         return self._data[start : start + count]
 
     def length(self, number: int, item_bytes: int) -> int:
-        """Of a vector, in items."""
+        """Return the number of items in a vector."""
         return self._vector(number, item_bytes)[1]
 
     def longs(self, number: int, per_item: int) -> tuple[int, ...]:
-        """The numbers of a vector of 64-bit integers, or of structs of several each."""
+        """Return the numbers in a vector of 64-bit integers, or of structs of several integers."""
         start, count = self._vector(number, per_item * _LONG_BYTES)
         return struct.unpack_from(f"<{count * per_item}q", self._data, start)
 
     def _vector(self, number: int, item_bytes: int) -> tuple[int, int]:
-        """Where the items begin, and how many there are; all of them are inside."""
+        """Return where the items begin and how many there are, all of them inside the message."""
         slot = self._slots[number]
         if not slot:
             return 0, 0
-        place = self._at + slot
-        start = place + _read_offset(self._data, place)[0]
+        start = self._at + slot
+        start += _read_offset(self._data, start)[0]
         count = _read_offset(self._data, start)[0]
         start += _OFFSET_BYTES
         if start + count * item_bytes > len(self._data):
-            raise Malformed("a vector ends outside of the message")
+            raise Malformed("a vector ends outside the message")
         return start, count
 
 

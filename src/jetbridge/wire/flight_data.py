@@ -1,6 +1,6 @@
-"""FlightData messages: protobuf around Arrow IPC, read and written by hand.
+"""Reads and writes FlightData messages, protobuf around Arrow IPC, by hand.
 
-The bodies are large, and protobuf classes would copy them twice more.
+The bodies are large, and protobuf's classes would copy them twice more.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class FlightData(NamedTuple):
 
 
 def split(message: bytes) -> FlightData:
-    """The parts of one FlightData message, without copying them."""
+    """Return the parts of one FlightData message without copying them; raise BadRequest."""
     view = memoryview(message)
     end = len(message)
     parts: dict[int, memoryview] = {}
@@ -39,7 +39,7 @@ def split(message: bytes) -> FlightData:
             if fields > MESSAGE_FIELDS:
                 raise BadRequest("the FlightData message is malformed")
             if tag & 7 != _LENGTH_DELIMITED:
-                continue  # a varint field, unknown here: its value was just read
+                continue  # an unknown varint field, whose value was just read
             if at + length > end:
                 raise BadRequest("the FlightData message is cut short")
             if tag >> 3 in _FIELDS:
@@ -102,9 +102,9 @@ def _before_body(
 
 
 class BatchEncoder:
-    """Large batches of one schema as FlightData: the values are copied once, into the message.
+    """Encode large batches of one schema; the values are copied once, into the message.
 
-    `encode_batch` copies them twice, but is quicker for a few thousand rows.
+    `encode_batch` copies them twice, but is faster for a few thousand rows.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -124,7 +124,7 @@ class BatchEncoder:
 
 
 class _Sink:
-    """A file that keeps what Arrow writes as it is, most of it without a copy."""
+    """Keep what Arrow writes to a file as it is, most of it without a copy."""
 
     closed = False
 
@@ -132,11 +132,11 @@ class _Sink:
         self.write = written.append
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: every write is kept at once."""
 
 
 def _cut_header(written: list[bytes | pa.Buffer]) -> tuple[bytes, list[bytes | pa.Buffer]]:
-    """The header of the first message without its length, and what follows it."""
+    """Return the header of the first message without its length, and what follows it."""
     start = b""
     for index, piece in enumerate(written):
         if len(start) >= 8 and len(start) == 8 + int.from_bytes(start[4:8], "little"):  # noqa: PLR2004

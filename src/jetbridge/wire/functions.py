@@ -1,4 +1,4 @@
-"""Function signatures and arguments on the wire."""
+"""Encodes the signatures of functions, and decodes their arguments."""
 
 import pyarrow as pa
 
@@ -8,7 +8,7 @@ from jetbridge.wire.arrow_input import read_stream
 from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
 from jetbridge.wire.schemas import as_bad_request
 
-# What the client looks for in the metadata of an input field.
+# The metadata of an input field that the client reads.
 _FLAGS = {"type": "is_any_type", "named": "is_named_parameter", "table": "is_table_type"}
 CHUNK_CONTINUES, CHUNK_FINISHED = b"chunk_continues", b"chunk_finished"
 
@@ -28,9 +28,9 @@ def _field(parameter: Parameter) -> pa.Field:
 
 
 def read_arguments(data: bytes, limits: InputLimits = REQUEST_LIMITS) -> pa.RecordBatch:
-    """The one row of arguments; an IPC stream, empty for a function without any.
+    """Return the one row of arguments in an IPC stream, which is empty if there are none.
 
-    Raises BadRequest and LimitExceeded.
+    Raise BadRequest and LimitExceeded.
     """
     what = "the function's arguments are not an Arrow IPC stream"
     try:
@@ -49,29 +49,29 @@ def read_arguments(data: bytes, limits: InputLimits = REQUEST_LIMITS) -> pa.Reco
 
 
 def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
-    """The arguments with the types of the parameters; a client may send views for strings."""
-    kinds = {parameter.name: parameter.type for parameter in info.parameters}
+    """Return the arguments with the types of the parameters: a client may send string views."""
+    types = {parameter.name: parameter.type for parameter in info.parameters}
     columns = [
-        _as_declared(column, kinds.get(name), f"argument {name!r} of function {info.name!r}")
+        _as_declared(column, types.get(name), f"argument {name!r} of function {info.name!r}")
         for name, column in zip(arguments.schema.names, arguments.columns, strict=True)
     ]
-    # Built anew only where a type differs: this also keeps a row without columns.
+    # Built anew only if a type differs, which also keeps a row without columns.
     if all(new is old for new, old in zip(columns, arguments.columns, strict=True)):
         return arguments
     return pa.RecordBatch.from_arrays(columns, arguments.schema.names)
 
 
-def _as_declared(column: pa.Array, kind: pa.DataType | None, what: str) -> pa.Array:
-    if kind is None or column.type == kind or isinstance(column, pa.ExtensionArray):
+def _as_declared(column: pa.Array, data_type: pa.DataType | None, what: str) -> pa.Array:
+    if data_type is None or column.type == data_type or isinstance(column, pa.ExtensionArray):
         return column
     try:
-        if _is_text(column.type) is not _is_text(kind):
-            raise pa.ArrowNotImplementedError("a string is no number")
-        return column.cast(kind)
+        if _is_text(column.type) is not _is_text(data_type):
+            raise pa.ArrowNotImplementedError("a string is not a number")
+        return column.cast(data_type)
     except pa.ArrowException as error:
-        raise BadRequest(f"{what} must be {kind}, not {str(column.type)[:100]}") from error
+        raise BadRequest(f"{what} must be {data_type}, not {str(column.type)[:100]}") from error
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _is_text(data_type: pa.DataType) -> bool:
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+    return any(test(data_type) for test in tests)

@@ -1,9 +1,9 @@
-"""The headers of Arrow IPC messages, checked before Arrow reads them.
+"""Checks the headers of Arrow IPC messages before Arrow reads them.
 
-Arrow checks that a header is a flatbuffer and, when told, that values lie in their buffers. It does
-not look at what a header asks for: it allocates what a compressed buffer claims to become, makes a
-field for each reference to one, and believes the length of an array that has no buffers. Here a
-message is refused for what it asks for, before anything is made of it.
+Arrow checks that a header is a flatbuffer and, on request, that values lie in their buffers. It
+does not check how much a header asks for: it allocates what a compressed buffer claims to become,
+makes a field for each reference to one, and trusts the length of an array without buffers. Here a
+message is refused for what it asks for, before any object is made of it.
 """
 
 import struct
@@ -39,33 +39,34 @@ _CODEC, _METHOD = range(2)
 _TYPE_EXTRA = 1  # the time zone of a timestamp, the type ids of a union
 _NODE_LONGS = _BUFFER_LONGS = 2
 
-# What a pair of empty strings takes in memory, about.
+# The memory of a pair of empty strings, about.
 _PAIR_BYTES = 128
 _CONTINUATION = b"\xff\xff\xff\xff"
 _claim = struct.Struct("<q")
 _size = struct.Struct("<i")
 _NOT_COMPRESSED = -1
-# Arrow 0.17 kept the codec here; later versions believe it in messages of the format V4.
+# Arrow 0.17 wrote the codec here; later versions still read it in messages of the format V4.
 _OLD_COMPRESSION = b"ARROW:experimental_compression"
 _EXTENSION_NAME = b"ARROW:extension:name"
-# Readers of old versions unpickle its metadata.
+# Old versions unpickle the metadata of such a type.
 _PICKLED = b"arrow.py_extension_type"
 
 
 class Message(NamedTuple):
-    """`table` is the Schema, the RecordBatch or the DictionaryBatch; `kind` tells which."""
+    """Hold a message; `table` is a Schema, RecordBatch or DictionaryBatch, as `type` says."""
 
-    kind: int
+    type: int
     version: int
     body_bytes: int
     table: Table
 
 
 class Layout(NamedTuple):
-    """What a batch of a schema has: nodes, buffers, and those of them that need a second look.
+    """Count the nodes and buffers that a batch of a schema has.
 
-    `more_in_v4` are the arrays with one buffer more in the format V4: their validity.
-    `weightless` are the nodes whose arrays may have any length without a byte of their own.
+    `views` is the number of nodes with view buffers. `more_in_v4` is the number of arrays that have
+    one buffer more, their validity, in the format V4. `weightless` are the positions of nodes whose
+    arrays may have any length without bytes of their own.
     """
 
     nodes: int
@@ -82,24 +83,24 @@ class Batch(NamedTuple):
 
 
 def read_message(header: memoryview) -> Message:
-    """Raises Malformed."""
+    """Read the header of a message; raise Malformed."""
     table = root(header)
-    version, kind = table.short(_VERSION), table.byte(_HEADER_TYPE)
+    version, message_type = table.short(_VERSION), table.byte(_HEADER_TYPE)
     if version not in (_V4, _V5):
         raise Malformed("the version of the Arrow format is not V4 or V5")
-    if kind not in (SCHEMA, DICTIONARY_BATCH, RECORD_BATCH):
+    if message_type not in (SCHEMA, DICTIONARY_BATCH, RECORD_BATCH):
         raise Malformed("the message is neither a schema nor a batch")
     body_bytes = table.long(_BODY_LENGTH)
     if body_bytes < 0:
         raise Malformed("the body has a negative length")
     if table.length(_MESSAGE_METADATA, 4):
         _SchemaCheck().metadata(table, _MESSAGE_METADATA)
-    return Message(kind, version, body_bytes, table.required(_HEADER))
+    return Message(message_type, version, body_bytes, table.required(_HEADER))
 
 
 def check_schema(message: Message) -> None:
-    """Raises Malformed and LimitExceeded."""
-    if message.kind != SCHEMA:
+    """Check the header of a schema; raise Malformed and LimitExceeded."""
+    if message.type != SCHEMA:
         raise Malformed("the message is not a schema")
     if message.table.short(_ENDIANNESS):
         raise Malformed("big-endian data is not supported")
@@ -109,7 +110,7 @@ def check_schema(message: Message) -> None:
 
 
 class _SchemaCheck:
-    """Counts what a schema refers to, each time it does."""
+    """Count the fields and texts that a schema refers to, each time it does."""
 
     def __init__(self) -> None:
         self._fields = self._text = 0
@@ -127,9 +128,9 @@ class _SchemaCheck:
     def _field(self, field: Table, depth: int) -> None:
         self._count(len(field.text(_NAME)))
         if field.byte(_TYPE_TYPE) in (_TIMESTAMP, _UNION):
-            kind = field.required(_TYPE)
+            table = field.required(_TYPE)
             item_bytes = 1 if field.byte(_TYPE_TYPE) == _TIMESTAMP else 4
-            self._count(kind.length(_TYPE_EXTRA, item_bytes) * item_bytes)
+            self._count(table.length(_TYPE_EXTRA, item_bytes) * item_bytes)
         self.metadata(field, _FIELD_METADATA)
         self.children(field, _CHILDREN, depth + 1)
 
@@ -154,19 +155,19 @@ class _SchemaCheck:
 def check_batch(
     message: Message, body: memoryview, layout: Layout | None, limits: InputLimits
 ) -> Batch:
-    """What the batch becomes; `layout` None: a dictionary. Raises Malformed and LimitExceeded."""
+    """Check a batch (`layout` None: a dictionary); raise Malformed and LimitExceeded."""
     batch, dictionary, is_delta = message.table, 0, False
-    if message.kind == DICTIONARY_BATCH:
+    if message.type == DICTIONARY_BATCH:
         dictionary, is_delta = batch.long(_ID), bool(batch.byte(_IS_DELTA))
         batch = batch.required(_DATA)
     nodes = batch.longs(_NODES, _NODE_LONGS)
     buffers = batch.longs(_BUFFERS, _BUFFER_LONGS)
     views = batch.longs(_VIEW_BUFFERS, 1)
-    _check_rows(batch.long(_LENGTH), message.kind, limits)
+    _check_rows(batch.long(_LENGTH), message.type, limits)
     _check_nodes(nodes, limits)
     if layout is not None:
         _check_counts(message.version, nodes, buffers, views, layout)
-    _check_places(buffers, message.body_bytes)
+    _check_buffers(buffers, message.body_bytes)
     compression = batch.table(_COMPRESSION)
     if compression is None:
         unpacked = sum(buffers[1::2])
@@ -187,10 +188,10 @@ def too_large(limits: InputLimits) -> LimitExceeded:
     )
 
 
-def _check_rows(rows: int, kind: int, limits: InputLimits) -> None:
+def _check_rows(rows: int, message_type: int, limits: InputLimits) -> None:
     if rows < 0:
         raise Malformed("a batch has a negative number of rows")
-    if kind == RECORD_BATCH and rows > limits.batch_rows:
+    if message_type == RECORD_BATCH and rows > limits.batch_rows:
         raise LimitExceeded(
             f"a batch of {rows} rows is over limits.batch_rows ({limits.batch_rows}); "
             "send smaller batches"
@@ -201,14 +202,14 @@ def _check_nodes(nodes: tuple[int, ...], limits: InputLimits) -> None:
     lengths, nulls = nodes[0::2], nodes[1::2]
     if nodes and (min(nodes) < 0 or any(map(gt, nulls, lengths))):
         raise Malformed("an array has a negative length, or more NULLs than values")
-    # A bit is the least that a value takes, where it takes anything.
+    # A value that takes any memory takes at least a bit.
     if nodes and max(lengths) > 8 * limits.unpacked_bytes:
         raise too_large(limits)
 
 
 def _weightless_bytes(nodes: tuple[int, ...], layout: Layout | None) -> int:
-    places = layout.weightless if layout else ()
-    return WEIGHTLESS_BYTES * sum(nodes[_NODE_LONGS * place] for place in places)
+    positions = layout.weightless if layout else ()
+    return WEIGHTLESS_BYTES * sum(nodes[_NODE_LONGS * position] for position in positions)
 
 
 def _check_counts(
@@ -219,24 +220,24 @@ def _check_counts(
     layout: Layout,
 ) -> None:
     expected = layout.buffers + sum(views) + (layout.more_in_v4 if version == _V4 else 0)
-    found = (len(nodes) // _NODE_LONGS, len(buffers) // _BUFFER_LONGS, len(views))
-    if found != (layout.nodes, expected, layout.views) or any(count < 0 for count in views):
-        raise Malformed("a batch has not the arrays and buffers of its schema")
+    counts = (len(nodes) // _NODE_LONGS, len(buffers) // _BUFFER_LONGS, len(views))
+    if counts != (layout.nodes, expected, layout.views) or any(count < 0 for count in views):
+        raise Malformed("the arrays and buffers of a batch are not those of its schema")
 
 
-def _check_places(buffers: tuple[int, ...], body_bytes: int) -> None:
-    """No buffer is outside of the body, and no two can share all of its bytes."""
+def _check_buffers(buffers: tuple[int, ...], body_bytes: int) -> None:
+    """Raise Malformed for buffers outside the body, or with more bytes together than it has."""
     if not buffers:
         return
     offsets, lengths = buffers[0::2], buffers[1::2]
     if min(buffers) < 0 or max(map(add, offsets, lengths)) > body_bytes:
-        raise Malformed("a buffer is outside of the body")
+        raise Malformed("a buffer is outside the body")
     if sum(lengths) > body_bytes:
         raise Malformed("the buffers of a batch overlap")
 
 
 def _unpacked_bytes(buffers: tuple[int, ...], body: memoryview) -> int:
-    """A buffer that is compressed begins with its later size, or with -1 if it is not."""
+    """Return the size of all buffers; each begins with its unpacked size, or -1 if not packed."""
     total = 0
     for offset, length in zip(buffers[0::2], buffers[1::2], strict=True):
         if not length:
@@ -255,30 +256,30 @@ def layout_of(schema: pa.Schema) -> Layout:
     return Layout(
         nodes=len(nodes),
         buffers=sum(buffers for buffers, _ in nodes),
-        views=sum(is_view(kind) for _, kind in nodes),
-        more_in_v4=sum(_has_more_in_v4(kind) for _, kind in nodes),
-        weightless=tuple(i for i, (_, kind) in enumerate(nodes) if _is_weightless(kind)),
+        views=sum(is_view(data_type) for _, data_type in nodes),
+        more_in_v4=sum(_has_more_in_v4(data_type) for _, data_type in nodes),
+        weightless=tuple(i for i, (_, data_type) in enumerate(nodes) if _is_weightless(data_type)),
     )
 
 
-def is_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+def is_view(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type))
 
 
-def _nodes(kind: pa.DataType) -> Iterator[tuple[int, pa.DataType]]:
-    """Each array of a type, in the order of the format, with the number of its buffers."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if pa.types.is_dictionary(kind):
-        kind = kind.index_type
-    yield _buffer_count(kind), kind
-    for index in range(kind.num_fields):
-        yield from _nodes(kind.field(index).type)
+def _nodes(data_type: pa.DataType) -> Iterator[tuple[int, pa.DataType]]:
+    """Yield each array of a type, in the order of the format, with the number of its buffers."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.index_type
+    yield _buffer_count(data_type), data_type
+    for index in range(data_type.num_fields):
+        yield from _nodes(data_type.field(index).type)
 
 
-def _buffer_count(kind: pa.DataType) -> int:
-    for is_kind, count in _BUFFER_COUNTS:
-        if is_kind(kind):
+def _buffer_count(data_type: pa.DataType) -> int:
+    for matches, count in _BUFFER_COUNTS:
+        if matches(data_type):
             return count
     return 2
 
@@ -288,35 +289,40 @@ _BUFFER_COUNTS = (
     (pa.types.is_run_end_encoded, 0),
     (pa.types.is_struct, 1),
     (pa.types.is_fixed_size_list, 1),
-    (lambda kind: pa.types.is_union(kind) and kind.mode == "sparse", 1),
+    (lambda data_type: pa.types.is_union(data_type) and data_type.mode == "sparse", 1),
     (pa.types.is_string, 3),
     (pa.types.is_large_string, 3),
-    (lambda kind: pa.types.is_binary(kind) and not pa.types.is_fixed_size_binary(kind), 3),
+    (
+        lambda data_type: (
+            pa.types.is_binary(data_type) and not pa.types.is_fixed_size_binary(data_type)
+        ),
+        3,
+    ),
     (pa.types.is_large_binary, 3),
     (pa.types.is_list_view, 3),
     (pa.types.is_large_list_view, 3),
 )
 
 
-def _has_more_in_v4(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind))
+def _has_more_in_v4(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_union(data_type) or pa.types.is_run_end_encoded(data_type))
 
 
-def _is_weightless(kind: pa.DataType) -> bool:
-    if pa.types.is_null(kind) or pa.types.is_run_end_encoded(kind):
+def _is_weightless(data_type: pa.DataType) -> bool:
+    if pa.types.is_null(data_type) or pa.types.is_run_end_encoded(data_type):
         return True
-    if pa.types.is_fixed_size_binary(kind):
-        return bool(kind.byte_width == 0)
-    if pa.types.is_fixed_size_list(kind):
-        return bool(kind.list_size == 0)
-    return bool(pa.types.is_struct(kind) and kind.num_fields == 0)
+    if pa.types.is_fixed_size_binary(data_type):
+        return bool(data_type.byte_width == 0)
+    if pa.types.is_fixed_size_list(data_type):
+        return bool(data_type.list_size == 0)
+    return bool(pa.types.is_struct(data_type) and data_type.num_fields == 0)
 
 
 def split_stream(data: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-    """Header and body of each message of an IPC stream. Raises Malformed."""
-    data, at = data.cast("B"), 0  # bytes are not equal to those of another format
+    """Yield header and body of each message of an IPC stream; raise Malformed."""
+    data, at = data.cast("B"), 0  # memory of another format never equals bytes
     while len(data) - at >= _size.size:
-        if data[at : at + 4] == _CONTINUATION:  # older writers leave it out
+        if data[at : at + 4] == _CONTINUATION:  # older writers omit it
             at += 4
         if len(data) - at < _size.size:
             raise Malformed("the stream is cut short")

@@ -1,4 +1,4 @@
-"""What one message of the other side may make this process hold: all limits of the decoders."""
+"""The limits of the decoders: how much memory one message of the other side may take."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class InputLimits:
-    """`unpacked_bytes` and `batch_rows` are of one batch, `request_bytes` of one msgpack body."""
+    """Limit one batch (`unpacked_bytes`, `batch_rows`) and one msgpack body (`request_…`)."""
 
     unpacked_bytes: int = 64 * MIB
     batch_rows: int = 1_048_576
     request_bytes: int = 8 * MIB
-    # Lists and maps count one, and so does each of their keys and values.
+    # Each list and each map is one item, and so is each of their keys and values.
     request_items: int = 100_000
     request_depth: int = 16
 
 
 REQUEST_LIMITS = InputLimits()
-# Answers of a server that the caller chose: a listing names every table of a catalog.
+# For answers of a server, which the caller chose: a listing names every table of a catalog.
 ANSWER_LIMITS = InputLimits(
     unpacked_bytes=1024 * MIB,
     batch_rows=2**31 - 1,
@@ -26,12 +26,12 @@ ANSWER_LIMITS = InputLimits(
     request_items=5_000_000,
 )
 
-# Of one schema. Names and metadata may refer to the same bytes of the message many times, so they
-# are counted each time.
+# For one schema. Names and metadata may refer to the same bytes of the message many times, and
+# count each time.
 SCHEMA_FIELDS = 20_000
 SCHEMA_DEPTH = 64
 SCHEMA_TEXT_BYTES = 16 * MIB
-# A value without bytes of its own (NULL of the type null, a repeated value) counts as this many.
+# The size that a value without bytes of its own counts (a NULL of type null, a repeated value).
 WEIGHTLESS_BYTES = 8
 # A descriptor is one path.
 DESCRIPTOR_BYTES = 64 * 1024

@@ -1,4 +1,4 @@
-"""Arrow schemas as the client sees them: visible columns, then `rowid`; no dictionaries."""
+"""Reads and writes Arrow schemas. The client sees the columns, then `rowid`; no dictionaries."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +17,10 @@ _CHECKS = "check_constraints"
 
 
 def wire_schema(info: TableInfo) -> pa.Schema:
-    """The rowid column stands last: column_statistics of the client miscounts otherwise."""
+    """Return the schema that the client sees, with `rowid` last.
+
+    With `rowid` elsewhere, the client's column_statistics would count the columns wrongly.
+    """
     fields = [field.with_type(wire_type(field.type)) for field in info.schema]
     if info.row_id is not None:
         fields.append(rowid_field(info.row_id))
@@ -27,26 +30,26 @@ def wire_schema(info: TableInfo) -> pa.Schema:
     return pa.schema(fields, metadata=metadata or None)
 
 
-def rowid_field(kind: pa.DataType) -> pa.Field:
-    return pa.field(ROWID, kind, metadata={"is_rowid": "1"})
+def rowid_field(data_type: pa.DataType) -> pa.Field:
+    return pa.field(ROWID, data_type, metadata={"is_rowid": "1"})
 
 
-# An ARRAY of DuckDB holds no more (ArrayType::MAX_ARRAY_SIZE).
+# The largest ARRAY of DuckDB (ArrayType::MAX_ARRAY_SIZE).
 _MAX_FIXED_SIZE = 100_000
-# Arrow has them, but pyarrow no class for their arrays: the first look at a column is a KeyError.
+# pyarrow has no class for arrays of these types of Arrow: reading a column is a KeyError.
 _WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME})
 
 
-def wire_type(kind: pa.DataType) -> pa.DataType:
-    """The client takes an ENUM back as VARCHAR, so a dictionary is sent as its values."""
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return wire_type(kind.value_type)
-    if not kind.num_fields:
-        return kind
-    for is_kind, rebuild in _NESTED:
-        if is_kind(kind):
-            return rebuild(kind)
-    return kind
+def wire_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type without dictionaries and runs: the client reads an ENUM as VARCHAR."""
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return wire_type(data_type.value_type)
+    if not data_type.num_fields:
+        return data_type
+    for matches, rebuild in _NESTED:
+        if matches(data_type):
+            return rebuild(data_type)
+    return data_type
 
 
 def _inner(field: pa.Field) -> pa.Field:
@@ -66,14 +69,14 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 
 
 def read_schema(data: bytes, what: str) -> pa.Schema:
-    """An Arrow IPC schema sent by the other side; raises BadRequest and LimitExceeded."""
+    """Return an Arrow IPC schema from the other side; raise BadRequest and LimitExceeded."""
     with as_bad_request(f"{what} is not an Arrow IPC schema"):
         header, _ = next(split_stream(memoryview(data)), (memoryview(b""), None))
         return read_schema_header(header)
 
 
 def read_schema_header(header: memoryview) -> pa.Schema:
-    """The schema in the header of a message; raises also what Arrow raises."""
+    """Return the schema in the header of a message; raise Arrow's errors, too."""
     check_schema(read_message(header))
     schema = pa.ipc.read_schema(pa.py_buffer(b"".join(encapsulate(header))))
     check_fields(schema)
@@ -84,7 +87,7 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError, TypeError, O
 
 
 class as_bad_request:  # noqa: N801
-    """Arrow's own errors as one sentence; a contextmanager would cost more per batch."""
+    """Turn Arrow's errors into a BadRequest. `contextmanager` would cost more for each batch."""
 
     def __init__(self, sentence: str) -> None:
         self._sentence = sentence
@@ -92,7 +95,7 @@ class as_bad_request:  # noqa: N801
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, data_type: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _UNREADABLE):
             reason = str(error).splitlines()[0][:200] if str(error) else "no data"
             raise BadRequest(f"{self._sentence}: {reason}") from error
@@ -101,7 +104,7 @@ class as_bad_request:  # noqa: N801
 def encapsulate(
     header: memoryview, body: memoryview | None = None, body_bytes: int = 0
 ) -> tuple[bytes | memoryview, ...]:
-    """A message as in an IPC stream, with a body of exactly as many bytes as the header says."""
+    """Return a message of an IPC stream, with a body of exactly `body_bytes`."""
     padding = -len(header) % 8
     size = (len(header) + padding).to_bytes(4, "little")
     start = (_CONTINUATION + size, header, _PADDING[padding])
@@ -111,42 +114,44 @@ def encapsulate(
 
 
 def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = False) -> None:
-    """Raises ValueError for what breaks later: a name that is not UTF-8, a value of gigabytes.
+    """Raise ValueError for what would fail later: a name that is not UTF-8, a value of gigabytes.
 
-    Arrow keeps names as they came, and makes even a NULL of a fixed-size type in full.
+    Arrow keeps names as they came, and allocates even a NULL of a fixed-size type in full.
     """
     for field in fields:
-        kind = field.type
-        _ = field.name, getattr(kind, "tz", None)  # UnicodeDecodeError is a ValueError
-        _refuse_unsupported(kind)
+        data_type = field.type
+        _ = field.name, getattr(data_type, "tz", None)  # UnicodeDecodeError is a ValueError
+        _refuse_unsupported(data_type)
         wide = width
-        if pa.types.is_fixed_size_list(kind):
-            wide *= kind.list_size
-        elif pa.types.is_fixed_size_binary(kind):
-            wide *= kind.byte_width
+        if pa.types.is_fixed_size_list(data_type):
+            wide *= data_type.list_size
+        elif pa.types.is_fixed_size_binary(data_type):
+            wide *= data_type.byte_width
         if wide > _MAX_FIXED_SIZE:
-            raise ValueError(f"type {kind} has a fixed size of more than {_MAX_FIXED_SIZE}")
-        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-            _check_values(kind, is_inner)
+            raise ValueError(f"type {data_type} has a fixed size of more than {_MAX_FIXED_SIZE}")
+        if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+            _check_values(data_type, is_inner)
             continue
-        inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        inner = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
         check_fields((inner.field(i) for i in range(inner.num_fields)), wide, is_inner=True)
 
 
-def _refuse_unsupported(kind: pa.DataType) -> None:
-    if kind.id in _WITHOUT_ARRAYS:
-        raise ValueError(f"type {kind} is not supported; use month_day_nano_interval")
-    # DuckDB ends in an internal error for one.
-    if pa.types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
-        raise ValueError(f"type {kind} is not supported; its scale must be 0 to {kind.precision}")
+def _refuse_unsupported(data_type: pa.DataType) -> None:
+    if data_type.id in _WITHOUT_ARRAYS:
+        raise ValueError(f"type {data_type} is not supported; use month_day_nano_interval")
+    # DuckDB fails with an internal error for one.
+    if pa.types.is_decimal(data_type) and not 0 <= data_type.scale <= data_type.precision:
+        raise ValueError(
+            f"type {data_type} is not supported; its scale must be 0 to {data_type.precision}"
+        )
 
 
-def _check_values(kind: pa.DataType, is_inner: bool) -> None:
-    """DuckDB ends in an internal error for runs within other types, after which it must restart."""
-    values = kind.value_type
+def _check_values(data_type: pa.DataType, is_inner: bool) -> None:
+    """Raise ValueError for runs within other types: DuckDB fails and must restart then."""
+    values = data_type.value_type
     is_plain = not (values.num_fields or pa.types.is_dictionary(values) or values == pa.null())
-    if not is_plain or (is_inner and pa.types.is_run_end_encoded(kind)):
-        raise ValueError(f"type {kind} is not supported; send the values themselves")
+    if not is_plain or (is_inner and pa.types.is_run_end_encoded(data_type)):
+        raise ValueError(f"type {data_type} is not supported; send the values themselves")
     check_fields([pa.field("values", values)], is_inner=True)
 
 

@@ -1,8 +1,8 @@
-"""Tickets and descriptors that only this server can have made.
+"""Seals tickets and descriptors, so that the server accepts only those that it made.
 
-Both carry a MAC over everything they say, the catalog included, so that none can be altered to
-reach another catalog, table or version. A descriptor is the PATH `[schema, table, seal]`; without
-the seal it is a plain name, looked up with the caller's own rights.
+Both carry a MAC over all they contain and over the catalog, so nobody can alter one to reach
+another catalog, table or version. A descriptor is the PATH `[schema, table, seal]`. Without the
+seal it is a name, and the caller's own rights decide.
 """
 
 import base64
@@ -30,7 +30,7 @@ Kind = Literal["table", "scalar_function", "table_function"]
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """One part of one scan of one version."""
+    """Name one part of one scan of one version of a table, or a call of a table function."""
 
     catalog: str
     schema: str
@@ -49,7 +49,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class DescriptorName:
-    """What a descriptor names; `fingerprint` is that of the schema its holder knows, if any."""
+    """Name a table or function; `fingerprint` is that of the schema that the holder knows."""
 
     schema: str
     name: str
@@ -58,15 +58,16 @@ class DescriptorName:
 
 
 def fingerprint(schema: pa.Schema) -> str:
-    """Of names and types alone: defaults and constraints do not change how rows are laid out."""
+    """Return a hash of the names and types of columns, which decide the layout of rows."""
     text = "\n".join(f"{field.name}\0{field.type}" for field in schema)
     return _text(hashlib.sha256(text.encode()).digest()[:9])
 
 
 class TicketSealer:
-    """The first key seals, all open. They are asked for again when a seal fits none of them.
+    """Seal with the first key, and open with all keys.
 
-    So servers that share their keys need not learn of a new one in the same moment.
+    The keys are read again when none fits a seal. So servers that share keys need not learn of a
+    new one at the same moment.
     """
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
@@ -103,15 +104,15 @@ class TicketSealer:
         raise BadRequest("the descriptor must be a path: [schema, table]")
 
     def _open_sealed(self, catalog: str, schema: str, name: str, seal: str) -> DescriptorName:
-        kind, _, rest = seal.partition(".")
-        known, _, mac = rest.partition(".")
-        found = DescriptorName(schema, name, kind, known)
-        if not self._is_ours(_from_text(mac), b"descriptor", _identity(catalog, found)):
+        item_type, _, rest = seal.partition(".")
+        known_fingerprint, _, mac = rest.partition(".")
+        opened = DescriptorName(schema, name, item_type, known_fingerprint)
+        if not self._is_ours(_from_text(mac), b"descriptor", _identity(catalog, opened)):
             raise BadRequest(
                 f"the descriptor of {schema}.{name} was not made by this server; "
                 "DETACH and ATTACH again"
             )
-        return found
+        return opened
 
     def _is_ours(self, mac: bytes, purpose: bytes, body: bytes) -> bool:
         if _fits(mac, self._keys, purpose, body):
@@ -147,7 +148,7 @@ def _text(data: bytes) -> str:
 
 
 def _from_text(text: str) -> bytes:
-    """Nothing where the text is not of `_text`: also no second spelling of the same bytes."""
+    """Return the bytes, or nothing if `_text` would write them otherwise."""
     try:
         data = base64.urlsafe_b64decode(text.encode("ascii") + b"==")
     except (UnicodeEncodeError, binascii.Error):
@@ -156,7 +157,7 @@ def _from_text(text: str) -> bytes:
 
 
 def _printable(name: str) -> str:
-    """Percent-encodes what gRPC refuses in a header: the client copies the path into one."""
+    """Percent-encode what gRPC refuses in a header: the client copies the path into one."""
     if name.isascii() and name.isprintable() and "%" not in name:
         return name
     return "".join(

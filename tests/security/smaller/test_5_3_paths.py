@@ -15,8 +15,8 @@ from jetbridge.catalog import Scan
 from jetbridge.client import connect
 from jetbridge.errors import LimitExceeded, ServerError
 from jetbridge.pipeline.report import Report
+from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service import Server
-from jetbridge.service.error_paths import without_paths
 from jetbridge.spark import SparkEngine
 
 NUMBERS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})

@@ -6,7 +6,7 @@ from jetbridge.client.session import named_descriptor, pack
 from jetbridge.errors import Unavailable
 from jetbridge.wire.codec import Blob, decode
 from jetbridge.wire.flight_pb2 import FlightDescriptor
-from jetbridge.wire.messages.scan import Endpoints, ScanParameters
+from jetbridge.wire.messages import EndpointsRequest, ScanParameters
 from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 
@@ -61,9 +61,9 @@ def test_command_descriptor_has_no_path_header():
 
 
 def test_binary_is_packed_as_text_as_msgpack_c_does():
-    request = Endpoints(
+    request = EndpointsRequest(
         descriptor=Blob(b"\x08\x01\xff"), parameters=ScanParameters(column_ids=[2**64 - 1])
     )
     packed = pack(request)
     assert b"\xa3\x08\x01\xff" in packed
-    assert decode(Endpoints, packed, "endpoints") == request
+    assert decode(EndpointsRequest, packed, "endpoints") == request

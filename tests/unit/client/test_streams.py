@@ -6,9 +6,8 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from jetbridge.client.buffer import Buffer
 from jetbridge.client.connection import Answers
-from jetbridge.client.streams import MAX_WORKERS, EndpointReader, read_parts
+from jetbridge.client.streams import MAX_WORKERS, Buffer, EndpointReader, read_parts
 from jetbridge.errors import FailedPrecondition, NotFound, ServerError
 from jetbridge.wire.flight_data import encode_batch, encode_metadata, encode_schema
 

@@ -55,6 +55,7 @@ REFUSED = [
     "CHECK((x)",
     "CHECK((x])",
     "CHECK('x)",
+    "CHECK(E'\\')",
     "CHECK(x; DROP TABLE t)",
     "CHECK(x -- )\n)",
     "CHECK(x /* ) */)",

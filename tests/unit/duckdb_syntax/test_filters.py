@@ -12,8 +12,7 @@ import msgpack
 import pytest
 
 from jetbridge.dialects.duckdb.predicates import render
-from jetbridge.duckdb_syntax.filter_functions import FUNCTIONS, OPERATORS, RENAMED
-from jetbridge.duckdb_syntax.filters import parse_filters
+from jetbridge.duckdb_syntax.filters import FUNCTIONS, OPERATORS, RENAMED, parse_filters
 from jetbridge.errors import BadRequest
 from jetbridge.expr import (
     And,

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.errors import BadRequest
-from jetbridge.wire.boolean_bytes import check_boolean_bytes, has_boolean_bytes
+from jetbridge.wire.arrow_input import check_boolean_bytes, has_boolean_bytes
 
 
 def check(column: pa.Array) -> None:

@@ -5,7 +5,13 @@ import pytest
 
 from jetbridge.errors import BadRequest
 from jetbridge.wire.codec import Blob, decode, decode_text, encode, is_text
-from jetbridge.wire.messages.ddl import AddField, ColumnOnly, CreateSchema, CreateTable, SetLayout
+from jetbridge.wire.messages import (
+    AddFieldRequest,
+    ColumnRequest,
+    CreateSchemaRequest,
+    CreateTableRequest,
+    SetLayoutRequest,
+)
 
 TABLE = {"schema_name": "s", "table_name": "t", "on_conflict": "error"}
 
@@ -20,7 +26,7 @@ def test_binary_arrives_whole_however_it_was_packed(as_text: bool) -> None:
         )
     else:
         packed = msgpack.packb({**TABLE, "arrow_schema": binary})
-    assert decode(CreateTable, packed, "create_table").arrow_schema == Blob(binary)
+    assert decode(CreateTableRequest, packed, "create_table").arrow_schema == Blob(binary)
 
 
 def test_unknown_keys_are_passed_over_and_a_key_may_come_twice() -> None:
@@ -30,8 +36,10 @@ def test_unknown_keys_are_passed_over_and_a_key_may_come_twice() -> None:
         for part in ("schema", "s", "name", "t", "column_name", "c")
         + ("ignore_not_found", False, "ignore_not_found", True)
     )
-    assert decode(ColumnOnly, body, "set_not_null").ignore_not_found is True
-    assert decode(CreateSchema, msgpack.packb({"schema": "s", "new": [1]}), "x").schema == "s"
+    assert decode(ColumnRequest, body, "set_not_null").ignore_not_found is True
+    assert (
+        decode(CreateSchemaRequest, msgpack.packb({"schema": "s", "new": [1]}), "x").schema == "s"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ def test_unknown_keys_are_passed_over_and_a_key_may_come_twice() -> None:
 )
 def test_a_wrong_body_is_refused_with_the_field(body: bytes, words: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        decode(CreateSchema, body, "create_schema")
+        decode(CreateSchemaRequest, body, "create_schema")
     assert str(refused.value).startswith("create_schema: ")
     assert words in str(refused.value)
 
@@ -63,19 +71,19 @@ def test_broken_text_is_found_inside_lists() -> None:
         unicode_errors="surrogateescape",
     )
     with pytest.raises(BadRequest, match="UTF-8"):
-        decode(AddField, body, "add_field")
+        decode(AddFieldRequest, body, "add_field")
 
 
 def test_a_blob_takes_no_number() -> None:
     with pytest.raises(BadRequest, match="arrow_schema"):
-        decode(CreateTable, msgpack.packb({**TABLE, "arrow_schema": 3}), "create_table")
+        decode(CreateTableRequest, msgpack.packb({**TABLE, "arrow_schema": 3}), "create_table")
 
 
 def test_json_is_told_from_msgpack_and_decoded():
     body = b' {"schema": "s", "name": "t", "partition_by": "region", "unknown": 1}'
     assert is_text(body)
     assert not is_text(encode({"schema": "s"}))
-    assert decode_text(SetLayout, body, "set_layout") == SetLayout(
+    assert decode_text(SetLayoutRequest, body, "set_layout") == SetLayoutRequest(
         schema="s", name="t", partition_by="region"
     )
 
@@ -93,4 +101,4 @@ def test_json_is_told_from_msgpack_and_decoded():
 )
 def test_json_that_does_not_fit_is_refused(body, word):
     with pytest.raises(BadRequest, match=word):
-        decode_text(SetLayout, body, "set_layout")
+        decode_text(SetLayoutRequest, body, "set_layout")

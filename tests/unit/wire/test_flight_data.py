@@ -106,7 +106,7 @@ def test_dictionaries_last_from_one_flush_to_the_next() -> None:
 
 
 def test_a_message_without_a_header_between_batches_is_refused() -> None:
-    with pytest.raises(BadRequest, match="without an Arrow header"):
+    with pytest.raises(BadRequest, match="has no Arrow header"):
         decode(encode_schema(BATCH.schema), encode_metadata(b"x"))
 
 

@@ -39,13 +39,13 @@ def checked(batch: pa.RecordBatch, codec: str | None, limits: InputLimits = REQU
     """Of the first batch or dictionary."""
     header, body = parts(batch, codec)[1]
     message = read_message(header)
-    layout = layout_of(batch.schema) if message.kind == RECORD_BATCH else None
+    layout = layout_of(batch.schema) if message.type == RECORD_BATCH else None
     return check_batch(message, body, layout, limits)
 
 
 def test_the_kind_of_a_message_is_read() -> None:
     words = pa.record_batch({"d": pa.array(["a", "b"]).dictionary_encode()})
-    kinds = [read_message(header).kind for header, _ in parts(words, None)]
+    kinds = [read_message(header).type for header, _ in parts(words, None)]
     assert kinds == [SCHEMA, DICTIONARY_BATCH, RECORD_BATCH]
 
 
@@ -204,7 +204,7 @@ def test_a_batch_of_another_schema_is_refused() -> None:
     header, body = parts(SMALL, None)[1]
     for kinds in ([pa.int64()], [pa.int64(), pa.int64()], [pa.int64(), pa.string_view()]):
         other = layout_of(pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)]))
-        with pytest.raises(Malformed, match="not the arrays and buffers of its schema"):
+        with pytest.raises(Malformed, match="are not those of its schema"):
             check_batch(read_message(header), body, other, REQUEST_LIMITS)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jetbridge.dialects.quoting import identifier, literal
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.expr import (
     And,
     Between,

@@ -16,7 +16,7 @@ from typing import Any
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.dialects.tsql.types import MOST_DIGITS
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In, IsNull, Not, Or
 
 _EPOCH = datetime(1970, 1, 1)

@@ -8,9 +8,9 @@ from google.protobuf.message import DecodeError
 
 from jetbridge.errors import BadRequest, Unauthenticated
 from jetbridge.service.admission.failed_logins import FailedLogins
+from jetbridge.service.admission.prefetch import only_message
 from jetbridge.service.call_context import Call
 from jetbridge.service.limits import Openness, Token
-from jetbridge.service.prefetch import only_message
 from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
 
 _HINT = (

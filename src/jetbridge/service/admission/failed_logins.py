@@ -8,16 +8,15 @@ has guessed is not told whether a token is right, unless that token was used fro
 import logging
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any
+
+from cachetools import TTLCache
 
 from jetbridge.errors import Unavailable
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 # So many are answered at once; after them one each pause, whoever calls.
 _AT_ONCE = 40
@@ -30,26 +29,6 @@ _KNOWN_SECONDS = 3600.0
 _MOST_KNOWN = 10_000
 
 
-class Recent(Generic[T]):
-    """Who did something lately: the latest of them, so that nobody can fill the memory."""
-
-    def __init__(self) -> None:
-        self._times: OrderedDict[T, float] = OrderedDict()
-
-    def add(self, who: T, now: float) -> None:
-        self._times[who] = now
-        self._times.move_to_end(who)
-        if len(self._times) > _MOST_KNOWN:
-            self._times.popitem(last=False)
-
-    def has(self, who: T, now: float) -> bool:
-        return now - self._times.get(who, float("-inf")) <= _KNOWN_SECONDS
-
-    def is_full(self) -> bool:
-        """Whether some may have been forgotten."""
-        return len(self._times) >= _MOST_KNOWN
-
-
 class FailedLogins(ThreadPoolExecutor):
     """The pool in which they are answered: by one thread, which sleeps before each."""
 
@@ -59,8 +38,8 @@ class FailedLogins(ThreadPoolExecutor):
         self._one_sleeps = threading.Lock()
         self._ended = threading.Event()
         # Addresses with the names of the right tokens that were used there, and those of guessers.
-        self._known: Recent[tuple[str, str]] = Recent()
-        self._guessers: Recent[str] = Recent()
+        self._known: MutableMapping[tuple[str, str], None] = TTLCache(_MOST_KNOWN, _KNOWN_SECONDS)
+        self._guessers: MutableMapping[str, None] = TTLCache(_MOST_KNOWN, _KNOWN_SECONDS)
         self._left, self._counted = float(_AT_ONCE), time.monotonic()
         self._waiting = self._unlogged = 0
         self._logged = float("-inf")
@@ -71,18 +50,19 @@ class FailedLogins(ThreadPoolExecutor):
 
     def admit(self, peer: str, token: str, *, crowded: bool) -> None:
         """Refuses a right token of a guesser, as a wrong one, if it was crowded when it came."""
-        address, now = _address(peer), time.monotonic()
+        address = _address(peer)
         with self._lock:
-            may_guess = self._guessers.has(address, now) or self._guessers.is_full()
-            if crowded and may_guess and not self._known.has((address, token), now):
+            # Of a full cache some may have been forgotten.
+            may_guess = address in self._guessers or len(self._guessers) >= _MOST_KNOWN
+            if crowded and may_guess and (address, token) not in self._known:
                 raise too_many()
-            self._known.add((address, token), now)
+            self._known[address, token] = None
 
     def note(self, peer: str) -> None:
         """A line in the log for the first one, and then one for all of some seconds."""
         now = time.monotonic()
         with self._lock:
-            self._guessers.add(_address(peer), now)
+            self._guessers[_address(peer)] = None
             self._unlogged += 1
             if now - self._logged < _LOG_SECONDS:
                 return

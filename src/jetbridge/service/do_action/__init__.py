@@ -1,16 +1,14 @@
-"""DoAction: one module per family of actions; importing them registers them."""
+"""DoAction: one module per family of actions; importing them registers the actions."""
 
-from jetbridge.service.do_action import alter, ddl, functions, listing, scan
+from jetbridge.service.do_action import alter, ddl, metadata
 from jetbridge.service.do_action.registry import ActionContext, DoAction, OwnAction, answers_once
 
 __all__ = [
+    "ActionContext",
     "DoAction",
     "OwnAction",
-    "ActionContext",
     "alter",
     "answers_once",
     "ddl",
-    "functions",
-    "listing",
-    "scan",
+    "metadata",
 ]

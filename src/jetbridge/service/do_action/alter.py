@@ -25,75 +25,79 @@ from jetbridge.duckdb_syntax.constraints import parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.do_action.registry import ActionContext, action
-from jetbridge.wire.messages import ddl as m
+from jetbridge.wire import messages
 from jetbridge.wire.schemas import read_single_field
 
-_CHANGES: dict[str, tuple[type[m.AlterTable], Callable[[Any], Alteration], str]] = {
+_CHANGES: dict[str, tuple[type[messages.AlterTableRequest], Callable[[Any], Alteration], str]] = {
     "add_column": (
-        m.AddColumn,
+        messages.AddColumnRequest,
         lambda r: AddColumn(_field(r, "add_column"), r.if_column_not_exists),
         "Adds a column",
     ),
     "remove_column": (
-        m.RemoveColumn,
+        messages.RemoveColumnRequest,
         lambda r: RemoveColumn(r.removed_column, r.if_column_exists, r.cascade),
         "Removes a column",
     ),
     "rename_column": (
-        m.RenameColumn,
+        messages.RenameColumnRequest,
         lambda r: RenameColumn(r.old_name, r.new_name),
         "Renames a column",
     ),
     "rename_table": (
-        m.RenameTable,
+        messages.RenameTableRequest,
         lambda r: RenameTable(r.new_table_name),
         "Renames a table",
     ),
     "set_default": (
-        m.SetDefault,
+        messages.SetDefaultRequest,
         lambda r: SetDefault(r.column_name, r.expression),
         "Sets the default of a column",
     ),
     "change_column_type": (
-        m.ChangeColumnType,
+        messages.ChangeColumnTypeRequest,
         lambda r: ChangeType(_field(r, "change_column_type"), r.expression),
         "Changes the type of a column",
     ),
     "set_not_null": (
-        m.ColumnOnly,
+        messages.ColumnRequest,
         lambda r: SetNotNull(r.column_name),
         "Forbids NULL in a column",
     ),
     "drop_not_null": (
-        m.ColumnOnly,
+        messages.ColumnRequest,
         lambda r: DropNotNull(r.column_name),
         "Allows NULL in a column",
     ),
     "add_constraint": (
-        m.AddConstraint,
+        messages.AddConstraintRequest,
         lambda r: parse_constraint(r.constraint),
         "Adds a CHECK or UNIQUE constraint",
     ),
     "add_field": (
-        m.AddField,
+        messages.AddFieldRequest,
         lambda r: AddField(tuple(r.column_path), _field(r, "add_field"), r.if_field_not_exists),
         "Adds a field to a STRUCT column",
     ),
     "remove_field": (
-        m.RemoveField,
+        messages.RemoveFieldRequest,
         lambda r: RemoveField(tuple(r.column_path), r.if_column_exists, r.cascade),
         "Removes a field of a STRUCT column",
     ),
     "rename_field": (
-        m.RenameField,
+        messages.RenameFieldRequest,
         lambda r: RenameField(tuple(r.column_path), r.new_name),
         "Renames a field of a STRUCT column",
     ),
 }
 
 
-def _register(name: str, message: type[m.AlterTable], to_change: Any, description: str) -> None:
-    def handler(request: m.AlterTable, call: Call, services: ActionContext) -> Iterator[bytes]:
+def _register(
+    name: str, message: type[messages.AlterTableRequest], to_change: Any, description: str
+) -> None:
+    def handler(
+        request: messages.AlterTableRequest, call: Call, services: ActionContext
+    ) -> Iterator[bytes]:
         change = to_change(request)
         if isinstance(change, AddField) and call.is_duckdb:
             _refuse_lost_name(change, request, call.catalog(request.catalog).name)
@@ -109,7 +113,7 @@ def _register(name: str, message: type[m.AlterTable], to_change: Any, descriptio
     action(name, message)(handler)
 
 
-def _refuse_lost_name(change: AddField, request: m.AlterTable, catalog: str) -> None:
+def _refuse_lost_name(change: AddField, request: messages.AlterTableRequest, catalog: str) -> None:
     """DuckDB's extension sends the name of the column in place of the name of the new field."""
     if change.field.name == change.path[0]:
         raise NotSupported(
@@ -119,8 +123,10 @@ def _refuse_lost_name(change: AddField, request: m.AlterTable, catalog: str) -> 
         )
 
 
-@action("set_layout", m.SetLayout, text=True)
-def set_layout(request: m.SetLayout, call: Call, services: ActionContext) -> Iterator[bytes]:
+@action("set_layout", messages.SetLayoutRequest, text=True)
+def set_layout(
+    request: messages.SetLayoutRequest, call: Call, services: ActionContext
+) -> Iterator[bytes]:
     """Sets partitions and sort order; answers the FlightInfo of the table as it then is."""
     if request.partition_by is None and request.sort_by is None:
         raise BadRequest("set_layout: field 'partition_by' or 'sort_by' is required")
@@ -134,7 +140,10 @@ def set_layout(request: m.SetLayout, call: Call, services: ActionContext) -> Ite
 
 
 def _afterwards(
-    request: m.AlterTable, call: Call, services: ActionContext, make: Callable[[str, Table], Table]
+    request: messages.AlterTableRequest,
+    call: Call,
+    services: ActionContext,
+    make: Callable[[str, Table], Table],
 ) -> Iterator[bytes]:
     """The FlightInfo of the table that `make` answers; nothing if it may be missing and is."""
     served = call.catalog(request.catalog)
@@ -145,7 +154,7 @@ def _afterwards(
     yield services.flights.table(served, schema, make(schema, table)).SerializeToString()
 
 
-def _load(served: ServedCatalog, request: m.AlterTable) -> tuple[str, Table] | None:
+def _load(served: ServedCatalog, request: messages.AlterTableRequest) -> tuple[str, Table] | None:
     try:
         schema = served.catalog.load_schema(request.schema)
         return schema.info().name, schema.load_table(request.name)

@@ -21,14 +21,14 @@ from jetbridge.duckdb_syntax.constraints import parse_check, parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.call_context import Call, ServedCatalog
 from jetbridge.service.do_action.registry import ActionContext, action
+from jetbridge.wire import messages
 from jetbridge.wire.codec import encode
-from jetbridge.wire.messages import ddl as messages
 from jetbridge.wire.schemas import read_schema, wire_type
 
 
-@action("create_schema", messages.CreateSchema)
+@action("create_schema", messages.CreateSchemaRequest)
 def create_schema(
-    request: messages.CreateSchema, call: Call, services: ActionContext
+    request: messages.CreateSchemaRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """Creates a schema; answers its contents."""
     served = call.catalog(request.catalog_name)
@@ -38,9 +38,9 @@ def create_schema(
     yield encode(contents.as_map())
 
 
-@action("drop_schema", messages.DropObject, answers=False)
+@action("drop_schema", messages.DropRequest, answers=False)
 def drop_schema(
-    request: messages.DropObject, call: Call, services: ActionContext
+    request: messages.DropRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """Drops an empty schema."""
     name = request.name or request.schema_name
@@ -55,9 +55,9 @@ def drop_schema(
     yield from ()
 
 
-@action("create_table", messages.CreateTable)
+@action("create_table", messages.CreateTableRequest)
 def create_table(
-    request: messages.CreateTable, call: Call, services: ActionContext
+    request: messages.CreateTableRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """Creates a table; answers its FlightInfo."""
     wanted = read_table(request)
@@ -67,9 +67,9 @@ def create_table(
     yield services.flights.table(served, schema.info().name, table).SerializeToString()
 
 
-@action("drop_table", messages.DropObject, answers=False)
+@action("drop_table", messages.DropRequest, answers=False)
 def drop_table(
-    request: messages.DropObject, call: Call, services: ActionContext
+    request: messages.DropRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
     """Drops a table."""
     if not request.name or not request.schema_name:
@@ -97,7 +97,7 @@ def dynamic_schema(schema: Schema) -> CanCreateTables:
     return schema
 
 
-def read_table(request: messages.CreateTable) -> CreateTable:
+def read_table(request: messages.CreateTableRequest) -> CreateTable:
     """The request with its constraints in one form each."""
     try:
         on_conflict = OnConflict(request.on_conflict)
@@ -127,7 +127,7 @@ def read_table(request: messages.CreateTable) -> CreateTable:
 
 
 def _constraints(
-    request: messages.CreateTable, names: list[str]
+    request: messages.CreateTableRequest, names: list[str]
 ) -> tuple[tuple[str, ...], tuple[UniqueKey, ...]]:
     checks = [parse_check(text).expression for text in request.check_constraints or ()]
     keys = [

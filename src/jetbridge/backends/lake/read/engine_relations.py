@@ -14,7 +14,7 @@ from jetbridge.catalog import ROWID, SparkRelation
 from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 
 # Kept as they are; DuckDB and Spark have the same values, whatever they call the type.
 _SAME = frozenset(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jetbridge.backends.lake.types.storage_types import DURATION, StorageType, kept
 from jetbridge.duckdb_engine import computed
 from jetbridge.duckdb_engine.casts import conform
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.errors import BadRequest
 
 # month_day_nano_interval in memory.

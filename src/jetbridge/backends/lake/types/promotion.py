@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake.types.nested_types import children, shape_of, stored_names
 from jetbridge.backends.lake.types.storage_types import kept
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 
 # Each type, and those that hold all its values, in a storage type that is the same or that
 # Iceberg widens: int to long, float to double. Digits of decimals are below.

@@ -12,7 +12,7 @@ from jetbridge.backends.lake.types.nested_arrays import inside, turned
 from jetbridge.backends.lake.types.nested_types import children, rebuilt, shape_of
 from jetbridge.backends.lake.types.storage_types import kept, type_name
 from jetbridge.duckdb_engine import cast, computed, format_value
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.errors import BadRequest, ConstraintViolation
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from jetbridge.backends.lake.types.nested_types import plain
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.errors import BadRequest
 
 

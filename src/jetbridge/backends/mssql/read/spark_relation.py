@@ -19,7 +19,7 @@ from jetbridge.backends.mssql.write.spool import new_folder, on_disk
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
 from jetbridge.dialects.spark import everything
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_syntax.nested_types import kind_of
+from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.spark.shared_folders import refuse_unshared
 from jetbridge.spark.workers import forget_archives
 from jetbridge.spark.written_rows import file_columns, readable, refuse_lost

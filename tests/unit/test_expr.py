@@ -1,6 +1,6 @@
 import pytest
 
-from jetbridge.duckdb_syntax.nested_types import (
+from jetbridge.duckdb_syntax.types import (
     array_of,
     enum_of,
     kind_of,

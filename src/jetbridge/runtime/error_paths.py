@@ -1,7 +1,7 @@
-"""Paths of the server in what its callers are told.
+"""Hides the paths of the server in messages to its callers.
 
-Only paths below a folder that is at the root of this machine are meant: `1/2`, `a/b`, `/no/such`
-and `s3://bucket/tmp` stay as they are.
+Only a path below a folder in the root of this machine is hidden: `1/2`, `a/b`, `/no/such` and
+`s3://bucket/tmp` stay as they are.
 """
 
 import os
@@ -9,7 +9,7 @@ import re
 from contextlib import suppress
 from functools import cache
 
-# Also where this process may not list the root.
+# Folders that are hidden even if this process may not list the root.
 _USUAL = (
     "bin boot data dev etc home lib media mnt nix opt proc root run sbin srv sys tmp usr var work"
 )
@@ -17,7 +17,7 @@ _SCHEME = r"(?:(?:jdbc:)?(?:file|sqlite):/{0,3})?"
 
 
 def without_paths(text: str) -> str:
-    """Of each absolute path only the last name is left: `…/name`."""
+    """Return the text with only the last name of each absolute path: `…/name`."""
     if "/" not in text:
         return text
     quoted, plain = _patterns()
@@ -26,7 +26,7 @@ def without_paths(text: str) -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """In quotes a path may have blanks."""
+    """Return the patterns of a path in quotes, which may have blanks, and of any other path."""
     names = set(_USUAL.split())
     with suppress(OSError):
         names.update(os.listdir("/"))
