@@ -10,9 +10,9 @@ import sys
 from typing import Any, cast
 
 from standins.tds.control import obey
-from standins.tds.prelogin import Encryption
 from standins.tds.server import Server
 from standins.tds.values import Engine
+from standins.tds.wire.prelogin import Encryption
 
 _ENGINE = "standins.tds.engine:DuckEngine"
 

@@ -12,12 +12,12 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from standins.tds.connection import Connection
 from standins.tds.counters import Counters
 from standins.tds.faults import Faults
-from standins.tds.link import Link
-from standins.tds.prelogin import Encryption
 from standins.tds.values import Engine
+from standins.tds.wire.connection import Connection
+from standins.tds.wire.link import Link
+from standins.tds.wire.prelogin import Encryption
 
 _FIRST_SPID = 51  # the lower ones are SQL Server's own
 _BACKLOG = 128

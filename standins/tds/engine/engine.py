@@ -5,9 +5,9 @@ from types import TracebackType
 from typing import Self
 
 from standins.tds.engine.errors import error
-from standins.tds.engine.names import Login
 from standins.tds.engine.session import DuckSession
-from standins.tds.engine.transactions import Core
+from standins.tds.engine.storage.names import Login
+from standins.tds.engine.storage.transactions import Core
 
 DATABASES = ("master", "tempdb", "model", "msdb")
 FIRST_SPID = 51

@@ -9,24 +9,24 @@ from typing import Any
 
 import duckdb
 
-from standins.tds.engine.bulk import BulkLoad
-from standins.tds.engine.catalog import ColumnDef, Table
-from standins.tds.engine.describe import described_parameters
-from standins.tds.engine.dialect import parse
+from standins.tds.engine.dml.bulk import BulkLoad
 from standins.tds.engine.errors import error
-from standins.tds.engine.evaluating import Variable
-from standins.tds.engine.expr import Expr
-from standins.tds.engine.functions import FUNCTIONS
-from standins.tds.engine.interpreter import Interpreter
-from standins.tds.engine.names import TEMPORARY, Login, Names
-from standins.tds.engine.queries import Queries, SystemRows
-from standins.tds.engine.reading import execute
-from standins.tds.engine.script import parse_script
-from standins.tds.engine.system_functions import SYSTEM_FUNCTIONS, system_variable
-from standins.tds.engine.system_views import VIEWS
-from standins.tds.engine.transactions import Core, Transaction
+from standins.tds.engine.execute.describe import described_parameters
+from standins.tds.engine.execute.evaluating import Variable
+from standins.tds.engine.execute.interpreter import Interpreter
+from standins.tds.engine.expressions.expr import Expr
+from standins.tds.engine.expressions.functions import FUNCTIONS
+from standins.tds.engine.metadata.functions import SYSTEM_FUNCTIONS, system_variable
+from standins.tds.engine.metadata.system_views import VIEWS
+from standins.tds.engine.metadata.view_rows import World
+from standins.tds.engine.parse.dialect import parse
+from standins.tds.engine.parse.script import parse_script
+from standins.tds.engine.queries.compiler import Queries, SystemRows
+from standins.tds.engine.queries.reading import execute
+from standins.tds.engine.storage.catalog import ColumnDef, Table
+from standins.tds.engine.storage.names import TEMPORARY, Login, Names
+from standins.tds.engine.storage.transactions import Core, Transaction
 from standins.tds.engine.types import family
-from standins.tds.engine.view_rows import World
 from standins.tds.values import (
     Answer,
     Begun,

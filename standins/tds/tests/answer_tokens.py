@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from standins.tds.reader import Reader
-from standins.tds.tokens import Token
-from standins.tds.wire_types import WireType, read_type
-from standins.tds.wire_values import read_value
+from standins.tds.wire.encoding.reader import Reader
+from standins.tds.wire.encoding.tokens import Token
+from standins.tds.wire.encoding.wire_types import WireType, read_type
+from standins.tds.wire.encoding.wire_values import read_value
 
 _ROW_WITH_BITMAP = 0xD2  # NBCROW: only the recorded server sends it
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from standins.tds.prelogin import Encryption
 from standins.tds.server import Server
 from standins.tds.tests.scripted import INT, ScriptedEngine, Table
 from standins.tds.values import Column, SqlType
+from standins.tds.wire.prelogin import Encryption
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from standins.tds import declarations
-from standins.tds.packets import DEFAULT_SIZE, HEADER_SIZE, Kind, Packet, Unpacker, cut
 from standins.tds.tests.answer_tokens import Answered, read_answer
-from standins.tds.tokens import Token
 from standins.tds.values import Column
+from standins.tds.wire.encoding.tokens import Token
+from standins.tds.wire.packets import DEFAULT_SIZE, HEADER_SIZE, Kind, Packet, Unpacker, cut
+from standins.tds.wire.requests import declarations
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
 _DESCRIPTOR = slice(10, 18)  # in the headers of a request, behind two lengths and a type
