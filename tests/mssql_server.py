@@ -16,8 +16,8 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.spark.engine import SparkEngine
-from tests.tds_server import process
-from tests.tds_server.process import ServerProcess
+from standins.tds import process
+from standins.tds.process import ServerProcess
 
 GIVEN = "JETBRIDGE_TEST_MSSQL"
 
@@ -30,7 +30,7 @@ def is_given() -> bool:
 
 
 class StandIn(ServerProcess):
-    """Faults are ordered of it (tests/tds_server/control.py)."""
+    """Faults are ordered of it (standins/tds/control.py)."""
 
     def master(self) -> Address:
         return Address(f"127.0.0.1,{self.port}", "master", "sa", "secret", "no", trust=True)

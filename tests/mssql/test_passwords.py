@@ -22,13 +22,13 @@ from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded
 from jetbridge.pipeline.session import Session, SessionResources
+from standins.tds import process
+from standins.tds.engine import DuckEngine
 from tests import lakes, mssql_server
 from tests.faults.mssql_driver import driver
 from tests.faults.mssql_scene import DATABASE
 from tests.mssql_server import StandIn
 from tests.pipeline.targets import Bench, spark
-from tests.tds_server import process
-from tests.tds_server.engine import DuckEngine
 
 pytestmark = [
     pytest.mark.mssql,

@@ -1,0 +1,1 @@
+"""Servers that stand in for those that the tests and benchmarks cannot start here."""

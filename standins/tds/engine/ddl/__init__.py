@@ -1,0 +1,1 @@
+"""CREATE, ALTER, DROP and TRUNCATE."""

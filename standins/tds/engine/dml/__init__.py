@@ -1,0 +1,1 @@
+"""INSERT, UPDATE, DELETE, MERGE and bulk loads."""

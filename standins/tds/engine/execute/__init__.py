@@ -1,0 +1,1 @@
+"""Batches: control flow, statements, procedures."""

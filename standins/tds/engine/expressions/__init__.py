@@ -1,0 +1,1 @@
+"""T-SQL expressions and conditions, compiled into DuckDB's SQL."""

@@ -1,0 +1,1 @@
+"""What clients ask about the server and its objects: views, procedures, functions."""

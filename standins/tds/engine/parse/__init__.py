@@ -1,0 +1,1 @@
+"""T-SQL text cut into statements and their parts."""

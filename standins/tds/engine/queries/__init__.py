@@ -1,0 +1,1 @@
+"""SELECT, compiled into DuckDB's SQL and run under locks."""

@@ -1,0 +1,1 @@
+"""What the engine stores: definitions, rows and their versions, transactions, locks."""

@@ -1,0 +1,1 @@
+"""TDS on a socket: packets, login, requests and answers."""

@@ -1,0 +1,1 @@
+"""Values, types and tokens as bytes, and back."""

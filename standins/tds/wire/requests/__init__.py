@@ -1,0 +1,1 @@
+"""What clients ask for once they are logged in, and the answers."""
