@@ -75,13 +75,13 @@ class Bench:
         return file
 
     def make_anew(self, name: str, more: str = " NULL") -> None:
-        with self.server.loading() as connection:
+        with self.server.borrow_core() as connection:
             connection.run(f"DROP TABLE IF EXISTS dbo.{name}")
             connection.run(f"CREATE TABLE dbo.{name} {_COLUMNS.format(more)}")
 
     def check(self, name: str) -> None:
         """Every row once; whoever lost some was not fast."""
-        with self.server.loading() as connection:
+        with self.server.borrow_core() as connection:
             counts = f"SELECT COUNT_BIG(*), COUNT_BIG(DISTINCT id) FROM dbo.{name}"  # noqa: S608
             assert connection.run(counts) == [(self.sizes.rows, self.sizes.rows)], name
 
@@ -234,7 +234,7 @@ def _fill(bench: Bench) -> None:
     """With a key, so that it can be read in parts; and reads of one moment are allowed."""
     bench.make_anew("source", " NOT NULL PRIMARY KEY")
     rows = bench.rows()
-    with bench.server.loading() as connection:
+    with bench.server.borrow_core() as connection:
         name = bracketed(bench.address.database)
         connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
         with connection.transaction():

@@ -65,7 +65,7 @@ def _made() -> list[str]:
 def close() -> None:
     """Drops what a real server would keep, and ends the stand-in."""
     if _master.cache_info().currsize:
-        with _master().loading() as connection:
+        with _master().borrow_core() as connection:
             for name in _made():
                 connection.run(f"DROP DATABASE {bracketed(name)}")
         _master().close()
@@ -78,7 +78,7 @@ def close() -> None:
 def address() -> Address:
     """That of a new, empty database."""
     name = f"jetbridge_test_{os.getpid()}_{next(_numbers)}"
-    with _master().loading() as connection:
+    with _master().borrow_core() as connection:
         connection.run(f"CREATE DATABASE {bracketed(name)}")
     _made().append(name)
     return replace(_master().address, database=name)
@@ -89,7 +89,7 @@ def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCata
     made = address()
     if not is_babelfish():
         name = bracketed(made.database)
-        with _master().loading() as connection:
+        with _master().borrow_core() as connection:
             connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
     given = MssqlSettings().changed(settings)
     return MssqlCatalog("m", made, settings=given, engine=engine)

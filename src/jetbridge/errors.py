@@ -19,20 +19,37 @@
 The message is one short sentence that names the object and, where there is one, the remedy.
 """
 
-from typing import ClassVar
+import json
+from typing import Any, ClassVar
 
-from grpc import StatusCode
+_RECORD = "jetbridge-error:"
 
 
 class ServerError(Exception):
-    status: ClassVar[StatusCode] = StatusCode.INTERNAL
+    """Base of the tree. `status` is the name of a gRPC status code.
+
+    `number` is the error number of the database behind a catalog, if it gave one.
+    """
+
+    status: ClassVar[str] = "INTERNAL"
     retryable: ClassVar[bool] = False
     # The DuckDB exception class the Airport client raises for it (airport_macros.hpp knows three).
     duckdb_exception: ClassVar[str | None] = None
+    number: int | None = None
+
+    def to_record(self) -> str:
+        """Return class, message and number as one line, which `error_from_text` reads back.
+
+        The record survives any text around it, such as the tracebacks of Spark's workers. A class
+        that is not in this module is recorded as the first of its bases that is.
+        """
+        name = next(c.__name__ for c in type(self).__mro__ if _CLASSES.get(c.__name__) is c)
+        fields = {"class": name, "message": str(self), "number": self.number}
+        return f"{_RECORD} {json.dumps(fields)}"
 
 
 class BadRequest(ServerError):
-    status = StatusCode.INVALID_ARGUMENT
+    status = "INVALID_ARGUMENT"
     duckdb_exception = "InvalidInputException"
 
 
@@ -41,7 +58,7 @@ class ConstraintViolation(BadRequest):
 
 
 class AlreadyExists(ServerError):
-    status = StatusCode.ALREADY_EXISTS
+    status = "ALREADY_EXISTS"
 
     def __init__(self, kind: str, name: str, hint: str = "") -> None:
         super().__init__(f"{kind} {name!r} already exists{hint and '; ' + hint}")
@@ -56,7 +73,7 @@ class DuplicateKey(AlreadyExists):
 
 
 class NotFound(ServerError):
-    status = StatusCode.NOT_FOUND
+    status = "NOT_FOUND"
 
     def __init__(self, kind: str, name: str, hint: str = "") -> None:
         super().__init__(f"{kind} {name!r} does not exist{hint and '; ' + hint}")
@@ -64,40 +81,87 @@ class NotFound(ServerError):
 
 
 class FailedPrecondition(ServerError):
-    status = StatusCode.FAILED_PRECONDITION
+    status = "FAILED_PRECONDITION"
     duckdb_exception = "InvalidInputException"
 
 
 class NotSupported(ServerError):
-    status = StatusCode.UNIMPLEMENTED
+    status = "UNIMPLEMENTED"
 
 
 class Conflict(ServerError):
-    status = StatusCode.ABORTED
+    status = "ABORTED"
     retryable = True
 
 
 class Unauthenticated(ServerError):
-    status = StatusCode.UNAUTHENTICATED
+    status = "UNAUTHENTICATED"
 
 
 class PermissionDenied(ServerError):
-    status = StatusCode.PERMISSION_DENIED
+    status = "PERMISSION_DENIED"
     duckdb_exception = "PermissionException"
 
 
 class LimitExceeded(ServerError):
-    status = StatusCode.RESOURCE_EXHAUSTED
+    status = "RESOURCE_EXHAUSTED"
 
 
 class Cancelled(ServerError):
-    status = StatusCode.CANCELLED
+    status = "CANCELLED"
 
 
 class DeadlineExceeded(ServerError):
-    status = StatusCode.DEADLINE_EXCEEDED
+    status = "DEADLINE_EXCEEDED"
 
 
 class Unavailable(ServerError):
-    status = StatusCode.UNAVAILABLE
+    status = "UNAVAILABLE"
     retryable = True
+
+
+_CLASSES: dict[str, type[ServerError]] = {
+    cls.__name__: cls
+    for cls in (
+        ServerError,
+        BadRequest,
+        ConstraintViolation,
+        AlreadyExists,
+        DuplicateKey,
+        NotFound,
+        FailedPrecondition,
+        NotSupported,
+        Conflict,
+        Unauthenticated,
+        PermissionDenied,
+        LimitExceeded,
+        Cancelled,
+        DeadlineExceeded,
+        Unavailable,
+    )
+}
+
+
+def error_from_text(text: str) -> ServerError | None:
+    """Return the error of the last complete record in `text`, or None."""
+    end = len(text)
+    while (start := text.rfind(_RECORD, 0, end)) >= 0:
+        error = _read_record(text[start + len(_RECORD) : end].lstrip())
+        if error is not None:
+            return error
+        end = start
+    return None
+
+
+def _read_record(text: str) -> ServerError | None:
+    try:
+        fields: Any = json.JSONDecoder().raw_decode(text)[0]
+        cls, message, number = _CLASSES[fields["class"]], fields["message"], fields["number"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    # Not by the constructor: some word a message of their own.
+    error = cls.__new__(cls, message)
+    error.number = number
+    if isinstance(error, AlreadyExists | NotFound):
+        error.kind = error.name = ""
+    return error

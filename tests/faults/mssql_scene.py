@@ -44,7 +44,7 @@ PUBLISHES = {
     "replace": "sp_rename",
     "insert": r"INSERT INTO \[dbo\]\.\[target\] .* SELECT",
 }
-UNKNOWN = "look before you run the statement again"
+UNKNOWN = "check the table before you run the statement again"
 
 
 def rows_of(count: int) -> str:
@@ -112,7 +112,7 @@ class Scene:
         return int(self.server.order(fired=True)["fired"])
 
     def left(self) -> list[str]:
-        return [name for (name,) in self.witness.ask(_LEFT)]
+        return [name for (name,) in self.witness.query(_LEFT)]
 
     def prepare(self, work: Work) -> None:
         self.clear()
@@ -133,7 +133,7 @@ class Scene:
     def holds(self, query: str) -> bool:
         """Whether the target has exactly these rows: by its totals, and by EXCEPT both ways."""
         wanted = f"SELECT count(*), count(DISTINCT id), sum(id)::BIGINT FROM ({query})"
-        if self.witness.ask(_TOTALS) != self.bench.rows(wanted):
+        if self.witness.query(_TOTALS) != self.bench.rows(wanted):
             return False
         missing, more = f"({query}) EXCEPT ALL FROM {TABLE}", f"FROM {TABLE} EXCEPT ALL ({query})"
         both = f"SELECT (SELECT count(*) FROM ({missing})), (SELECT count(*) FROM ({more}))"
@@ -141,11 +141,11 @@ class Scene:
 
     def is_as_before(self, work: Work) -> bool:
         if work.kind == "new":
-            return not self.witness.ask(_THERE) or self.holds(EMPTY)
+            return not self.witness.query(_THERE) or self.holds(EMPTY)
         return self.holds(OLD)
 
     def holds_after(self, work: Work) -> bool:
-        return bool(self.witness.ask(_THERE)) and self.holds(work.after)
+        return bool(self.witness.query(_THERE)) and self.holds(work.after)
 
     def check(self, work: Work, error: ServerError | None) -> None:
         """All rows or none; which of them, the error tells."""
@@ -157,7 +157,7 @@ class Scene:
             assert self.is_as_before(work), self.told(work, error)
 
     def told(self, work: Work, error: ServerError | None) -> str:
-        found = self.witness.ask(_TOTALS) if self.witness.ask(_THERE) else "no table"
+        found = self.witness.query(_TOTALS) if self.witness.query(_THERE) else "no table"
         return f"{work}: {found} after {error!r}"
 
     def check_next(self, work: Work) -> None:
@@ -194,7 +194,7 @@ def new_session(server: StandIn, engine: SparkEngine | None, folder: Path) -> Be
 def opened(engine: SparkEngine | None, folder: Path, **settings: str) -> Iterator[Scene]:
     server = mssql_server.start()
     master = ConnectionPool(server.master())
-    with master.loading() as connection:
+    with master.borrow_core() as connection:
         connection.run(f"CREATE DATABASE {DATABASE}")
     master.close()
     witness = ConnectionPool(_addressed(server))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.backends.mssql.write import bulk_load, staged_load
+from jetbridge.backends.mssql.write import staged_load, transactions
 from jetbridge.errors import Conflict, LimitExceeded, ServerError
 from tests import lakes, mssql_server
 from tests.faults.mssql_scene import (
@@ -45,7 +45,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """No long pauses between the tries."""
-    monkeypatch.setattr(bulk_load, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(transactions, "_FIRST_PAUSE", 0.01)
 
 
 def failed(scene: Scene, work: Work) -> ServerError:
@@ -170,17 +170,17 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
 def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
     """Its lock is lost with an idle connection; then someone else takes the load for dead."""
 
-    stage = staged_load.stage
+    stage = staged_load.load_with_spark
 
     def staged_and_dropped(database, run, goal, parts):
         stage(database, run, goal, parts)
-        with scene.witness.loading() as connection:
+        with scene.witness.borrow_core() as connection:
             for name in scene.left():
                 connection.run(f"DROP TABLE dbo.{name}")
 
     scene.prepare(work)
     with monkeypatch.context() as patched:
-        patched.setattr(staged_load, "stage", staged_and_dropped)
+        patched.setattr(staged_load, "load_with_spark", staged_and_dropped)
         error = scene.attempt(work)
     assert error is not None
     assert UNKNOWN in str(error)

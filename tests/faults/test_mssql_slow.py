@@ -55,7 +55,7 @@ CHANGES = {
 def scene(tmp_path) -> Iterator[Scene]:
     """Without Spark, which has nothing to do with it."""
     with opened(None, tmp_path) as there:
-        with there.witness.loading() as connection:
+        with there.witness.borrow_core() as connection:
             connection.run(f"CREATE TABLE dbo.target ({DEFINED})")
         there.bench.sql(f"INSERT INTO {TABLE} SELECT i, 'old ' || i, i FROM range(10) r(i)")
         yield there

@@ -10,10 +10,10 @@ import pytest
 from jetbridge.backends.mssql.database import Database, SpoolOptions
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
-from jetbridge.backends.mssql.write.load_tables import LoadTables, running
+from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
 from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
 from jetbridge.backends.mssql.write.spool import RowSpool, SpoolPart
-from jetbridge.backends.mssql.write.staged_load import stage
+from jetbridge.backends.mssql.write.staged_load import load_with_spark
 from jetbridge.dialects.tsql import load
 from jetbridge.errors import ServerError
 from tests import lakes, mssql_server
@@ -52,8 +52,8 @@ def load_of(scene: Scene) -> Iterator[tuple[Database, LoadTables, LoadTarget]]:
     """A staging table and a ledger, as a statement makes them."""
     scene.clear()
     database = scene.bench.catalog.database
-    with running(database, "dbo") as run:
-        with database.server.loading() as connection:
+    with run_load(database, "dbo") as run:
+        with database.server.borrow_core() as connection:
             connection.run(load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
             connection.run(load.create_ledger("dbo", run.ledger_name))
         yield database, run, LoadTarget(run.staging, COLUMNS, lock=True)
@@ -65,7 +65,7 @@ def at_once(*works: Callable[[], object]) -> list[object]:
 
 
 def totals(scene: Scene, run: LoadTables) -> list[tuple[int, ...]]:
-    return scene.witness.ask(
+    return scene.witness.query(
         f"SELECT COUNT_BIG(*), COUNT_BIG(DISTINCT id), SUM(id) FROM {run.staging}"
     )
 
@@ -115,7 +115,7 @@ def test_two_jobs_over_the_same_parts_load_them_once(scene, parts, fault):
     with load_of(scene) as (database, run, goal):
 
         def job() -> None:
-            stage(database, run, goal, parts)
+            load_with_spark(database, run, goal, parts)
 
         scene.order(when="bulk row", at=PART_ROWS, times=3, **fault)
         at_once(job, job)

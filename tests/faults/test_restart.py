@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import grpc
 import pyarrow as pa
 import pytest
 
@@ -100,7 +99,7 @@ def test_sigterm_under_load_finishes_what_it_acknowledged(tmp_path):
         assert time.monotonic() - begun < DRAIN
         assert load.torn == []
         # gRPC cancels a call that came in the very moment of the signal and never reached us.
-        refusals = {Unavailable.status, grpc.StatusCode.CANCELLED}
+        refusals = {"UNAVAILABLE", "CANCELLED"}
         assert [repr(each) for each in load.errors if each.status not in refusals] == []
         assert len(load.errors) == WRITERS + READERS
         assert "Traceback" not in server.log.read_text()

@@ -4,7 +4,6 @@ import threading
 import time
 from datetime import UTC, datetime
 
-import grpc
 import pyarrow as pa
 import pytest
 
@@ -165,7 +164,7 @@ def test_error_in_the_middle_of_a_scan_keeps_its_class(server, big):
     server.stop(0)
     with pytest.raises(ServerError) as caught:
         reader.read_all()
-    assert caught.value.status in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+    assert caught.value.status in {"UNAVAILABLE", "CANCELLED"}
     assert client_threads() == []
 
 
@@ -357,7 +356,7 @@ def test_server_that_stops_ends_a_writer(server, table):
         server.stop(0)
         for _ in range(100):
             exchange.write(batch)
-    assert isinstance(caught.value, Unavailable) or caught.value.status is grpc.StatusCode.CANCELLED
+    assert isinstance(caught.value, Unavailable) or caught.value.status == "CANCELLED"
 
 
 def test_statements_leave_no_threads(table):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import CoreConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def server() -> Iterator[Bench]:
 
 @pytest.fixture
 def table(server: Bench) -> Bench:
-    with server.catalog.database.server.loading() as connection:
+    with server.catalog.database.server.borrow_core() as connection:
         connection.run(
             "IF OBJECT_ID(N'dbo.pages') IS NOT NULL DROP TABLE dbo.pages; "
             f"CREATE TABLE dbo.pages (id int NOT NULL PRIMARY KEY, {COLUMNS})"
@@ -59,7 +59,7 @@ def stored(server: Bench) -> list[tuple[object, ...]]:
     """As the server itself converts them."""
     texts = ", ".join(f"CONVERT(nvarchar(max), {name})" for name in COLLATIONS)
     asked = f"SELECT id, {texts} FROM dbo.pages ORDER BY id"
-    found: list[tuple[object, ...]] = server.catalog.database.server.ask(asked)
+    found: list[tuple[object, ...]] = server.catalog.database.server.query(asked)
     return found
 
 
@@ -90,7 +90,7 @@ def test_changes_of_such_texts(table):
 
 
 def test_keys_of_such_texts(server):
-    with server.catalog.database.server.loading() as connection:
+    with server.catalog.database.server.borrow_core() as connection:
         connection.run(
             f"CREATE TABLE dbo.keyed (k varchar(20) COLLATE {COLLATIONS['utf']} NOT NULL PRIMARY "
             "KEY, v int)"
@@ -114,7 +114,7 @@ def test_letters_that_a_page_lacks_are_refused_with_column_and_row(table, by_bul
 
 @pytest.mark.parametrize("kind", ["char(6)", "text"])
 def test_letters_of_old_types_are_judged_too(server, kind):
-    with server.catalog.database.server.loading() as connection:
+    with server.catalog.database.server.borrow_core() as connection:
         connection.run(
             "IF OBJECT_ID(N'dbo.old') IS NOT NULL DROP TABLE dbo.old; "
             f"CREATE TABLE dbo.old (id int NOT NULL PRIMARY KEY, name {kind})"
@@ -141,7 +141,7 @@ def test_a_table_that_statements_fill_as_well_is_not_locked_for_bulk_copy(table)
         batch = pa.record_batch(
             [pa.array([len(seen)], pa.int32()), pa.array(["é"])], names=[c.name for c in given]
         )
-        with table.catalog.database.server.loading() as connection, connection.transaction():
+        with table.catalog.database.server.borrow_core() as connection, connection.transaction():
             real = connection.load
 
             def noted(*args, real=real, lock=False, **kwargs):

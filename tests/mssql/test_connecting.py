@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.connection.pool import CoreConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
 from jetbridge.catalog import CreateTable
 from jetbridge.errors import (
     AlreadyExists,
@@ -81,7 +81,7 @@ def test_a_database_that_is_not_there():
 
 def test_both_halves_of_the_driver_run_texts_alike():
     server = mssql_server.server()
-    for half, borrow in enumerate((server.asking, server.loading)):
+    for half, borrow in enumerate((server.borrow_odbc, server.borrow_core)):
         with borrow() as one:
             one.run(f"CREATE TABLE dbo.t{half} (id int PRIMARY KEY)")
             one.run(f"INSERT INTO dbo.t{half} VALUES (1), (2)")
@@ -92,7 +92,7 @@ def test_both_halves_of_the_driver_run_texts_alike():
             one.run(f"SELECT 1; INSERT INTO dbo.t{half} VALUES (2)")
         with borrow() as one, one.transaction():
             one.run(f"DELETE FROM dbo.t{half} WHERE id = 1")
-        assert server.ask(f"SELECT id FROM dbo.t{half}") == [(2,)]
+        assert server.query(f"SELECT id FROM dbo.t{half}") == [(2,)]
     server.close()
 
 
@@ -146,7 +146,7 @@ def test_a_deadlock_is_tried_again(faults, catalog):
 def test_an_answer_to_commit_that_is_lost_is_not_guessed(faults, catalog):
     table = catalog.load_schema("dbo").create_table(CreateTable("t", ONE))
     faults.order(fault={"when": "committed", "drop": "reset"})
-    with pytest.raises(ServerError, match="all of them are there, or none"):
+    with pytest.raises(ServerError, match="all of them are stored, or none"):
         insert(table, {"id": pa.array([1, 2], pa.int32())})
     assert rows(catalog.load_schema("dbo").load_table("t")) == [(1,), (2,)]
 
@@ -166,7 +166,7 @@ def test_a_connection_that_nobody_closed_ends_outside_of_a_load():
         ended.append(held() is None)
         yield pa.record_batch({"id": pa.array([1], pa.int32())})
 
-    with server.loading() as one:
+    with server.borrow_core() as one:
         one.run("CREATE TABLE dbo.t (id int)")
         lost = CoreConnection(address)
         vars(lost)["itself"] = lost

@@ -56,7 +56,7 @@ class Base:
         self.server = server
 
     def run(self, sql: str) -> list:
-        with self.server.loading() as connection:
+        with self.server.borrow_core() as connection:
             return connection.run(sql)
 
     def create(
@@ -68,7 +68,7 @@ class Base:
         return self.table(name)
 
     def table(self, name: str) -> TableDescription:
-        with self.server.asking() as asking:
+        with self.server.borrow_odbc() as asking:
             (found,) = describe(asking, "dbo", name, folded=self.server.is_babelfish())
         return found
 
@@ -90,7 +90,7 @@ def server():
 def base(server):
     made = Base(server)
     yield made
-    with server.asking() as asking:
+    with server.borrow_odbc() as asking:
         for each in sorted(describe(asking, "dbo"), key=lambda each: not each.is_view):
             made.run(f"DROP {'VIEW' if each.is_view else 'TABLE'} [{each.name}]")
 

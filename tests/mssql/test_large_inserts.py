@@ -21,7 +21,7 @@ def server() -> Iterator[Bench]:
 
 @pytest.fixture
 def people(server: Bench) -> Bench:
-    with server.catalog.database.server.loading() as connection:
+    with server.catalog.database.server.borrow_core() as connection:
         connection.run(
             "IF OBJECT_ID(N'dbo.people') IS NOT NULL DROP TABLE dbo.people; "
             "CREATE TABLE dbo.people (id int IDENTITY PRIMARY KEY, v int, "
@@ -96,7 +96,7 @@ def test_a_change_of_many_rows_waits_for_as_long_as_it_takes(people, core_texts)
 def test_texts_that_bulk_copy_writes_wrongly_by_several_writers(server):
     if mssql_server.is_babelfish():
         pytest.skip("has no columns of other code pages")
-    with server.catalog.database.server.loading() as connection:
+    with server.catalog.database.server.borrow_core() as connection:
         connection.run(
             "CREATE TABLE dbo.utf (id bigint NOT NULL PRIMARY KEY, "
             "name varchar(50) COLLATE Latin1_General_100_CI_AS_SC_UTF8)"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.backends.mssql.connection import pool
+from jetbridge.backends.mssql.connection import core
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import spool, staged_load
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget
@@ -301,13 +301,13 @@ BATCH = 5000
 def held(monkeypatch) -> list[int]:
     """How much more Arrow holds than now, whenever the driver takes rows."""
     found: list[int] = []
-    real, first = pool.aligned, pa.total_allocated_bytes()
+    real, first = core.align, pa.total_allocated_bytes()
 
-    def aligned(batch):
+    def align(batch):
         found.append(pa.total_allocated_bytes() - first)
         return real(batch)
 
-    monkeypatch.setattr(pool, "aligned", aligned)
+    monkeypatch.setattr(core, "align", align)
     return found
 
 
@@ -355,7 +355,7 @@ def test_us2_2_sc_002_a_worker_holds_few_rows_at_a_time(server, held, tmp_path, 
     del table
     columns = (BulkColumn("id", "bigint"), BulkColumn("s", "nvarchar(max)"))
     database = server.catalog.database
-    with database.server.loading() as connection:
+    with database.server.borrow_core() as connection:
         connection.run(tsql_load.staging("dbo.by_worker", [(c.name, c.kind) for c in columns]))
         connection.run(tsql_load.create_ledger("dbo", "worker_ledger"))
     goal = LoadTarget("dbo.by_worker", columns)

@@ -56,7 +56,7 @@ def test_both_engines_give_the_same(mixed, query):
 
 def test_spark_reads_ranges_of_the_key_at_once(mixed, monkeypatch):
     """Where all tables are not to be read as of one moment, on one connection."""
-    monkeypatch.setattr(scan, "_PART_ROWS", ROWS // 4)
+    monkeypatch.setattr(scan, "_SPLIT_ROWS", ROWS // 4)
     table = mixed.catalog.configured({"mssql_snapshot_reads": "false"}).load_schema("dbo")
     relation = table.load_table("facts").spark_relation()
     assert set(relation.missing) == {"u"}

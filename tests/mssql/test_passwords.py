@@ -123,7 +123,7 @@ def spark_settings() -> str:
 def test_no_load_by_spark_leaves_a_password(server, bench, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "jetbridge")
     began = time.time()
-    stage, seen = staged_load.stage, []
+    stage, seen = staged_load.load_with_spark, []
 
     def watched(*given):
         stage(*given)
@@ -131,7 +131,7 @@ def test_no_load_by_spark_leaves_a_password(server, bench, tmp_path, monkeypatch
         seen.append(bool(files_with("row 17", tmp_path / "spool")))
         seen.append(not files_with(PASSWORD, *folders, since=began))
 
-    monkeypatch.setattr(staged_load, "stage", watched)
+    monkeypatch.setattr(staged_load, "load_with_spark", watched)
     events = tmp_path / "events"
     events.mkdir()
     bench.sql("SET mssql_direct_load_rows = 100")

@@ -197,7 +197,7 @@ def test_read_only(session):
     [
         ("Trusted_Connection=yes", "", "Trusted_Connection must be no"),
         ("SchemaFilter=^dbo$", "", "SchemaFilter is not supported"),
-        ("Colour=red", "", "the name of pair 7 of the connection string is not known here"),
+        ("Colour=red", "", "pair 7 of the connection string has an unknown name"),
         ("", ", order_pushdown true", "ORDER_PUSHDOWN must be false"),
         ("", ", colour red", "ATTACH has no option COLOUR"),
     ],

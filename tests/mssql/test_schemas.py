@@ -33,7 +33,7 @@ def catalog() -> Iterator[MssqlCatalog]:
 
 
 def run(catalog: MssqlCatalog, sql: str) -> list[tuple[object, ...]]:
-    with catalog.database.server.loading() as connection:
+    with catalog.database.server.borrow_core() as connection:
         return connection.run(sql)
 
 

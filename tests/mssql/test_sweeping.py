@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
-from jetbridge.backends.mssql.write.load_tables import running
-from jetbridge.backends.mssql.write.spool import new_folder
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.write.load_tables import run_load
 from jetbridge.cli import main
 from jetbridge.dialects.tsql import load
 from tests import mssql_server
@@ -36,7 +36,7 @@ class Place:
     spool: Path
 
     def run(self, *statements: str) -> None:
-        with self.server.loading() as connection:
+        with self.server.borrow_core() as connection:
             for each in statements:
                 connection.run(each)
 
@@ -47,7 +47,7 @@ class Place:
         return names
 
     def tables(self) -> list[str]:
-        return [name for (name,) in self.server.ask(TABLES)]
+        return [name for (name,) in self.server.query(TABLES)]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
         assert holder.run(load.lock_run(LIVING)) == [(0,)]
         assert sweep(place, capsys) == sorted(f"m: dropped {name}" for name in dead)
         assert place.tables() == sorted([*kept, *living])
-        assert place.server.ask(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
+        assert place.server.query(f"SELECT id FROM dbo.{LIVING}_rows") == [(1,)]
         assert sweep(place, capsys) == NOTHING
     found = wait_until(lambda: [each for each in [sweep(place, capsys)] if each != NOTHING])
     assert found == [[f"m: dropped {name}" for name in living]]
@@ -98,7 +98,7 @@ def test_dead_loads_are_swept_and_living_ones_spared(place, capsys):
 
 def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
     catalog = MssqlCatalog("m", place.server.address)
-    with running(catalog.database, "dbo") as run:
+    with run_load(catalog.database, "dbo") as run:
         place.run(
             load.staging(run.staging, [("id", "int")]),
             load.create_ledger("dbo", run.ledger_name),
@@ -112,7 +112,7 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
 
 
 def test_spools_of_dead_processes_go_too(place, capsys):
-    made = new_folder(SpoolOptions(spool=str(place.spool)))
+    made = SpoolOptions(spool=str(place.spool)).new_folder()
     ours = made.path
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass

@@ -64,7 +64,7 @@ _NOT_REACHED = ("failed to connect", "connection refused", "dns resolution faile
 
 
 def translate(error: grpc.RpcError, location: str) -> ServerError:
-    """`status` is the code received, also where no class of ours stands for it."""
+    """Translate a gRPC error; its `status` is the code received, even without a class for it."""
     status: StatusCode = error.code()
     message = error.details() or status.name
     if status is StatusCode.UNAVAILABLE:
@@ -87,7 +87,7 @@ def reading_answer(what: str) -> Iterator[None]:
 def _rebuild(kind: type[ServerError], message: str, status: StatusCode) -> ServerError:
     """Without `__init__`: the constructors word a message of their own."""
     error = kind.__new__(kind, message)
-    vars(error).update({"status": status, "kind": "", "name": ""})
+    vars(error).update({"status": status.name, "kind": "", "name": ""})
     return error
 
 

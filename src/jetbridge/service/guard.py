@@ -124,7 +124,7 @@ def _abort(
 def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]:
     if isinstance(error, ServerError):
         _log.debug("refused: %s", error, exc_info=error)
-        return error.status, _one_line(_told(str(error), call))
+        return grpc.StatusCode[error.status], _one_line(_told(str(error), call))
     if isinstance(error, grpc.RpcError):
         return grpc.StatusCode.CANCELLED, "the call was cancelled"
     trace_id = call.trace_id if call else "-"

@@ -69,7 +69,7 @@ class Place:
                 process.kill()
 
     def tables(self) -> list[str]:
-        return [name for (name,) in self.server.ask(TABLES)]
+        return [name for (name,) in self.server.query(TABLES)]
 
 
 def _config(address: Address) -> str:

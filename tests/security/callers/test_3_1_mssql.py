@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
-from jetbridge.backends.mssql.write.bulk_load import CommitUnknown
+from jetbridge.backends.mssql.write.transactions import CommitUnknown
 from jetbridge.catalog import CreateTable, DMLOptions, Scan
 from jetbridge.errors import Cancelled
 from jetbridge.runtime.cancellation import Cancellation, scope
@@ -86,24 +86,24 @@ def attentions() -> int:
 
 
 def tables(catalog: MssqlCatalog) -> list[str]:
-    return [name for (name,) in catalog.database.server.ask("SELECT name FROM sys.tables")]
+    return [name for (name,) in catalog.database.server.query("SELECT name FROM sys.tables")]
 
 
 @contextmanager
 def table(catalog: MssqlCatalog, name: str) -> Iterator[None]:
-    with catalog.database.server.loading() as connection:
+    with catalog.database.server.borrow_core() as connection:
         connection.run(f"CREATE TABLE dbo.{name} (id bigint NOT NULL PRIMARY KEY, s nvarchar(50))")
         connection.run(f"INSERT INTO dbo.{name} VALUES (-1, N'old'), (-2, N'old')")
-    catalog.database.known.forget()
+    catalog.database.cache.forget()
     yield
-    with catalog.database.server.loading() as connection:
+    with catalog.database.server.borrow_core() as connection:
         connection.run(f"DROP TABLE dbo.{name}")
 
 
 @contextmanager
 def locked(catalog: MssqlCatalog, name: str) -> Iterator[None]:
     """Nobody else can read or write it meanwhile."""
-    with catalog.database.server.loading() as other:
+    with catalog.database.server.borrow_core() as other:
         other.run("BEGIN TRANSACTION")
         other.run(f"SELECT COUNT(*) FROM dbo.{name} WITH (TABLOCKX, HOLDLOCK)")
         yield
@@ -139,17 +139,17 @@ def insert(catalog: MssqlCatalog, name: str, rows: int = ROWS) -> None:
 
 def test_a_query_gets_an_attention(catalog):
     before = attentions()
-    running = Running(lambda: catalog.database.server.ask(SLOW))
+    running = Running(lambda: catalog.database.server.query(SLOW))
     wait_until(lambda: SLOW in stand_in().order(counts=True)["batches"])
     assert running.cancel() < AT_ONCE
     assert isinstance(running.error, Cancelled)
     wait_until(lambda: attentions() == before + 1)
-    assert catalog.database.server.ask("SELECT 1") == [(1,)]
+    assert catalog.database.server.query("SELECT 1") == [(1,)]
 
 
 def test_a_server_that_does_not_answer_the_attention_is_left(catalog):
     order(when="statement", pattern="SELECT 42", delay=30.0)
-    running = Running(lambda: catalog.database.server.ask("SELECT 42"))
+    running = Running(lambda: catalog.database.server.query("SELECT 42"))
     wait_until(fired)
     assert running.cancel() < AT_ONCE + 5
     assert isinstance(running.error, Cancelled)
@@ -157,7 +157,7 @@ def test_a_server_that_does_not_answer_the_attention_is_left(catalog):
 
 def test_a_statement_of_the_connection_that_loads_is_cut(catalog):
     def wait() -> None:
-        with catalog.database.server.loading() as connection:
+        with catalog.database.server.borrow_core() as connection:
             connection.run(SLOW)
 
     open_before = stand_in().order(counts=True)["open"]
@@ -204,7 +204,7 @@ def test_an_insert_that_is_cancelled_while_it_loads_leaves_nothing(catalog):
         wait_until(lambda: stand_in().order(bulk_rows=True)["bulk_rows"] > before, 60)
         assert running.cancel() < AT_ONCE
         assert isinstance(running.error, Cancelled)
-        assert catalog.database.server.ask("SELECT COUNT(*) FROM dbo.filled") == [(2,)]
+        assert catalog.database.server.query("SELECT COUNT(*) FROM dbo.filled") == [(2,)]
 
 
 def test_a_load_that_waits_for_a_lock_ends_at_once(catalog):
@@ -214,7 +214,7 @@ def test_a_load_that_waits_for_a_lock_ends_at_once(catalog):
             wait_until_sent("INSERT BULK")
             assert running.cancel() < AT_ONCE
             assert isinstance(running.error, Cancelled)
-        assert catalog.database.server.ask("SELECT COUNT(*) FROM dbo.locked") == [(2,)]
+        assert catalog.database.server.query("SELECT COUNT(*) FROM dbo.locked") == [(2,)]
 
 
 def change(catalog: MssqlCatalog, name: str, how: str) -> None:
@@ -235,7 +235,7 @@ def test_a_change_that_is_cancelled_before_its_commit_is_undone(catalog, how):
             wait_until_sent(how.upper(), "[changed]")
             assert running.cancel() < AT_ONCE
             assert isinstance(running.error, Cancelled)
-        found = catalog.database.server.ask("SELECT id, s FROM dbo.changed ORDER BY id")
+        found = catalog.database.server.query("SELECT id, s FROM dbo.changed ORDER BY id")
         assert found == [(-2, "old"), (-1, "old")]
 
 
@@ -246,7 +246,7 @@ def test_what_is_being_committed_is_not_interrupted(catalog):
         wait_until(fired)
         running.cancel()
         assert running.error is None
-        assert catalog.database.server.ask("SELECT id FROM dbo.committed") == [(-2,)]
+        assert catalog.database.server.query("SELECT id FROM dbo.committed") == [(-2,)]
 
 
 def test_a_lost_answer_to_commit_is_not_called_cancelled(catalog):
@@ -256,7 +256,7 @@ def test_a_lost_answer_to_commit_is_not_called_cancelled(catalog):
         wait_until(fired)
         running.cancel()
         assert isinstance(running.error, CommitUnknown)
-        assert "look before you run the statement again" in str(running.error)
+        assert "check the table before you run the statement again" in str(running.error)
 
 
 def test_ddl_that_is_cancelled_does_not_happen(catalog):
@@ -271,7 +271,7 @@ def test_ddl_that_is_cancelled_does_not_happen(catalog):
 
 def test_connections_that_were_cut_leave_no_descriptors(catalog):
     def wait() -> None:
-        with catalog.database.server.loading() as connection:
+        with catalog.database.server.borrow_core() as connection:
             connection.run(SLOW)
 
     before = len(os.listdir("/dev/fd"))

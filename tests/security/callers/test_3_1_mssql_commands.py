@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     if mssql_server.is_given():
         pytest.skip("only the stand-in tells how many rows it has got")
     made = Place(tmp_path)
-    with made.server.loading() as connection:
+    with made.server.borrow_core() as connection:
         connection.run("CREATE TABLE dbo.old (id bigint, name nvarchar(max))")
         connection.run("INSERT INTO dbo.old VALUES (-1, N'old')")
     yield made
@@ -45,7 +45,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def unchanged(place: Place) -> bool:
-    return place.tables() == ["old"] and place.server.ask("SELECT id, name FROM dbo.old") == OLD
+    return place.tables() == ["old"] and place.server.query("SELECT id, name FROM dbo.old") == OLD
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -77,7 +77,7 @@ def test_ctrl_c_says_what_could_not_be_dropped(place):
         errors = said(process)
     assert "table dbo.made could not be dropped" in errors
     assert "nothing of it was kept" not in errors
-    assert place.server.ask("SELECT COUNT(*) FROM dbo.made") == [(0,)]
+    assert place.server.query("SELECT COUNT(*) FROM dbo.made") == [(0,)]
 
 
 @pytest.mark.parametrize("kind", STATEMENTS)

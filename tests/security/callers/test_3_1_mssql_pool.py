@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from jetbridge.backends.mssql.connection import pool
+from jetbridge.backends.mssql.connection import odbc
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.runtime.cancellation import scope
 from tests import mssql_server
@@ -25,7 +25,7 @@ def server() -> Iterator[ConnectionPool]:
     made.close()
 
 
-@pytest.mark.parametrize("kind", ["asking", "loading"])
+@pytest.mark.parametrize("kind", ["borrow_odbc", "borrow_core"])
 def test_a_connection_that_was_cut_is_closed(server, kind):
     with getattr(server, kind)() as connection:
         connection.run("SELECT 1")
@@ -34,7 +34,7 @@ def test_a_connection_that_was_cut_is_closed(server, kind):
         assert connection.run("SELECT 1") == [(1,)]
 
 
-@pytest.mark.parametrize("kind", ["asking", "loading"])
+@pytest.mark.parametrize("kind", ["borrow_odbc", "borrow_core"])
 def test_a_connection_whose_statement_was_cancelled_at_its_end_is_closed(server, kind):
     with scope() as statement, getattr(server, kind)() as connection:
         connection.run("SELECT 1")
@@ -60,9 +60,9 @@ class Cursor:
 
 
 def test_a_statement_ends_after_the_cut_that_has_begun(monkeypatch):
-    monkeypatch.setattr(pool, "_ATTENTION_SECONDS", 0.0)
+    monkeypatch.setattr(odbc, "_ATTENTION_SECONDS", 0.0)
     used = Socket()
-    with pool._Attention(cast(Any, Cursor()), cast(Any, used)) as attention:
+    with odbc._Attention(cast(Any, Cursor()), cast(Any, used)) as attention:
         attention.send()
         assert used.begun.wait(10)
         threading.Timer(0.2, used.go_on.set).start()

@@ -42,4 +42,6 @@ def test_insert(catalog):
         assert running.cancel() < SOON
         assert isinstance(running.error, Cancelled)
         assert tables(catalog) == ["filled"]
-        wait_until(lambda: catalog.database.server.ask("SELECT COUNT(*) FROM dbo.filled") == [(2,)])
+        wait_until(
+            lambda: catalog.database.server.query("SELECT COUNT(*) FROM dbo.filled") == [(2,)]
+        )

@@ -83,7 +83,7 @@ def test_a_ticket_of_at_does_not_read_a_table_made_anew(
     for ticket in made:
         with pytest.raises(grpc.RpcError) as refused:
             raw.get(ticket)
-        assert refused.value.code() is Conflict.status
+        assert refused.value.code().name == Conflict.status
         assert "s.t has changed" in said(refused)
     assert client.read("s", "t", at=AsOf(AtUnit.VERSION, "1"))["id"].to_pylist() == [2]
 

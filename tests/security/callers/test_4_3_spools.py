@@ -13,7 +13,7 @@ import pytest
 
 from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.spool import spooling
+from jetbridge.backends.mssql.write.spool import open_spool
 from jetbridge.runtime.temporary_folders import sweep
 
 pytestmark = pytest.mark.mssql
@@ -21,10 +21,10 @@ ROWS = pa.record_batch({"n": list(range(1000))})
 LOADER = """
 import sys, time
 import pyarrow as pa
-from jetbridge.backends.mssql.database import Options
+from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.spool import spooling
-with spooling(Options(sys.argv[1]), MssqlSettings(copy_flush_rows=1000)) as spool:
+from jetbridge.backends.mssql.write.spool import open_spool
+with open_spool(SpoolOptions(sys.argv[1]), MssqlSettings(copy_flush_rows=1000)) as spool:
     spool.add(pa.record_batch({"n": list(range(1000))}))
     print(spool.parts[0].files[0], flush=True)
     time.sleep(60)
@@ -49,7 +49,7 @@ def test_only_workers_of_a_cluster_may_see_the_rows_in_a_spool(tmp_path, shared,
     options = SpoolOptions(str(tmp_path), shared=shared)
     umask = os.umask(0)
     try:
-        with spooling(options, MssqlSettings(copy_flush_rows=1000)) as spool:
+        with open_spool(options, MssqlSettings(copy_flush_rows=1000)) as spool:
             spool.add(ROWS)
             (folder,) = tmp_path.iterdir()
             assert folder.stat().st_mode & 0o777 == mode
@@ -58,7 +58,7 @@ def test_only_workers_of_a_cluster_may_see_the_rows_in_a_spool(tmp_path, shared,
 
 
 def test_a_living_spool_outlives_a_sweep_of_its_own_process(tmp_path):
-    with spooling(SpoolOptions(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
+    with open_spool(SpoolOptions(str(tmp_path)), MssqlSettings(copy_flush_rows=1000)) as spool:
         spool.add(ROWS)
         sweep(tmp_path)
         assert list(spool.batches()) == [ROWS]

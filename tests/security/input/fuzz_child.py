@@ -178,7 +178,7 @@ def main(first: int, count: int, folder: Path) -> None:
                 compute(batch, connection)
             outcomes[f"{kind} accepted"] += 1
         except ServerError as error:
-            outcomes[f"{kind} {error.status.name}"] += 1
+            outcomes[f"{kind} {error.status}"] += 1
         except Exception as error:
             if len(problems) < MOST_PROBLEMS:
                 problems.append(f"{number} {kind}: {error!r}"[:500])

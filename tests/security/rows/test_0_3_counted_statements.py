@@ -29,7 +29,7 @@ def server() -> Iterator[ConnectionPool]:
 
 
 def test_statements_of_other_connections_are_not_counted(server):
-    with server.loading() as mine, server.loading() as theirs, sent("counted") as texts:
+    with server.borrow_core() as mine, server.borrow_core() as theirs, sent("counted") as texts:
         theirs.run(END_SNAPSHOT)
         theirs.run("CREATE TABLE dbo.[something_else] (a int)")
         mine.run(END_SNAPSHOT)
@@ -40,14 +40,14 @@ def test_statements_of_other_connections_are_not_counted(server):
 
 def swept() -> list[str]:
     """What a sweeper says about a load that is dead."""
-    drop = tsql_load.drop_if_there("dbo", f"{DEAD}_rows")
+    drop = tsql_load.drop_if_exists("dbo", f"{DEAD}_rows")
     return [tsql_load.lock_run(DEAD), drop, tsql_load.unlock_run(DEAD)]
 
 
 def test_statements_of_a_sweeper_are_not_counted_on_any_connection(server):
-    with server.loading() as theirs:
+    with server.borrow_core() as theirs:
         theirs.run(f"CREATE TABLE dbo.[{DEAD}_rows] (a int)")
-    with server.loading() as mine, server.loading() as theirs, sent("counted") as texts:
+    with server.borrow_core() as mine, server.borrow_core() as theirs, sent("counted") as texts:
         for text in swept():
             theirs.run(text)
         mine.run("CREATE TABLE dbo.[counted] (a int)")
@@ -61,10 +61,10 @@ def test_what_a_load_puts_beside_its_table_is_counted(server):
         tsql_load.lock_run(LIVING),
         f"CREATE TABLE dbo.[{LIVING}_rows] (a int)",
         f"INSERT INTO dbo.[{LIVING}_rows] VALUES (1)",
-        tsql_load.drop_if_there("dbo", f"{LIVING}_rows"),
+        tsql_load.drop_if_exists("dbo", f"{LIVING}_rows"),
         tsql_load.unlock_run(LIVING),
     ]
-    with server.loading() as held, server.loading() as other, sent("counted") as texts:
+    with server.borrow_core() as held, server.borrow_core() as other, sent("counted") as texts:
         held.run(load[0])
         for text in load[1:4]:
             other.run(text)

@@ -21,7 +21,7 @@ import pytest
 from jetbridge.backends.mssql.connection import opening
 from jetbridge.backends.mssql.connection.address import (
     CONNECT_SECONDS,
-    MOST_CONNECT_SECONDS,
+    MAX_CONNECT_SECONDS,
     Address,
 )
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
@@ -51,7 +51,7 @@ def config_of(folder: Path, address: Address) -> str:
 def test_an_empty_password_is_called_so(tmp_path):
     address = replace(mssql_server.address(), password="")
     with closing(ConnectionPool(address)) as server, pytest.raises(FailedPrecondition) as failed:
-        server.ask("SELECT 1")
+        server.query("SELECT 1")
     assert "the password of user 'sa' is empty" in str(failed.value)
     assert "password_env" in str(failed.value)
     assert "MSSQL_PASSWORD" in str(failed.value)
@@ -66,11 +66,11 @@ def test_an_empty_password_is_called_so(tmp_path):
 
 def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatch, caplog):
     monkeypatch.setattr(opening, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(opening, "MOST_CONNECT_SECONDS", 0.8)
+    monkeypatch.setattr(opening, "MAX_CONNECT_SECONDS", 0.8)
     monkeypatch.setattr(logging.getLogger("jetbridge"), "propagate", True)
     began = time.monotonic()
     with closing(ConnectionPool(silent)) as server, pytest.raises(Unavailable) as failed:
-        server.ask("SELECT 1")
+        server.query("SELECT 1")
     assert time.monotonic() - began < 15
     assert "encrypt" in str(failed.value)
     assert "SQL Server 2022" in str(failed.value)
@@ -83,7 +83,7 @@ def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
     def ask() -> None:
         try:
             with scope(statement), closing(ConnectionPool(silent)) as server:
-                server.ask("SELECT 1")
+                server.query("SELECT 1")
         except Cancelled as error:
             errors.append(error)
 
@@ -110,5 +110,5 @@ def test_strict_tells_what_it_waits_for_and_fails_in_time(silent, tmp_path):
         assert time.monotonic() - began < CONNECT_SECONDS + 5
         rest = process.stderr.read()
         assert process.wait() == 1
-    assert time.monotonic() - began < MOST_CONNECT_SECONDS + 5
+    assert time.monotonic() - began < MAX_CONNECT_SECONDS + 5
     assert 'encrypt = "yes"' in rest

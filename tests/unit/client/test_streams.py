@@ -2,7 +2,6 @@ import threading
 import time
 from types import SimpleNamespace
 
-import grpc
 import pyarrow as pa
 import pytest
 
@@ -177,7 +176,7 @@ def test_malformed_message_is_the_servers_error(message):
     part = EndpointReader(lambda: FakeAnswers([encode_schema(SCHEMA), message]), SCHEMA)
     with pytest.raises(ServerError, match="the server's answer to DoGet") as caught:
         values(part.batches())
-    assert caught.value.status is grpc.StatusCode.INTERNAL
+    assert caught.value.status == "INTERNAL"
 
 
 def test_full_buffer_waits_for_room():

@@ -132,13 +132,13 @@ def test_options_that_say_nothing_about_the_address_leave_it(options):
 
 
 OF_THE_EXTENSION = [
-    ({"schema_filter": WORD}, "SCHEMA_FILTER is not supported: all schemas and tables are there"),
-    ({"table_filter": WORD}, "TABLE_FILTER is not supported: all schemas and tables are there"),
-    ({"catalog": "false"}, "CATALOG must be true: tables are read by their names"),
-    ({"order_pushdown": "true"}, "ORDER_PUSHDOWN must be false: rows are put in order here"),
-    ({"lazy_validation": "false"}, "LAZY_VALIDATION must be true: the first statement connects"),
-    ({"access_token": WORD}, "ACCESS_TOKEN is not supported: a login here is a user and a passw"),
-    ({"authenticator": "krb5"}, "AUTHENTICATOR is not supported: a login here is a user and"),
+    ({"schema_filter": WORD}, "SCHEMA_FILTER is not supported: the catalog has all schemas"),
+    ({"table_filter": WORD}, "TABLE_FILTER is not supported: the catalog has all schemas"),
+    ({"catalog": "false"}, "CATALOG must be true: tables are read by name"),
+    ({"order_pushdown": "true"}, "ORDER_PUSHDOWN must be false: jetbridge sorts rows itself"),
+    ({"lazy_validation": "false"}, "LAZY_VALIDATION must be true: ATTACH never connects"),
+    ({"access_token": WORD}, "ACCESS_TOKEN is not supported: jetbridge logs in with a user"),
+    ({"authenticator": "krb5"}, "AUTHENTICATOR is not supported: jetbridge logs in with a user"),
 ]
 
 

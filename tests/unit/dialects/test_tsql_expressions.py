@@ -2,9 +2,9 @@
 
 import pytest
 
-from jetbridge.dialects.tsql import constraint_reader, conversions
+from jetbridge.dialects.tsql import constraint_reader
 from jetbridge.dialects.tsql.expressions import check, default, is_cast_of
-from jetbridge.dialects.tsql.types import Kind, kind_of, written
+from jetbridge.dialects.tsql.types import Kind, change_condition, kind_of, written
 from jetbridge.errors import NotSupported
 
 COLUMNS = {
@@ -282,4 +282,4 @@ def test_kinds_of_types():
     ],
 )
 def test_types_change_where_both_servers_convert_alike(old, new, possible):
-    assert (conversions.condition(old, new) is not None) is possible
+    assert (change_condition(old, new) is not None) is possible

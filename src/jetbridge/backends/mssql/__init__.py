@@ -1,1 +1,1 @@
-"""SQL Server: its tables behind the interfaces of a catalog, through Microsoft's own driver."""
+"""Serves a database of SQL Server as a catalog, through Microsoft's Python driver."""

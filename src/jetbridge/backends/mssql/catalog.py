@@ -1,15 +1,16 @@
-"""A database of SQL Server as a catalog."""
+"""Serves one database of SQL Server: its schemas, its version, and snapshots of all tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
-from jetbridge.backends.mssql.database import CatalogCache, Database, SpoolOptions
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.database import Database, SpoolOptions
+from jetbridge.backends.mssql.errors import name_errors
+from jetbridge.backends.mssql.metadata.catalog_cache import CatalogCache
+from jetbridge.backends.mssql.metadata.schema_properties import properties_of
 from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
-from jetbridge.backends.mssql.schema_properties import properties_of
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.load_tables import Sweeper, sweep
 from jetbridge.catalog import CatalogVersion, SchemaInfo
@@ -27,7 +28,7 @@ __all__ = ["MssqlCatalog", "SpoolOptions"]
 
 
 class MssqlCatalog:
-    """Connects when it is first used. The engine loads large results in parallel."""
+    """A database as a catalog; it connects when it is first used. `engine` runs large loads."""
 
     def __init__(
         self,
@@ -39,28 +40,28 @@ class MssqlCatalog:
         options: SpoolOptions | None = None,
     ) -> None:
         self._name = name
-        server = ConnectionPool(address)
+        pool = ConnectionPool(address)
         self._database = Database(
-            server,
+            pool,
             settings or MssqlSettings(),
             engine,
             options or SpoolOptions(),
-            CatalogCache(server),
+            CatalogCache(pool),
         )
-        self._moments = SnapshotReaders(server)
+        self._snapshots = SnapshotReaders(pool)
         self._sweeper = Sweeper(self._database)
 
     @property
     def database(self) -> Database:
         return self._database
 
-    def configured(self, given: Mapping[str, str]) -> "MssqlCatalog":
-        """The same catalog with other values of its settings."""
-        settings = self._database.settings.changed(given)
+    def configured(self, values: Mapping[str, str]) -> "MssqlCatalog":
+        """Return this catalog with other values of its settings."""
+        settings = self._database.settings.changed(values)
         if settings == self._database.settings:
             return self
         other = MssqlCatalog.__new__(MssqlCatalog)
-        other._name, other._moments, other._sweeper = self._name, self._moments, self._sweeper
+        other._name, other._snapshots, other._sweeper = self._name, self._snapshots, self._sweeper
         other._database = replace(self._database, settings=settings)
         return other
 
@@ -74,12 +75,12 @@ class MssqlCatalog:
 
     def version(self) -> CatalogVersion:
         self._sweeper.start()
-        return CatalogVersion(self._database.known.number())
+        return CatalogVersion(self._database.cache.number())
 
     def snapshot(self) -> "MssqlSnapshot":
         self._sweeper.start()
-        allowed = self._database.settings.snapshot_reads and self._database.known.allows_snapshots()
-        return MssqlSnapshot(self._database, self._moments.new() if allowed else None)
+        allowed = self._database.settings.snapshot_reads and self._database.cache.allows_snapshots()
+        return MssqlSnapshot(self._database, self._snapshots.open() if allowed else None)
 
     def create_schema(self, info: SchemaInfo) -> MssqlSchema:
         if not info.name:
@@ -114,7 +115,7 @@ class MssqlCatalog:
     def _run(self, *statements: str) -> None:
         """Run all of them or none."""
         try:
-            with naming("the schema"), self._database.server.loading() as connection:
+            with name_errors("the schema"), self._database.server.borrow_core() as connection:
                 if len(statements) == 1:
                     connection.run(statements[0])
                     return
@@ -122,33 +123,33 @@ class MssqlCatalog:
                     for sql in statements:
                         connection.run(sql)
         finally:
-            self._database.known.forget()
+            self._database.cache.forget()
 
     def sweep(self) -> list[str]:
-        """Drops what crashed loads have left; the names of the tables."""
+        """Drop the tables of loads that crashed; return their names."""
         return sweep(self._database)
 
     def close(self) -> None:
         self._sweeper.stop()
-        self._moments.close()
+        self._snapshots.close()
         self._database.server.close()
 
 
 class MssqlSnapshot:
-    """All tables as of the first look at one of them, where the database can do that."""
+    """All tables as of the first read of one of them, where the database supports it."""
 
-    def __init__(self, database: Database, moment: SnapshotReader | None) -> None:
-        self._database, self._moment = database, moment
+    def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
+        self._database, self._reader = database, reader
 
     def may_lapse(self) -> None:
-        if self._moment is not None:
-            self._moment.may_lapse()
+        if self._reader is not None:
+            self._reader.may_lapse()
 
     def list_schemas(self) -> Sequence[MssqlSchema]:
-        return [MssqlSchema(self._database, n, self._moment) for n in self._database.schemas()]
+        return [MssqlSchema(self._database, n, self._reader) for n in self._database.schemas()]
 
     def load_schema(self, name: str) -> MssqlSchema:
-        return MssqlSchema(self._database, self._database.schema(name), self._moment)
+        return MssqlSchema(self._database, self._database.schema(name), self._reader)
 
     def version(self) -> CatalogVersion:
-        return CatalogVersion(self._database.known.number())
+        return CatalogVersion(self._database.cache.number())

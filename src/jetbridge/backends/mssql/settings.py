@@ -1,4 +1,4 @@
-"""What SET, `--set` and the configuration decide about SQL Server: one row for each name."""
+"""Defines the settings of SQL Server catalogs, for SET, `--set` and the configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -7,14 +7,14 @@ from typing import Any
 from jetbridge.catalog.settings import Setting, one_of, truth, whole
 from jetbridge.errors import BadRequest
 
-LONGEST_TEXT = 4000
-MOST_ROWS = 1000
-MOST_WRITERS = 8
+MAX_TEXT_LENGTH = 4000
+MAX_STATEMENT_ROWS = 1000
+MAX_WRITERS = 8
 
 
 @dataclass(frozen=True)
 class MssqlSettings:
-    """By their names without `mssql_`."""
+    """The values of the settings; field names lack the prefix `mssql_`."""
 
     ctas_drop_on_failure: bool = False
     ctas_text_type: str = "NVARCHAR"
@@ -35,41 +35,41 @@ class MssqlSettings:
     direct_load_bytes: int = 256 * 1024 * 1024
     snapshot_reads: bool = True
 
-    def changed(self, given: Mapping[str, str]) -> "MssqlSettings":
-        """With other values, by their full names; raises BadRequest with what is allowed."""
-        values = {}
-        for name, value in given.items():
-            known = ALIASES.get(name.lower(), name.lower())
-            rule = SETTINGS.get(known)
-            if rule is None:
+    def changed(self, values: Mapping[str, str]) -> "MssqlSettings":
+        """Return settings with other values, by full names; raises BadRequest for invalid ones."""
+        fields = {}
+        for name, value in values.items():
+            full_name = ALIASES.get(name.lower(), name.lower())
+            setting = SETTINGS.get(full_name)
+            if setting is None:
                 raise BadRequest(
                     f"SQL Server has no setting {name!r}; known: {', '.join(SETTINGS)}"
                 )
-            values[known.removeprefix(_PREFIX)] = rule.read(value)
-        return replace(self, **values)
+            fields[full_name.removeprefix(_PREFIX)] = setting.read(value)
+        return replace(self, **fields)
 
 
 def _length(value: str) -> str:
     text = value.strip().lower()
-    if text in ("max", "auto") or (text.isdecimal() and 1 <= int(text) <= LONGEST_TEXT):
+    if text in ("max", "auto") or (text.isdecimal() and 1 <= int(text) <= MAX_TEXT_LENGTH):
         return text
     raise BadRequest(
         f"Invalid mssql_ctas_text_length: {value!r}. Must be 'max', 'auto' or a number from 1 to "
-        f"{LONGEST_TEXT}"
+        f"{MAX_TEXT_LENGTH}"
     )
 
 
 def _tablock(value: str) -> str:
-    """`true` and `false` are what scripts for DuckDB's extension have."""
-    given = {"true": "on", "false": "off"}.get(value.strip().lower(), value)
-    return one_of("mssql_copy_tablock", "auto", "on", "off")(given)
+    """Accept `true` and `false`, too, as DuckDB's extension does."""
+    text = {"true": "on", "false": "off"}.get(value.strip().lower(), value)
+    return one_of("mssql_copy_tablock", "auto", "on", "off")(text)
 
 
 _PREFIX = "mssql_"
-# What scripts for DuckDB's extension call them.
+# Names in scripts for DuckDB's extension.
 ALIASES: Mapping[str, str] = {"mssql_default_table_kind": "mssql_ctas_table_kind"}
-# What is allowed: a range, some words, or a rule.
-_ABOUT: Mapping[str, tuple[Any, str]] = {
+# What is allowed (a range, some words, or a function), and the description.
+_DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
     "ctas_drop_on_failure": (
         truth,
         "drop the table when the rows of CREATE TABLE AS cannot be loaded",
@@ -77,11 +77,11 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
     "ctas_text_type": (("NVARCHAR", "VARCHAR"), "the type of text columns"),
     "ctas_text_length": (
         _length,
-        "their length: `max`, a number, or `auto` for what the rows need, rounded up",
+        "length of text columns: `max`, a number, or `auto` for what the rows need, rounded up",
     ),
     "default_string_length": (
-        (0, LONGEST_TEXT),
-        "the same as a number, 0 for `max`; where the other is not set",
+        (0, MAX_TEXT_LENGTH),
+        "length of text columns if `mssql_ctas_text_length` is not set, 0 for `max`",
     ),
     "ctas_tinyint": (
         ("TINYINT", "SMALLINT"),
@@ -89,41 +89,41 @@ _ABOUT: Mapping[str, tuple[Any, str]] = {
     ),
     "ctas_extended_types": (
         truth,
-        "take unsigned integers, HUGEINT, JSON and short timestamps, too",
+        "also accept unsigned integers, HUGEINT, JSON and short timestamps",
     ),
-    "ctas_use_bcp": (truth, "load by bulk copy; off: by INSERT statements"),
+    "ctas_use_bcp": (truth, "load by bulk copy; if off, by INSERT statements"),
     "ctas_atomic_replace": (truth, "OR REPLACE keeps the old table until the new one is complete"),
     "ctas_table_kind": (("heap", "columnstore"), "how new tables are stored"),
     "copy_flush_rows": (
         (1000, 10**9),
-        "rows of one file of the spool; a task of Spark loads some of them in one transaction",
+        "rows of one spool file; a Spark task loads some files in one transaction",
     ),
     "copy_tablock": (
         _tablock,
-        "lock the table for a bulk load; `auto`: heaps that are new",
+        "lock the table for a bulk load; `auto` locks new heaps",
     ),
     "copy_parallel_writers": (
-        (0, MOST_WRITERS),
-        "connections that load at once, 0 for one for each core",
+        (0, MAX_WRITERS),
+        "connections that load at once, 0 for one per core",
     ),
     "insert_batch_size": ((1, 10**6), "rows of one round trip of INSERT statements"),
-    "insert_max_rows_per_statement": ((1, MOST_ROWS), "rows of one INSERT statement"),
+    "insert_max_rows_per_statement": ((1, MAX_STATEMENT_ROWS), "rows of one INSERT statement"),
     "insert_max_sql_bytes": ((1024, 2**30), "bytes of one INSERT statement"),
     "direct_load_rows": (
         (0, 10**12),
-        "up to so many rows are loaded in one transaction, without Spark",
+        "largest load in rows that runs in one transaction without Spark",
     ),
-    "direct_load_bytes": ((0, 2**60), "the same in bytes; more of either go to Spark"),
+    "direct_load_bytes": ((0, 2**60), "the same limit in bytes; Spark runs loads above either"),
     "snapshot_reads": (
         truth,
         "read all tables of a transaction as of one moment, where the database allows SNAPSHOT "
-        "isolation; off: read tables in several parts at once",
+        "isolation; if off, read the splits of a table in parallel",
     ),
 }
 
 
 def _setting(name: str, default: object) -> Setting:
-    allowed, about = _ABOUT[name]
+    allowed, about = _DESCRIPTIONS[name]
     full = _PREFIX + name
     if allowed is truth:
         read = truth(full)

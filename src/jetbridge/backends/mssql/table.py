@@ -1,4 +1,4 @@
-"""Handles on tables and views."""
+"""Handles on tables and views: scans, DML and ALTER."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -18,65 +18,68 @@ from jetbridge.errors import FailedPrecondition
 
 
 class MssqlView:
-    """What can only be read."""
+    """A view, and what a table shares with one: it can be read."""
 
     def __init__(
-        self, database: Database, described: TableDescription, moment: SnapshotReader | None = None
+        self, database: Database, table: TableDescription, reader: SnapshotReader | None = None
     ) -> None:
-        self._database, self._described, self._moment = database, described, moment
-        self._row_ids: RowIds | None = None if described.is_view else row_ids(described)
-        self._info = described.info(self._row_ids.type if self._row_ids else None)
+        self._database, self._table, self._reader = database, table, reader
+        self._row_ids: RowIds | None = None if table.is_view else row_ids(table)
+        self._info = table.info(self._row_ids.type if self._row_ids else None)
 
     def info(self) -> TableInfo:
         return self._info
 
     def scan(self, request: Scan) -> Iterable[pa.RecordBatch]:
-        question = scan.question(self._described, self._info, self._row_ids, request)
-        if self._moment is not None:
-            return question.conformed(self._moment.stream(question.sql, question.parameters))
-        return question.conformed(scan.stream(self._database.server, question))
+        query = scan.plan_query(self._table, self._info, self._row_ids, request)
+        if self._reader is not None:
+            return query.convert(self._reader.stream(query.sql, query.parameters))
+        return query.convert(scan.stream(self._database.server, query))
 
     def spark_relation(self) -> SparkRelation | None:
-        """At one moment there is one connection; so Spark's tasks read at moments of their own."""
+        """Return what Spark's tasks need to read the table, each at a moment of its own.
+
+        A snapshot has one connection, which cannot be shared with them.
+        """
         if self._database.engine is None:
             return None
-        return relations.spark_relation(self._database, self._described, self._info)
+        return relations.spark_relation(self._database, self._table, self._info)
 
     def split(self, request: Scan) -> Sequence[str]:
-        """At one moment there is one connection, and so one part."""
-        if self._moment is not None:
+        """Return the splits of a scan; one with a snapshot, which has one connection."""
+        if self._reader is not None:
             return [scan.WHOLE]
-        return scan.parts(self._database.server, self._described)
+        return scan.list_splits(self._database.server, self._table)
 
 
 class MssqlTable(MssqlView):
     def count_rows(self) -> int:
-        return scan.count(self._database.server, self._described)
+        return scan.count_rows(self._database.server, self._table)
 
     def inserting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return insert.inserting(self._database, self._described, options)
+        return insert.inserting(self._database, self._table, options)
 
     def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return update_delete.updating(self._database, self._described, self._ids(), options)
+        return update_delete.updating(self._database, self._table, self._ids(), options)
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return update_delete.deleting(self._database, self._described, self._ids(), options)
+        return update_delete.deleting(self._database, self._table, self._ids(), options)
 
     def merging(self) -> AbstractContextManager[Write]:
-        return update_delete.merging(self._database, self._described, self._ids())
+        return update_delete.merging(self._database, self._table, self._ids())
 
     def alter(self, change: Alteration) -> "MssqlTable":
-        database, schema = self._database, self._described.schema
+        database, schema = self._database, self._table.schema
         try:
-            name = alter.alter(database.server, self._described, change, database.settings)
+            name = alter.alter(database.server, self._table, change, database.settings)
         finally:
-            database.known.forget()
+            database.cache.forget()
         return MssqlTable(database, database.table(schema, name))
 
     def _ids(self) -> RowIds:
         if self._row_ids is None:
             raise FailedPrecondition(
-                f"{self._described.title()} has no primary key whose values tell its rows apart, "
-                "so they cannot be changed by row id; add a primary key"
+                f"{self._table.title()} has no primary key that can serve as row id, so its rows "
+                "cannot be changed; add a primary key"
             )
         return self._row_ids

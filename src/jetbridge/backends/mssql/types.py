@@ -1,7 +1,7 @@
-"""Which type of SQL Server a column of DuckDB gets, and which one of Arrow a column there has."""
+"""Maps column types: from DuckDB to SQL Server, and from SQL Server to Arrow and the driver."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -34,47 +34,47 @@ _EXTENDED = {
     "TIMESTAMP_MS": "datetime2(3)",
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 def column_types(schema: pa.Schema, settings: MssqlSettings) -> list[str]:
-    """One for each column; raises BadRequest that lists every column without one."""
-    found = [_column_type(duckdb_type(field), settings) for field in schema]
-    refused = [field for field, kind in zip(schema, found, strict=True) if kind is None]
+    """Return the T-SQL type of each column; raises BadRequest that lists columns without one."""
+    types = [_column_type(duckdb_type(field), settings) for field in schema]
+    refused = [field for field, type_ in zip(schema, types, strict=True) if type_ is None]
     if refused:
         extended = replace(settings, ctas_extended_types=True)
-        helps = all(_column_type(duckdb_type(field), extended) for field in refused)
-        more = ", or SET mssql_ctas_extended_types = true" if helps else ""
+        setting_helps = all(_column_type(duckdb_type(field), extended) for field in refused)
+        hint = ", or SET mssql_ctas_extended_types = true" if setting_helps else ""
         listed = ", ".join(f"{field.name!r} ({duckdb_type(field)})" for field in refused)
         raise BadRequest(
-            f"SQL Server has no type for column {listed}: cast it to another type{more}"
+            f"SQL Server has no type for column {listed}: cast it to another type{hint}"
         )
-    return [kind for kind in found if kind is not None]
+    return [type_ for type_ in types if type_ is not None]
 
 
-def _column_type(kind: str, settings: MssqlSettings) -> str | None:
-    if kind == "TINYINT":
+def _column_type(data_type: str, settings: MssqlSettings) -> str | None:
+    if data_type == "TINYINT":
         return settings.ctas_tinyint.lower()
-    if kind == "VARCHAR" or (kind == "JSON" and settings.ctas_extended_types):
+    if data_type == "VARCHAR" or (data_type == "JSON" and settings.ctas_extended_types):
         return f"{settings.ctas_text_type.lower()}({_length(settings)})"
-    decimal = _DECIMAL.fullmatch(kind)
+    decimal = _DECIMAL.fullmatch(data_type)
     if decimal:
-        digits, scale = (min(int(number), _MOST_DIGITS) for number in decimal.groups())
+        digits, scale = (min(int(number), _MAX_DIGITS) for number in decimal.groups())
         return f"decimal({digits},{scale})"
-    extended = _EXTENDED.get(kind) if settings.ctas_extended_types else None
-    return _PLAIN.get(kind, extended)
+    extended = _EXTENDED.get(data_type) if settings.ctas_extended_types else None
+    return _PLAIN.get(data_type, extended)
 
 
 def _length(settings: MssqlSettings) -> str:
     if settings.ctas_text_length == "max" and settings.default_string_length:
         return str(settings.default_string_length)
-    # `auto` is decided when the rows are known; see `sized`.
+    # `create_table_as` replaces the length of `auto` when the rows are known.
     return "max" if settings.ctas_text_length == "auto" else settings.ctas_text_length
 
 
 @dataclass(frozen=True)
 class ServerColumn:
-    """A column as `sys.columns` has it; lengths in bytes, -1 for max."""
+    """A column as in `sys.columns`; `length` is in bytes, -1 for max."""
 
     name: str
     type: str
@@ -92,7 +92,7 @@ _ROWVERSION = "timestamp"
 
 
 def takes_values(column: ServerColumn) -> bool:
-    """Computed columns and rowversions do not."""
+    """Whether statements can write the column: not if it is computed, nor a rowversion."""
     return not column.computed and column.type != _ROWVERSION
 
 
@@ -124,12 +124,12 @@ _ARROW: dict[str, Callable[[ServerColumn], pa.DataType]] = {
 
 
 def arrow_type(column: ServerColumn) -> pa.DataType:
-    """As clients see it; what Arrow has nothing for is read as text."""
-    made = _ARROW.get(column.type)
-    return pa.string() if made is None else made(column)
+    """Return the type that clients see; text if Arrow has no type for it."""
+    make = _ARROW.get(column.type)
+    return pa.string() if make is None else make(column)
 
 
-# What the driver loads in bulk; the rest goes through a type that SQL Server converts.
+# Types that the driver loads in bulk; the others go through a type that SQL Server converts.
 _NUMBERS = ("bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal", "numeric")
 _LOADED = (*_NUMBERS, "nvarchar", "varchar", "varbinary", "uniqueidentifier", "date")
 _SCALED = ("time", "datetime2", "datetimeoffset")
@@ -141,39 +141,66 @@ _INSTEAD = {
     "binary": "varbinary(8000)",
     "image": "varbinary(max)",
     "timestamp": "varbinary(8)",
-    "sql_variant": "nvarchar(4000)",  # which takes no `max`
+    "sql_variant": "nvarchar(4000)",  # it cannot hold `max`
 }
 _TEXTS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 
 
 def is_read_as_text(column: ServerColumn) -> bool:
-    """Those the driver gives as something else, or not at all."""
+    """Whether queries convert the column to text, as the driver cannot return it as its type."""
     return column.type not in _ARROW and column.type not in _TEXTS
 
 
+def is_answered_as_text(column: ServerColumn) -> bool:
+    """Whether the core returns the column as an object that Arrow cannot read."""
+    return column.type == "uniqueidentifier" or is_read_as_text(column)
+
+
 def is_loaded(column: ServerColumn) -> bool:
+    """Whether bulk loads write the column directly."""
     return column.type in _LOADED or column.type in _SCALED
 
 
 def loaded_type(column: ServerColumn) -> str:
-    """The T-SQL type of a column that holds its values on their way to it."""
-    kind = column.type
-    if kind in ("decimal", "numeric"):
+    """Return the T-SQL type of a staging column for the values of a column."""
+    name = column.type
+    if name in ("decimal", "numeric"):
         return f"decimal({column.precision},{column.scale})"
-    if kind in _SCALED:
-        return f"{kind}({column.scale})"
-    if kind == "text":
+    if name in _SCALED:
+        return f"{name}({column.scale})"
+    if name == "text":
         return "varchar(max)"
-    if kind in ("nvarchar", "varchar", "varbinary", "char"):
-        kind = "varchar" if kind == "char" else kind
-        length = column.length // 2 if kind == "nvarchar" else column.length
-        return f"{kind}({'max' if column.length < 0 else length})"
-    return kind if kind in _LOADED else _INSTEAD.get(kind, "nvarchar(max)")
+    if name in ("nvarchar", "varchar", "varbinary", "char"):
+        name = "varchar" if name == "char" else name
+        length = column.length // 2 if name == "nvarchar" else column.length
+        return f"{name}({'max' if column.length < 0 else length})"
+    return name if name in _LOADED else _INSTEAD.get(name, "nvarchar(max)")
 
 
-def wire_type(kind: str) -> pa.DataType:
-    """What the driver is given for a column of such a T-SQL type."""
-    name, _, arguments = kind.partition("(")
+def driver_type(declared_type: str) -> pa.DataType:
+    """Return the Arrow type that the driver expects for a T-SQL type."""
+    name, _, arguments = declared_type.partition("(")
     digits = [int(each) for each in arguments.rstrip(")").split(",") if each.isdecimal()]
     precision, scale = (*digits, 0, 0)[:2]
     return arrow_type(ServerColumn("", name, 0, precision, scale, nullable=True))
+
+
+_WITH_SCALE = ("datetime2", "datetimeoffset", "time")
+_WITH_LENGTH = ("varchar", "char", "varbinary", "binary", "nvarchar", "nchar")
+_WIDE = ("nvarchar", "nchar")
+
+
+def declared(column: ServerColumn) -> str:
+    """Return the type of an existing column as CREATE TABLE declares it."""
+    if column.type in ("decimal", "numeric"):
+        return f"{column.type}({column.precision},{column.scale})"
+    if column.type in _WITH_SCALE:
+        return f"{column.type}({column.scale})"
+    if column.type not in _WITH_LENGTH:
+        return column.type
+    length = column.length // 2 if column.type in _WIDE else column.length
+    return f"{column.type}({'max' if column.length < 0 else length})"
+
+
+def declared_columns(columns: Sequence[ServerColumn]) -> dict[str, str]:
+    return {column.name: declared(column) for column in columns}

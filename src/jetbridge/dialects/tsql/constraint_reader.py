@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.quoting import identifier, literal
-from jetbridge.dialects.tsql.conditions import OPERATORS, Conditions, plain
+from jetbridge.dialects.tsql.expressions import OPERATORS, Conditions, plain
 from jetbridge.dialects.tsql.types import Family, Kind, comparable, kind_of, written
 
 _SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}

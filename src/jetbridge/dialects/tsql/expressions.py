@@ -16,7 +16,6 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.tsql.conditions import OPERATORS, Conditions, plain
 from jetbridge.dialects.tsql.statements import bracketed, text
 from jetbridge.dialects.tsql.types import (
     MOST_DIGITS,
@@ -28,6 +27,14 @@ from jetbridge.dialects.tsql.types import (
 )
 from jetbridge.errors import NotSupported
 
+OPERATORS: Mapping[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _EXACT = "COLLATE Latin1_General_100_BIN2"
 _SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _FAMILIES: Mapping[exp.DType, Family] = {
@@ -55,6 +62,34 @@ _CONSTANTS: Mapping[Family, str] = {
 }
 _CLOCK = frozenset({"now", "current_timestamp", "get_current_timestamp", "transaction_timestamp"})
 _RANDOM = frozenset({"uuid", "gen_random_uuid", "uuidv4"})
+
+
+def plain(node: exp.Expr) -> exp.Expr:
+    """Without its parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+class Conditions:
+    """AND, OR and NOT, whatever the conditions in them are."""
+
+    def condition(self, node: exp.Expr) -> str:
+        raise NotImplementedError
+
+    def is_null(self, node: exp.Is, words: str = "IS NULL") -> str:
+        raise NotImplementedError
+
+    def joined(self, node: exp.Expr) -> str:
+        word = " AND " if isinstance(node, exp.And) else " OR "
+        # Flat: SQL Server keeps a list of IN as a chain of OR, however long.
+        return f"({word.join(self.condition(each) for each in node.flatten(unnest=False))})"
+
+    def negated(self, node: exp.Not) -> str:
+        inner = plain(node.this)
+        if isinstance(inner, exp.Is):
+            return self.is_null(inner, "IS NOT NULL")
+        return f"(NOT {self.condition(inner)})"
 
 
 def check(expression: str, columns: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ def unlock_run(run: str) -> str:
     return f"EXEC sp_releaseapplock {text(run)}, N'Session'"
 
 
-def drop_if_there(schema: str, name: str) -> str:
+def drop_if_exists(schema: str, name: str) -> str:
     place = path(schema, name)
     return f"IF OBJECT_ID({text(place)}, N'U') IS NOT NULL DROP TABLE {place}"
 
@@ -226,7 +226,7 @@ def delete(target: str, keys: Columns, source: str) -> str:
     )
 
 
-def found(target: str, items: Sequence[str], keys: Columns, source: str) -> str:
+def select_by_keys(target: str, items: Sequence[str], keys: Columns, source: str) -> str:
     """The rows with these keys, in the order of their numbers."""
     wanted = ", ".join(items)
     return (

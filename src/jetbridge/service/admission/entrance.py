@@ -113,7 +113,7 @@ class Entrance(grpc.GenericRpcHandler):
             try:
                 self._failed.admit(context.peer(), token, crowded=crowded)
             except ServerError as error:
-                context.abort(error.status, str(error))
+                context.abort(grpc.StatusCode[error.status], str(error))
             return behavior(requests, context)
 
         make: Any = grpc.stream_unary_rpc_method_handler
@@ -135,7 +135,7 @@ def _refusing(
     def refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         if note is not None:
             note(context.peer())
-        context.abort(error.status, str(error))
+        context.abort(grpc.StatusCode[error.status], str(error))
         raise AssertionError  # abort has raised
 
     return grpc.stream_unary_rpc_method_handler(run_in(pool, refuse))

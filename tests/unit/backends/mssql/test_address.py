@@ -62,26 +62,38 @@ def test_text_is_read(text, address):
     [
         ("Server=db", "Server and Database"),
         ("Server=db;Database=s;Colour=red", "'Colour'"),
-        ("Server=db;Database={s", "without its }"),
-        ("Server=db;Database={s}x;UID=u", "without its }"),
-        ("Server=db;Database='s", "without its '"),
+        ("Server=db;Database={s", "does not end with }"),
+        ("Server=db;Database={s}x;UID=u", "does not end with }"),
+        ("Server=db;Database='s", "does not end with '"),
         ("Server=db;Database=s;Port=x", "from 1 to 65535"),
         ("Server=db,1433;Database=s;Port=1434", "different ports"),
-        ("Database=s;Port=1434", "needs Server"),
-        ("Server=db;Database=s;Trusted_Connection=yes", "Trusted_Connection must be no: a login"),
+        ("Database=s;Port=1434", "without Server"),
+        (
+            "Server=db;Database=s;Trusted_Connection=yes",
+            "Trusted_Connection must be no: jetbridge logs in",
+        ),
         ("Server=db;Database=s;Integrated Security=SSPI", "Integrated Security must be no"),
         ("Server=db;Database=s;Authentication=ActiveDirectoryMsi", "must be SqlPassword"),
-        ("Server=db;Database=s;authenticator=krb5", "a login here is a user and a password"),
-        ("Server=db;Database=s;SchemaFilter=^dbo$", "SchemaFilter is not supported: all schemas"),
-        ("Server=db;Database=s;TableFilter=^a", "TableFilter is not supported: all schemas"),
+        ("Server=db;Database=s;authenticator=krb5", "jetbridge logs in with a user"),
+        (
+            "Server=db;Database=s;SchemaFilter=^dbo$",
+            "SchemaFilter is not supported: the catalog has all schemas",
+        ),
+        (
+            "Server=db;Database=s;TableFilter=^a",
+            "TableFilter is not supported: the catalog has all schemas",
+        ),
         ("Server=db;Database=s;Catalog=false", "Catalog must be true: tables are read"),
-        ("mssql://u@db/s?schema_filter=a", "schema_filter is not supported: all schemas"),
+        (
+            "mssql://u@db/s?schema_filter=a",
+            "schema_filter is not supported: the catalog has all schemas",
+        ),
         ("Server=db;Database=s;Encrypt=maybe", "yes, no, strict"),
         ("Server=db;Database=s;TrustServerCertificate=perhaps", "yes or no"),
         ("postgres://u@db/s", "mssql://"),
         ("mssql://u@db:port/s", "number"),
         ("mssql:///s", "Server and Database"),
-        ("mssql://u@db/s?colour=red", "encrypt and trustservercertificate"),
+        ("mssql://u@db/s?colour=red", "encrypt or trustservercertificate"),
     ],
 )
 def test_other_text_is_refused(text, problem):
@@ -112,7 +124,9 @@ def test_text_that_cannot_be_read_is_not_shown(text):
 
 @pytest.mark.parametrize("name", ["Colour", "Some Word"])
 def test_unknown_name_after_the_password_is_told_by_its_place(name):
-    with pytest.raises(BadRequest, match="the name of pair 4 of the connection string") as refused:
+    with pytest.raises(
+        BadRequest, match="pair 4 of the connection string has an unknown name"
+    ) as refused:
         parse(f"Server=db;Database=s;Password=hunter2;{name}=x")
     assert name not in str(refused.value)
 

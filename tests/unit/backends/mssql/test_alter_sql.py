@@ -57,15 +57,15 @@ class Scripted:
     def is_babelfish(self) -> bool:
         return self._babelfish
 
-    def ask(self, sql: str, *_) -> list:
+    def query(self, sql: str, *_) -> list:
         found: list = self.answers.get("name", [("dbo", "t")] if "sys.objects" in sql else [])
         return found
 
     @contextmanager
-    def asking(self) -> Iterator["Scripted"]:
+    def borrow_odbc(self) -> Iterator["Scripted"]:
         yield self
 
-    loading = asking
+    borrow_core = borrow_odbc
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from jetbridge.backends.mssql.write import bulk_load
-from jetbridge.backends.mssql.write.bulk_load import CommitUnknown, in_one_transaction
+from jetbridge.backends.mssql.write import transactions
+from jetbridge.backends.mssql.write.transactions import CommitUnknown, run_in_transaction
 from jetbridge.errors import ConstraintViolation, FailedPrecondition, ServerError, Unavailable
 
 
@@ -19,7 +19,7 @@ class Server:
         self.refusals: list[ServerError | None] = []
 
     @contextmanager
-    def loading(self):
+    def borrow_core(self):
         refusal = self.refusals.pop(0) if self.refusals else None
         if refusal is not None:
             raise refusal
@@ -38,39 +38,39 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(bulk_load, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(transactions, "_FIRST_PAUSE", 0.0)
 
 
-def loaded(server: Server, happened: Any = None) -> None:
+def bulk_columns(server: Server, happened: Any = None) -> None:
     def work(connection: Any) -> None:
         connection.pending += 1
 
-    in_one_transaction(cast(Any, server), "dbo.t", work, happened)
+    run_in_transaction(cast(Any, server), "dbo.t", work, happened)
 
 
 def test_it_is_not_done_again_when_it_has_happened():
     server = Server(lost=1)
-    loaded(server, lambda connection: connection.kept == 1)
+    bulk_columns(server, lambda connection: connection.kept == 1)
     assert server.kept == 1
 
 
 def test_it_is_done_again_when_it_has_not():
     server = Server(lost=1)
-    loaded(server, lambda connection: False)
+    bulk_columns(server, lambda connection: False)
     assert server.kept == 2
 
 
 @pytest.mark.parametrize("happened", [None, lambda connection: None])
 def test_who_cannot_know_says_so(happened):
     server = Server(lost=1)
-    with pytest.raises(CommitUnknown, match=r"dbo\.t .*all of them are there, or none"):
-        loaded(server, happened)
+    with pytest.raises(CommitUnknown, match=r"dbo\.t .*all of them are stored, or none"):
+        bulk_columns(server, happened)
     assert server.kept == 1
 
 
 def test_a_server_that_stays_away_leaves_it_unknown():
     with pytest.raises(CommitUnknown):
-        loaded(Server(lost=100), lambda connection: False)
+        bulk_columns(Server(lost=100), lambda connection: False)
 
 
 @pytest.mark.parametrize("happened", [None, lambda connection: False])
@@ -79,7 +79,7 @@ def test_a_server_that_refuses_the_second_login_leaves_it_unknown(happened):
     server = Server(lost=1)
     server.refusals = [None, FailedPrecondition("SQL Server says 4060")]
     with pytest.raises(CommitUnknown):
-        loaded(server, happened)
+        bulk_columns(server, happened)
 
 
 def test_a_question_that_fails_leaves_it_unknown():
@@ -87,7 +87,7 @@ def test_a_question_that_fails_leaves_it_unknown():
         raise FailedPrecondition("the database is starting")
 
     with pytest.raises(CommitUnknown):
-        loaded(Server(lost=1), happened)
+        bulk_columns(Server(lost=1), happened)
 
 
 def test_once_it_is_known_that_nothing_happened_errors_are_told_as_they_are():
@@ -99,4 +99,4 @@ def test_once_it_is_known_that_nothing_happened_errors_are_told_as_they_are():
             raise ConstraintViolation("the second try fails")
 
     with pytest.raises(ConstraintViolation):
-        in_one_transaction(cast(Any, server), "dbo.t", work, lambda connection: False)
+        run_in_transaction(cast(Any, server), "dbo.t", work, lambda connection: False)

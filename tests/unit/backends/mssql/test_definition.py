@@ -5,12 +5,11 @@ import pytest
 
 from jetbridge.backends.mssql.ddl.create_table import (
     create_table,
-    declared,
     fitting,
     written_default,
 )
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn
+from jetbridge.backends.mssql.types import ServerColumn, declared
 from jetbridge.catalog import CreateTable, UniqueKey
 from jetbridge.errors import BadRequest, NotSupported
 

@@ -5,17 +5,17 @@ from typing import Any, cast
 import pytest
 
 from jetbridge.backends.mssql.connection.address import Address
+from jetbridge.backends.mssql.connection.opening import connection_error
 from jetbridge.backends.mssql.errors import (
-    naming,
-    not_connected,
-    not_loaded,
+    load_error,
+    message_of,
+    name_errors,
     number_of,
-    said,
     server_number,
-    translated,
+    translate_error,
 )
-from jetbridge.backends.mssql.write import bulk_load
-from jetbridge.backends.mssql.write.bulk_load import retried
+from jetbridge.backends.mssql.write import transactions
+from jetbridge.backends.mssql.write.transactions import retry_on_core
 from jetbridge.errors import (
     BadRequest,
     Conflict,
@@ -42,9 +42,12 @@ ODBC = RuntimeError(
 
 def test_words_of_the_driver_are_left_out():
     assert number_of(CORE) == 2627
-    assert said(CORE) == "Violation of PRIMARY KEY constraint 'pk'. The duplicate key value is (1)."
+    assert (
+        message_of(CORE)
+        == "Violation of PRIMARY KEY constraint 'pk'. The duplicate key value is (1)."
+    )
     assert number_of(ODBC) is None
-    assert said(ODBC) == "Cannot insert the value NULL into column 'v'."
+    assert message_of(ODBC) == "Cannot insert the value NULL into column 'v'."
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_words_of_the_driver_are_left_out():
     ],
 )
 def test_number_decides_the_class_and_is_told(number, kind):
-    found = translated(ODBC, number)
+    found = translate_error(ODBC, number)
     assert type(found) is kind
     assert f"SQL Server says {number}: Cannot insert" in str(found)
 
@@ -92,19 +95,19 @@ def test_number_decides_the_class_and_is_told(number, kind):
 )
 def test_a_number_that_the_driver_has_covered_is_known_by_the_words(told, words, number, kind):
     raised = RuntimeError(f"Driver Error: x; DDBC Error: [Microsoft][SQL Server]{words}")
-    with pytest.raises(ServerError) as found, naming("dbo.t"):
-        raise translated(raised, told)
+    with pytest.raises(ServerError) as found, name_errors("dbo.t"):
+        raise translate_error(raised, told)
     assert type(found.value) is kind
     assert server_number(found.value) == number
 
 
 def test_reads_of_one_moment_that_cannot_be_had_have_a_remedy():
-    assert "mssql_snapshot_reads = false" in str(translated(ODBC, 3952))
-    assert "mssql_snapshot_reads = false" in str(translated(ODBC, 41332))
+    assert "mssql_snapshot_reads = false" in str(translate_error(ODBC, 3952))
+    assert "mssql_snapshot_reads = false" in str(translate_error(ODBC, 41332))
 
 
 def test_without_a_number_the_connection_failed():
-    found = translated(RuntimeError("broken pipe"), None, "db/sales")
+    found = translate_error(RuntimeError("broken pipe"), None, "db/sales")
     assert isinstance(found, Unavailable)
     begins = (
         "db/sales: the connection to SQL Server failed: broken pipe; check that the server runs"
@@ -113,7 +116,7 @@ def test_without_a_number_the_connection_failed():
 
 
 def test_remedy_is_told():
-    assert str(translated(ODBC, 18456)).endswith("; check user and password")
+    assert str(translate_error(ODBC, 18456)).endswith("; check user and password")
 
 
 @pytest.mark.parametrize(
@@ -132,18 +135,21 @@ def test_remedy_is_told():
     ],
 )
 def test_what_the_driver_refuses_to_load_is_not_a_lost_connection(error, kind, number):
-    found = not_loaded(error)
+    found = load_error(error)
     assert (type(found), server_number(found)) == (kind, number)
 
 
 def test_a_column_that_is_gone_is_a_conflict():
-    with pytest.raises(Conflict, match=r"^s\.t was altered meanwhile: .*'v'"), naming("s.t"):
-        raise not_loaded(RuntimeError("Usage Error: Destination column 'v' not found in table"))
+    with (
+        pytest.raises(Conflict, match=r"^s\.t was altered by another session: .*'v'"),
+        name_errors("s.t"),
+    ):
+        raise load_error(RuntimeError("Usage Error: Destination column 'v' not found in table"))
 
 
 def test_messages_stay_short():
     long = RuntimeError(f"Sql Error: 2627: Class 14: State 1: {'x' * 5000}")
-    assert len(str(translated(long, 2627))) < 500
+    assert len(str(translate_error(long, 2627))) < 500
 
 
 class _Server:
@@ -152,23 +158,23 @@ class _Server:
     def __init__(self, *errors):
         self.errors = list(errors)
 
-    def loading(self):
+    def borrow_core(self):
         raise self.errors.pop(0)
 
 
 def test_a_server_that_is_not_there_is_not_waited_for():
-    refused = not_connected(RuntimeError("refused"), None, Address("host", "db"))
+    refused = connection_error(RuntimeError("refused"), None, Address("host", "db"))
     server = _Server(refused, AssertionError("again"))
     with pytest.raises(Unavailable, match="host/db"):
-        retried(cast(Any, server), lambda connection: None)
+        retry_on_core(cast(Any, server), lambda connection: None)
 
 
 def test_a_server_that_was_lost_is_waited_for(monkeypatch):
-    monkeypatch.setattr(bulk_load, "_FIRST_PAUSE", 0.0)
-    refused = not_connected(RuntimeError("refused"), None, Address("host", "db"))
+    monkeypatch.setattr(transactions, "_FIRST_PAUSE", 0.0)
+    refused = connection_error(RuntimeError("refused"), None, Address("host", "db"))
     server = _Server(Unavailable("lost"), refused, KeyError("third"))
     with pytest.raises(KeyError):
-        retried(cast(Any, server), lambda connection: None)
+        retry_on_core(cast(Any, server), lambda connection: None)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,7 @@ def test_a_server_that_was_lost_is_waited_for(monkeypatch):
 )
 def test_what_babelfish_has_no_number_for_is_known_by_its_words(words, number, kind):
     raised = RuntimeError(f"Sql Error: 33557097: Class 16: State 1: {words}")
-    with pytest.raises(ServerError) as found, naming("s.t"):
-        raise translated(raised, number_of(raised))
+    with pytest.raises(ServerError) as found, name_errors("s.t"):
+        raise translate_error(raised, number_of(raised))
     assert type(found.value) is kind
     assert server_number(found.value) == number

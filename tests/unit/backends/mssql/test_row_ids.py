@@ -27,7 +27,7 @@ def test_one_whole_number_is_the_row_id_itself(kind):
     found = row_ids(table(kind))
     assert found is not None
     assert found.type == pa.int64()
-    (key,) = found.keys(pa.array([1, 200], pa.int64()), "t") if kind != "tinyint" else ([1, 200],)
+    (key,) = found.decode(pa.array([1, 200], pa.int64()), "t") if kind != "tinyint" else ([1, 200],)
     assert list(map(int, pa.array(key).to_pylist())) == [1, 200]
 
 
@@ -48,9 +48,9 @@ def test_other_keys_are_a_text_and_come_back(kinds, scale, rows):
         pa.array([_plain(value) for value in column], field.type)
         for column, field in zip(zip(*rows, strict=True), found.fields(), strict=True)
     ]
-    ids = found.of(arrays)
+    ids = found.encode(arrays)
     assert len(set(ids.to_pylist())) == len(rows)
-    back = found.keys(ids, "t")
+    back = found.decode(ids, "t")
     assert [list(row) for row in zip(*(a.to_pylist() for a in back), strict=True)] == rows
 
 
@@ -63,7 +63,7 @@ def test_what_no_row_has_is_refused(ids):
     found = row_ids(table("int", "date"))
     assert found is not None
     with pytest.raises(BadRequest, match="'t'"):
-        found.keys(pa.array(ids, pa.string()), "t")
+        found.decode(pa.array(ids, pa.string()), "t")
 
 
 @pytest.mark.parametrize(

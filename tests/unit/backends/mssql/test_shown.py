@@ -2,8 +2,11 @@
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
-from jetbridge.backends.mssql.metadata.visible_constraints import filled_by_server, for_clients
+from jetbridge.backends.mssql.metadata.catalog_views import (
+    TableDescription,
+    filled_by_server,
+    for_clients,
+)
 from jetbridge.backends.mssql.types import ServerColumn
 
 

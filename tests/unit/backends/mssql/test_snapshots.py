@@ -42,7 +42,7 @@ class Server:
         self.connection, self.lent, self.closed = Connection(), 0, 0
 
     @contextmanager
-    def asking(self):
+    def borrow_odbc(self):
         self.lent += 1
         try:
             yield self.connection
@@ -70,7 +70,7 @@ def numbers(batches) -> list[int]:
 
 
 def test_two_scans_share_a_connection_and_both_get_all_rows(server, moments):
-    moment = moments.new()
+    moment = moments.open()
     one = moment.stream("one", ())
     begun = numbers([next(one)])
     assert numbers(moment.stream("two", ())) == list(range(10))
@@ -81,7 +81,7 @@ def test_two_scans_share_a_connection_and_both_get_all_rows(server, moments):
 
 
 def test_what_fails_is_told_to_the_one_whose_rows_they_are(server, moments):
-    moment = moments.new()
+    moment = moments.open()
     one = moment.stream("one", ())
     begun = numbers([next(one)])
     server.connection.fails = 5
@@ -93,43 +93,43 @@ def test_what_fails_is_told_to_the_one_whose_rows_they_are(server, moments):
 
 
 def test_a_scan_that_runs_keeps_its_moment(moments, monkeypatch):
-    moment = moments.new()
+    moment = moments.open()
     moment.may_lapse()
     scan = moment.stream("one", ())
     begun = numbers([next(scan)])
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", -1.0)
-    monkeypatch.setattr(snapshots, "_MOST_OPEN", 0)
-    others = [moments.new() for _ in range(3)]
+    monkeypatch.setattr(snapshots, "_MAX_OPEN", 0)
+    others = [moments.open() for _ in range(3)]
     assert begun + numbers(scan) == list(range(10))
-    moments.new()
-    with pytest.raises(Conflict, match="begin anew"):
+    moments.open()
+    with pytest.raises(Conflict, match="start a new transaction"):
         numbers(moment.stream("two", ()))
     assert others
 
 
 def test_rows_that_are_cut_do_not_end_as_if_there_were_no_more(moments):
-    moment = moments.new()
+    moment = moments.open()
     scan = moment.stream("one", ())
     next(scan)
     moments.close()
-    with pytest.raises(Conflict, match="cut"):
+    with pytest.raises(Conflict, match="ended while rows were read"):
         numbers(scan)
 
 
 def test_a_moment_that_may_lapse_gives_its_connection_back_by_itself(server, moments, monkeypatch):
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.05)
-    moment = moments.new()
+    moment = moments.open()
     assert numbers(moment.stream("one", ())) == list(range(10))
     moment.may_lapse()
     wait_until(lambda: server.lent == 0, 10)
-    with pytest.raises(Conflict, match="left alone for too long"):
+    with pytest.raises(Conflict, match="expired because it was idle"):
         next(moment.stream("two", ()))
 
 
 def test_others_last_until_their_end(server, moments, monkeypatch):
     """A statement may do something else for long between two reads, or before the first."""
     monkeypatch.setattr(snapshots, "_IDLE_SECONDS", 0.02)
-    lasting, unused, read = moments.new(), moments.new(), moments.new()
+    lasting, unused, read = moments.open(), moments.open(), moments.open()
     unused.may_lapse()
     read.may_lapse()
     assert numbers(lasting.stream("one", ())) == list(range(10))
@@ -143,7 +143,7 @@ def test_others_last_until_their_end(server, moments, monkeypatch):
 
 def test_a_moment_that_could_not_begin_begins_at_the_next_question(server, moments):
     """Else those rows were read outside of its transaction."""
-    moment = moments.new()
+    moment = moments.open()
     server.connection.refuses = True
     with pytest.raises(Cancelled):
         next(moment.stream("one", ()))

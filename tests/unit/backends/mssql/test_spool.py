@@ -10,13 +10,7 @@ import pytest
 
 from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.spool import (
-    SpoolPart,
-    grouped,
-    new_folder,
-    remove_orphans,
-    spooling,
-)
+from jetbridge.backends.mssql.write.spool import SpoolPart, group_parts, open_spool
 from jetbridge.errors import LimitExceeded
 
 THOUSAND = MssqlSettings(copy_flush_rows=1000)
@@ -31,7 +25,7 @@ def numbers(batches: object) -> list[int]:
 
 
 def test_few_rows_stay_in_memory(tmp_path):
-    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
+    with open_spool(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         spool.add(batch(0, 400))
         spool.add(batch(400, 500))
         assert not list(tmp_path.iterdir())
@@ -40,7 +34,7 @@ def test_few_rows_stay_in_memory(tmp_path):
 
 
 def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
-    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
+    with open_spool(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         for first in range(0, 2500, 500):
             spool.add(batch(first, 500))
         assert numbers(spool.batches()) == list(range(2500))
@@ -55,12 +49,12 @@ def test_many_rows_are_in_files_which_go_at_the_end(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 def test_parts_are_even_whatever_the_files(tmp_path, most, sizes, kind):
-    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
+    with open_spool(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         for first in range(0, 2500, 500):
             spool.add(batch(first, 500))
         spool.to_files()
         files = spool.parts if kind == "arrow" else [as_parquet(part) for part in spool.parts]
-        parts = grouped(files, most)
+        parts = group_parts(files, most)
         assert [part.rows for part in parts] == sizes
         assert [part.number for part in parts] == list(range(most))
         for part in parts:
@@ -75,15 +69,15 @@ def as_parquet(part: SpoolPart) -> SpoolPart:
 
 
 def test_fewer_rows_than_parts_are_asked_for(tmp_path):
-    with spooling(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
+    with open_spool(SpoolOptions(str(tmp_path)), THOUSAND) as spool:
         spool.add(batch(0, 2))
         spool.to_files()
-        assert [part.rows for part in grouped(spool.parts, 8)] == [1, 1]
+        assert [part.rows for part in group_parts(spool.parts, 8)] == [1, 1]
 
 
 def test_more_than_a_statement_may_stage(tmp_path):
     with (
-        spooling(SpoolOptions(str(tmp_path), staged_bytes=100), THOUSAND) as spool,
+        open_spool(SpoolOptions(str(tmp_path), staged_bytes=100), THOUSAND) as spool,
         pytest.raises(LimitExceeded, match="100 bytes"),
     ):
         spool.add(batch(0, 1000))
@@ -91,7 +85,7 @@ def test_more_than_a_statement_may_stage(tmp_path):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     with (
-        spooling(SpoolOptions(str(tmp_path / "missing")), THOUSAND) as spool,
+        open_spool(SpoolOptions(str(tmp_path / "missing")), THOUSAND) as spool,
         pytest.raises(LimitExceeded, match="choose another folder with `spool`"),
     ):
         spool.add(batch(0, 1000))
@@ -99,7 +93,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 def test_files_of_processes_that_are_gone_are_removed(tmp_path):
     options = SpoolOptions(str(tmp_path))
-    made = new_folder(options)
+    made = options.new_folder()
     mine = made.path
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"],
@@ -112,5 +106,5 @@ def test_files_of_processes_that_are_gone_are_removed(tmp_path):
     elsewhere = mine.with_name(f"jetbridge-mssql-{dead}-0123456789ab")
     elsewhere.mkdir()
     (elsewhere / "owner.lock").write_text("another.host")
-    remove_orphans(options)
+    options.remove_orphans()
     assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])

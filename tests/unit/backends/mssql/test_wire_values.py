@@ -5,13 +5,13 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.mssql.connection.pool import aligned
+from jetbridge.backends.mssql.connection.core import align
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
-    converted,
-    octets,
-    sized,
-    units,
+    convert_batch,
+    max_bytes,
+    max_utf16_units,
+    with_length,
 )
 from jetbridge.errors import BadRequest
 
@@ -40,7 +40,7 @@ def test_batches_get_the_types_that_the_driver_takes():
         BulkColumn("c", "decimal(10,2)"),
     ]
     values = [pa.array([1], pa.int8()), pa.array(["x"], pa.large_string()), pa.array([Decimal(3)])]
-    made = converted(columns, values, 0)
+    made = convert_batch(columns, values, 0)
     assert made.schema.types == [pa.uint8(), pa.string(), pa.decimal128(10, 2)]
 
 
@@ -49,7 +49,7 @@ def test_batches_get_the_types_that_the_driver_takes():
 )
 def test_lengths_of_texts(text, in_units, in_octets):
     column = pa.array([None, text, ""])
-    assert (units(column), octets(column)) == (in_units, in_octets)
+    assert (max_utf16_units(column), max_bytes(column)) == (in_units, in_octets)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_lengths_of_texts(text, in_units, in_octets):
     ],
 )
 def test_lengths_are_rounded_up(kind, most, found):
-    assert sized(BulkColumn("c", kind), most).kind == found
+    assert with_length(BulkColumn("c", kind), most).kind == found
 
 
 def test_decimals_are_where_the_driver_can_read_them():
@@ -77,8 +77,8 @@ def test_decimals_are_where_the_driver_can_read_them():
     found = list(pa.ipc.open_stream(sink.getvalue()))
     assert any(each.column("n").buffers()[1].address % 16 for each in found)
     for each in found:
-        made = aligned(each)
+        made = align(each)
         assert made.column("n").buffers()[1].address % 16 == 0
         assert made.equals(each)
     nulls = pa.record_batch({"n": pa.nulls(3, pa.decimal128(5, 1))})
-    assert aligned(nulls).equals(nulls)
+    assert align(nulls).equals(nulls)

@@ -1,4 +1,4 @@
-"""Where a SQL Server is and who logs in, from the configuration or the text of an ATTACH."""
+"""Parses the address and login of a SQL Server: connection strings, and URLs with mssql://."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,25 +9,25 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from jetbridge.errors import BadRequest
 
 DEFAULT_PORT = 1433
-# Until the driver gives up a server that does not answer; and until we do, where it waits on.
+# When the driver should abandon a server that does not answer, and when we do if it does not.
 CONNECT_SECONDS = 15
-MOST_CONNECT_SECONDS = 30
-# Encrypted connections take 16,383 at most. The core must not ask for what the server has anyhow,
-# often 4096 or 8192: some servers then confirm nothing, and the core does not survive that.
+MAX_CONNECT_SECONDS = 30
+# Encrypted connections take 16,383 at most. The core must not request the server's own size, often
+# 4096 or 8192: some servers then confirm nothing, and the core crashes.
 PACKET_BYTES = 16_000
 ENCRYPT = ("yes", "no", "strict")
-_ENCRYPT_TOO = {"true": "yes", "mandatory": "yes", "1": "yes"}
-_ENCRYPT_TOO |= {"false": "no", "optional": "no", "0": "no"}
+_ENCRYPT_ALIASES = {"true": "yes", "mandatory": "yes", "1": "yes"}
+_ENCRYPT_ALIASES |= {"false": "no", "optional": "no", "0": "no"}
 _MAX_PORT = 65_535
-# A password may hold `://`, too, so this stands at the beginning.
+# Only at the beginning: a password may contain `://`.
 _URL = re.compile(r"\s*([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _SCHEMES = ("mssql", "sqlserver")
 _TRUE = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-# A value in braces or quotes may hold anything, with the closing one doubled.
+# A value in braces or quotes may contain anything, with the closing mark doubled.
 _CLOSING = {"{": "}", '"': '"', "'": "'"}
 _QUOTED = re.compile(r"""\{(?:[^}]|}})*}|"(?:[^"]|"")*"|'(?:[^']|'')*'""")
-# All names are here without case, blanks, _ and -, which every tool writes differently.
-_CALLED = {
+# Without case, blanks, _ and -, which each tool writes differently.
+_KEYWORDS = {
     "server": "server",
     "datasource": "server",
     "address": "server",
@@ -48,7 +48,7 @@ _CALLED = {
     "usessl": "encrypt",
     "trustservercertificate": "trust",
 }
-# What ADO.NET, ODBC and DuckDB's extension know, and what changes nothing here.
+# Names of ADO.NET, ODBC and DuckDB's extension that have no effect here.
 _IGNORED = frozenset(
     ["app", "appname", "applicationname", "applicationintent", "workstationid", "wsid", "driver"]
     + ["commandtimeout", "connecttimeout", "connectiontimeout", "logintimeout", "timeout"]
@@ -58,9 +58,9 @@ _IGNORED = frozenset(
     + ["language", "currentlanguage"]
 )
 _OFF, _ON = ("no", "false", "0"), ("yes", "true", "1")
-_LOGIN = "a login here is a user and a password"
-_FILTER = "is not supported: all schemas and tables are there that the login may see"
-# What they know and what would change something: values that do not, and what is said of others.
+_LOGIN = "jetbridge logs in with a user name and a password"
+_FILTER = "is not supported: the catalog has all schemas and tables that the login may see"
+# Names that would have an effect: their values without one, and the error for all others.
 _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "trustedconnection": (_OFF, f"must be no: {_LOGIN}"),
     "integratedsecurity": (_OFF, f"must be no: {_LOGIN}"),
@@ -72,15 +72,15 @@ _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "schemafilter": ((), _FILTER),
     "tablefilter": ((), _FILTER),
-    "catalog": (_ON, "must be true: tables are read by their names, and there is no mssql_scan"),
-    "orderpushdown": (_OFF, "must be false: rows are put in order here, not by SQL Server"),
-    "lazyvalidation": (_ON, "must be true: the first statement connects, and ATTACH never does"),
+    "catalog": (_ON, "must be true: tables are read by name, and mssql_scan does not exist"),
+    "orderpushdown": (_OFF, "must be false: jetbridge sorts rows itself"),
+    "lazyvalidation": (_ON, "must be true: ATTACH never connects, the first statement does"),
 }
 
 
 @dataclass(frozen=True)
 class Address:
-    """`server` is HOST or HOST,PORT. The password is in no text that is shown or logged."""
+    """A database and its login. `server` is HOST or HOST,PORT; the password is never shown."""
 
     server: str
     database: str
@@ -92,14 +92,15 @@ class Address:
     def title(self) -> str:
         return f"{self.server}/{self.database}"
 
-    def place(self) -> tuple[str, int] | None:
-        """Host and port; None where another service of the host would tell the port."""
+    def host_and_port(self) -> tuple[str, int] | None:
+        """Return host and port; None if only the host's browser service knows the port."""
         host, _, port = self.server.removeprefix("tcp:").partition(",")
         if "\\" in host or ":" in host or (port and not port.strip().isdecimal()):
             return None
         return host.strip(), int(port or DEFAULT_PORT)
 
     def for_odbc(self) -> str:
+        """Return the connection string for the driver's ODBC half."""
         parts = {
             "Server": self.server,
             "Database": self.database,
@@ -111,7 +112,7 @@ class Address:
         return ";".join(f"{name}={_braced(value)}" for name, value in parts.items() if value)
 
     def for_core(self) -> dict[str, Any]:
-        """What the driver's other half, which loads rows, takes."""
+        """Return the connection options for the driver's core, which loads rows."""
         return {
             "server": self.server,
             "database": self.database,
@@ -129,139 +130,139 @@ def _braced(value: str) -> str:
 
 
 def parse(text: str) -> Address:
-    """`Server=...;Database=...;User Id=...;Password=...` or `mssql://user@host:port/database`."""
+    """Parse `Server=...;Database=...;User Id=...;Password=...` or `mssql://user@host:port/db`."""
     return address_of(parts(text))
 
 
 def is_url(text: str) -> bool:
-    """Whether it can only mean a SQL Server."""
+    """Whether the text can only be the address of a SQL Server."""
     url = _URL.match(text)
     return url is not None and url[1].lower() in _SCHEMES
 
 
 def parts(text: str) -> dict[str, str]:
-    """What the text says, by the names of `Address`; no message tells a value of it."""
-    return _of_url(text.strip()) if _URL.match(text) else _of_pairs(text)
+    """Split the text into fields of `Address`; no error message shows a value of it."""
+    return _parse_url(text.strip()) if _URL.match(text) else _parse_pairs(text)
 
 
-def address_of(given: Mapping[str, str]) -> Address:
-    found = dict(given)
-    if not found.get("server") or not found.get("database"):
+def address_of(parts: Mapping[str, str]) -> Address:
+    fields = dict(parts)
+    if not fields.get("server") or not fields.get("database"):
         raise BadRequest(
             "a connection to SQL Server needs at least Server and Database: "
             "'Server=host,1433;Database=db;User Id=user' or mssql://user@host:1433/db"
         )
-    trust = _TRUE.get(found.pop("trust", "no").lower())
+    trust = _TRUE.get(fields.pop("trust", "no").lower())
     if trust is None:
         raise BadRequest("TrustServerCertificate must be yes or no")
-    encrypt = found.pop("encrypt", "yes").lower()
-    encrypt = _ENCRYPT_TOO.get(encrypt, encrypt)
+    encrypt = fields.pop("encrypt", "yes").lower()
+    encrypt = _ENCRYPT_ALIASES.get(encrypt, encrypt)
     if encrypt not in ENCRYPT:
         raise BadRequest(f"Encrypt must be one of {', '.join(ENCRYPT)}")
-    return Address(**found, encrypt=encrypt, trust=trust)
+    return Address(**fields, encrypt=encrypt, trust=trust)
 
 
 def changes_nothing(name: str, value: str) -> bool:
-    """Whether other tools know this name and it changes nothing here.
+    """Whether this name of other tools has no effect here.
 
-    Raises BadRequest where it would, without the value.
+    Raises BadRequest, without the value, for a value that would have one.
     """
-    squeezed = _squeezed(name)
-    harmless, problem = _REFUSED.get(squeezed, ((value.lower(),), ""))
+    keyword = _normalize(name)
+    harmless, problem = _REFUSED.get(keyword, ((value.lower(),), ""))
     if value.lower() not in harmless:
         raise BadRequest(f"{name} {problem}")
-    return squeezed in _IGNORED or squeezed in _REFUSED
+    return keyword in _IGNORED or keyword in _REFUSED
 
 
-def _squeezed(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-def _of_pairs(text: str) -> dict[str, str]:
-    """As in ADO.NET, the last one of a name counts."""
-    found: dict[str, str] = {}
-    for number, (name, value) in enumerate(_pairs(text), 1):
-        known = _CALLED.get(_squeezed(name))
-        if known is not None:
-            found[known] = value
+def _parse_pairs(text: str) -> dict[str, str]:
+    """As in ADO.NET, the last value of a name counts."""
+    fields: dict[str, str] = {}
+    for number, (name, value) in enumerate(_split_pairs(text), 1):
+        keyword = _KEYWORDS.get(_normalize(name))
+        if keyword is not None:
+            fields[keyword] = value
         elif not changes_nothing(name, value):
-            raise _unknown(name, number, after_password="password" in found)
-    return _joined(found)
+            raise _unknown_name(name, number, after_password="password" in fields)
+    return _join_port(fields)
 
 
-def _joined(found: dict[str, str]) -> dict[str, str]:
-    """Server and Port are one thing here."""
-    port = found.pop("port", "")
+def _join_port(fields: dict[str, str]) -> dict[str, str]:
+    """Move the port into `server`, as `Address` has it."""
+    port = fields.pop("port", "")
     if not port:
-        return found
+        return fields
     if not port.isdecimal() or not 1 <= int(port) <= _MAX_PORT:
         raise BadRequest(f"Port must be a whole number from 1 to {_MAX_PORT}")
-    host, comma, own = found.get("server", "").partition(",")
+    host, comma, server_port = fields.get("server", "").partition(",")
     if not host:
-        raise BadRequest("Port needs Server beside it")
-    if comma and own.strip() != port:
-        raise BadRequest("Server and Port say different ports: keep one of them")
-    return {**found, "server": f"{host},{port}"}
+        raise BadRequest("the connection string has Port without Server; add Server")
+    if comma and server_port.strip() != port:
+        raise BadRequest("Server and Port name different ports; keep one of them")
+    return {**fields, "server": f"{host},{port}"}
 
 
-def _unknown(name: str, number: int, *, after_password: bool) -> BadRequest:
-    """What comes after a password may be the rest of it."""
+def _unknown_name(name: str, number: int, *, after_password: bool) -> BadRequest:
+    """Do not show a name after a password: it may be the rest of the password."""
     if after_password:
         return BadRequest(
-            f"the name of pair {number} of the connection string is not known here; it is not "
-            "shown, as it may be the rest of a password with ; in it: write that as Password={...}"
+            f"pair {number} of the connection string has an unknown name, which is not shown "
+            "because it may be part of a password; write a password with ; as Password={...}"
         )
-    return BadRequest(f"the connection string has {name!r}, which is not known here")
+    return BadRequest(f"the connection string has the unknown name {name!r}; remove it")
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """`a=b;c={d;e}}f}`."""
-    at = 0
-    while at < len(text):
-        if text[at] in "; \t\r\n":
-            at += 1
+def _split_pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Split `a=b;c={d;e}}f}` into names and values."""
+    position = 0
+    while position < len(text):
+        if text[position] in "; \t\r\n":
+            position += 1
             continue
-        name, equals, _ = text[at:].partition("=")
+        name, equals, _ = text[position:].partition("=")
         if not equals or ";" in name:
             raise BadRequest(
-                "the connection string must be NAME=VALUE pairs with ; between them; "
-                "a value with ; in it is written in braces: Password={...}"
+                "the connection string must be NAME=VALUE pairs separated by ; "
+                "- write a value that contains ; in braces: Password={...}"
             )
-        value, at = _value(text, at + len(name) + 1)
+        value, position = _read_value(text, position + len(name) + 1)
         yield name.strip(), value
 
 
-def _value(text: str, at: int) -> tuple[str, int]:
-    """The value from there on, and where it ends."""
-    while text[at : at + 1].isspace():
-        at += 1
-    opening = text[at : at + 1]
-    quoted = _QUOTED.match(text, at)
-    end = text.find(";", quoted.end() if quoted else at)
+def _read_value(text: str, start: int) -> tuple[str, int]:
+    """Return the value that begins at `start`, and the position of its end."""
+    while text[start : start + 1].isspace():
+        start += 1
+    opening = text[start : start + 1]
+    quoted = _QUOTED.match(text, start)
+    end = text.find(";", quoted.end() if quoted else start)
     end = len(text) if end < 0 else end
     if opening not in _CLOSING:
-        return text[at:end].strip(), end
+        return text[start:end].strip(), end
     closing = _CLOSING[opening]
     if quoted is None or text[quoted.end() : end].strip():
         raise BadRequest(
-            f"the connection string has a value that begins with {opening} without its {closing} "
-            "at the end"
+            f"a value of the connection string begins with {opening} and does not end with "
+            f"{closing}; close it, and double each {closing} inside"
         )
     return quoted[0][1:-1].replace(closing * 2, closing), end
 
 
-def _of_url(text: str) -> dict[str, str]:
+def _parse_url(text: str) -> dict[str, str]:
     try:
         url = urlsplit(text)
         port = url.port
     except ValueError:
         raise BadRequest(
-            "the address cannot be read: after the host comes a port, which must be a number, and "
-            "in names and passwords / ? # @ : [ ] are written as %2F %3F %23 %40 %3A %5B %5D"
+            "the address is not a valid URL: the port must be a number, and / ? # @ : [ ] in names "
+            "and passwords must be written as %2F %3F %23 %40 %3A %5B %5D"
         ) from None
     if url.scheme not in _SCHEMES:
         raise BadRequest(f"{url.scheme}:// is not an address of SQL Server; use mssql://")
-    found = {
+    fields = {
         "server": unquote(url.hostname or ""),
         "port": str(port or ""),
         "database": unquote(url.path.strip("/")),
@@ -269,16 +270,16 @@ def _of_url(text: str) -> dict[str, str]:
         "password": unquote(url.password or ""),
     }
     for name, value in parse_qsl(url.query):
-        known = _CALLED.get(_squeezed(name))
-        if known is not None:
-            found[known] = value
+        keyword = _KEYWORDS.get(_normalize(name))
+        if keyword is not None:
+            fields[keyword] = value
         elif not changes_nothing(name, value):
             raise BadRequest(
-                "the address has a name after ? that is not known here; known are "
-                "encrypt and trustservercertificate (a ? in a password is written as %3F)"
+                "the address has an unknown option after ?; use encrypt or "
+                "trustservercertificate, and write a ? in a password as %3F"
             )
-    found = _joined(found)
-    # The port of a named instance is told by another service of its host.
-    if found["server"] and not set(found["server"]) & {",", "\\"}:
-        found["server"] += f",{DEFAULT_PORT}"
-    return found
+    fields = _join_port(fields)
+    # The host's browser service knows the port of a named instance.
+    if fields["server"] and not set(fields["server"]) & {",", "\\"}:
+        fields["server"] += f",{DEFAULT_PORT}"
+    return fields

@@ -1,10 +1,11 @@
-"""New connections to one database, and why there is none.
+"""Opens connections, and explains why one could not be opened.
 
 The driver cannot be interrupted while it connects, and with `encrypt = strict` it may wait for
-ever. So a thread of its own connects, and whoever waits can be told so, give up, or be cancelled.
+ever. So a separate thread connects: the caller can log a warning, give up, or be cancelled.
 """
 
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -15,23 +16,29 @@ import mssql_py_core
 
 from jetbridge.backends.mssql.connection.address import (
     CONNECT_SECONDS,
-    MOST_CONNECT_SECONDS,
+    MAX_CONNECT_SECONDS,
     Address,
 )
 from jetbridge.backends.mssql.connection.sockets import DriverSocket
 from jetbridge.backends.mssql.errors import (
     LOGIN_FAILED,
-    not_answered,
-    not_connected,
+    mark_connecting,
+    message_of,
     number_of,
-    without_password,
+    translate_error,
 )
-from jetbridge.errors import ServerError
+from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current
 
 log = logging.getLogger(__name__)
-# Who waits at a terminal reads it, too, though the command tells of errors only at its end.
+# A user who waits at a terminal sees these warnings, too: the command reports errors only at its
+# end.
 log.setLevel(logging.WARNING)
+_STRICT = (
+    'encrypt = "strict" needs SQL Server 2022 or later and a certificate that this machine trusts; '
+    'use encrypt = "yes" for other servers'
+)
+_CERTIFICATE = re.compile(r"certificate", re.IGNORECASE)
 
 
 class _CanClose(Protocol):
@@ -39,94 +46,129 @@ class _CanClose(Protocol):
 
 
 _T = TypeVar("_T", bound=_CanClose)
+_Connect = Callable[[Address, DriverSocket], _T]
 
 
-_Make = Callable[[Address, DriverSocket], _T]
-
-
-def connected(address: Address, make: _Make[_T]) -> _T:
-    """What `make` connects; the log tells who waits for long, and after a while it is given up."""
-    made: Future[_T] = Future()
-    used = DriverSocket(address.place())
-    work = (made, address, used, make)
-    threading.Thread(target=_make, args=work, name="mssql-connect", daemon=True).start()
+def connect_in_thread(address: Address, connect: _Connect[_T]) -> _T:
+    """Connect in a thread; warn about a slow login, and abandon it after a while."""
+    connection: Future[_T] = Future()
+    driver_socket = DriverSocket(address.host_and_port())
+    arguments = (connection, address, driver_socket, connect)
+    threading.Thread(target=_connect, args=arguments, name="mssql-connect", daemon=True).start()
     try:
-        _await(made, address)
-        return made.result()
+        _wait_for(connection, address)
+        return connection.result()
     except BaseException:
-        made.add_done_callback(_close)
-        # Else the driver might wait on, and a process cannot end before it.
-        used.find(connected=False)
-        used.cut()
+        connection.add_done_callback(_close)
+        # A driver that still waits would keep the process from ending.
+        driver_socket.find(connected=False)
+        driver_socket.cut()
         raise
 
 
-def _make(made: Future[_T], address: Address, used: DriverSocket, make: _Make[_T]) -> None:
+def _connect(
+    connection: Future[_T], address: Address, driver_socket: DriverSocket, connect: _Connect[_T]
+) -> None:
     try:
-        made.set_result(make(address, used))
-    except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
-        used.close()
-        made.set_exception(error)
+        connection.set_result(connect(address, driver_socket))
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        driver_socket.close()
+        connection.set_exception(error)
 
 
-def _await(made: Future[_T], address: Address) -> None:
+def _wait_for(connection: Future[_T], address: Address) -> None:
     ended = threading.Event()
-    made.add_done_callback(lambda _: ended.set())
+    connection.add_done_callback(lambda _: ended.set())
     with current().on_cancel(ended.set):
         if not ended.wait(CONNECT_SECONDS):
             log.warning(
-                "%s: waiting for an answer to the login for %d seconds; it is given up after %d",
+                "%s: no answer to the login for %d seconds; giving up after %d",
                 address.title(),
                 CONNECT_SECONDS,
-                MOST_CONNECT_SECONDS,
+                MAX_CONNECT_SECONDS,
             )
-            ended.wait(MOST_CONNECT_SECONDS - CONNECT_SECONDS)
+            ended.wait(MAX_CONNECT_SECONDS - CONNECT_SECONDS)
     current().check()
-    if not made.done():
-        raise not_answered(address)
+    if not connection.done():
+        raise login_timeout(address)
 
 
-def _close(made: Future[_T]) -> None:
-    """Nobody waits for it any more."""
-    if made.exception() is None:
-        made.result().close()
+def _close(connection: Future[_T]) -> None:
+    """Close a connection that nobody waits for any more."""
+    if connection.exception() is None:
+        connection.result().close()
 
 
-def knock(address: Address) -> None:
-    """Where nobody listens, that is said at once; the driver would try for 15 seconds."""
-    place = address.place()
-    if place is None:
+def check_listening(address: Address) -> None:
+    """Fail at once where no server listens; the driver would retry for 15 seconds."""
+    host_and_port = address.host_and_port()
+    if host_and_port is None:
         return
     try:
-        socket.create_connection(place, CONNECT_SECONDS).close()
+        socket.create_connection(host_and_port, CONNECT_SECONDS).close()
     except (ConnectionRefusedError, socket.gaierror) as error:
-        raise not_connected(error, None, address) from error
+        raise connection_error(error, None, address) from error
     except OSError:
-        return  # the driver may know another way, or better words
+        return  # the driver may connect in another way, or explain better
 
 
-def refused(address: Address, error: BaseException) -> ServerError:
-    """The driver's error in our words."""
+def translate_refusal(address: Address, error: BaseException) -> ServerError:
+    """Return the error for a connection that the driver could not open."""
     number = number_of(error) or _login_number(error)
     if number in (None, LOGIN_FAILED) and not address.password:
-        return without_password(address, error)
-    return not_connected(error, number, address)
+        return missing_password(address, error)
+    return connection_error(error, number, address)
 
 
-def reason(address: Address, error: BaseException) -> BaseException:
-    """Of a refused login the ODBC half tells that it was refused; the core also tells why."""
+def find_reason(address: Address, error: BaseException) -> BaseException:
+    """Ask the core why a login was refused; the ODBC half only reports that it was."""
     if _login_number(error) is not None:
         try:
-            # The core would wait ten seconds for a database that is not there.
-            at_once = {**address.for_core(), "connect_retry_count": 0}
-            mssql_py_core.PyCoreConnection(at_once).close()
+            # With retries the core waits ten seconds for a database that does not exist.
+            options = {**address.for_core(), "connect_retry_count": 0}
+            mssql_py_core.PyCoreConnection(options).close()
         except RuntimeError as other:
             return other
     return error
 
 
+def connection_error(error: BaseException, number: int | None, address: Address) -> ServerError:
+    title = address.title()
+    refusal = translate_error(error, number, title)
+    if number is None and _CERTIFICATE.search(str(error)):
+        refusal = FailedPrecondition(
+            f"{title}: this machine does not trust the server's certificate: {message_of(error)}; "
+            "install the certificate of its authority, or accept any certificate with "
+            "TrustServerCertificate=yes (trust_server_certificate = true in the file)"
+        )
+    elif number is None and address.encrypt == "strict":
+        refusal = Unavailable(f"{refusal}; {_STRICT}")
+    return mark_connecting(refusal)
+
+
+def login_timeout(address: Address) -> ServerError:
+    remedy = _STRICT if address.encrypt == "strict" else "check server and port"
+    return mark_connecting(
+        Unavailable(
+            f"{address.title()}: SQL Server did not answer the login within "
+            f"{MAX_CONNECT_SECONDS} seconds; {remedy}"
+        )
+    )
+
+
+def missing_password(address: Address, error: BaseException) -> ServerError:
+    """Explain a refused login without a password, for which the driver's message is unclear."""
+    return mark_connecting(
+        FailedPrecondition(
+            f"{address.title()}: the password of user {address.user!r} is empty; set the variable "
+            "that password_env names in the file, or MSSQL_PASSWORD for ATTACH; the server says: "
+            f"{message_of(error)}"
+        )
+    )
+
+
 def _login_number(error: BaseException) -> int | None:
-    """The ODBC half tells the number of a refused login by its words only."""
+    """Recognise a refused login of the ODBC half by its message, which has no number."""
     text = str(error)
     if "Login failed" in text or "Invalid authorization" in text:
         return LOGIN_FAILED

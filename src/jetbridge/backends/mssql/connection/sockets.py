@@ -1,7 +1,7 @@
-"""The sockets of the driver's connections, to be cut where the driver has no way to interrupt.
+"""Finds and cuts the sockets of the driver's connections, because the driver cannot interrupt.
 
-The driver tells nobody which socket a connection has. So each asks for keep-alive probes after
-another time, and by that its socket is found among all of the process.
+The driver does not expose the socket of a connection. So each connection requests keep-alive
+probes after another number of seconds, which identifies its socket among all of the process.
 """
 
 import os
@@ -14,28 +14,29 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
-Place = tuple[str, int]
-# The addresses of both.
+HostAndPort = tuple[str, int]
+# The local and the remote address.
 _Ends = tuple[Any, Any]
-# Seconds until the first probe; the driver's own are 30. Firewalls forget what is silent for 240.
-# Other clients of the process use round numbers. No lock: the garbage collector appends, too.
+# Seconds until the first probe. The driver's default is 30, firewalls drop connections that are
+# silent for 240, and other clients of the process use round numbers. A deque needs no lock, which
+# matters because the garbage collector appends, too.
 _free = deque(seconds for seconds in range(31, 231) if seconds % 10 and seconds % 15)
 _IDLE = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", 0))
 _OPEN_FILES = "/dev/fd"
 
 
 class DriverSocket:
-    """Made before the connection, whose options have its mark. Safe to use from several threads.
+    """The socket of one connection, created before it. Safe to use from several threads.
 
-    `place`: host and port of the server, where they are known.
+    `server` is the server's host and port, if they are known.
     """
 
-    def __init__(self, place: Place | None = None) -> None:
-        self._place = place
+    def __init__(self, server: HostAndPort | None = None) -> None:
+        self._server = server
         self._seconds: int | None = None
         with suppress(IndexError):
             self._seconds = _free.popleft()
-        # A copy of the descriptor: the number of the driver's may soon be another socket's.
+        # A copy of the descriptor: the driver's number may soon belong to another socket.
         self._copies: list[socket.socket] = []
         self._lock = threading.Lock()
         self._release = weakref.finalize(self, _release, self._seconds, self._copies)
@@ -48,40 +49,40 @@ class DriverSocket:
         return {} if self._seconds is None else {"keep_alive": 1000 * self._seconds}
 
     def find(self, *, connected: bool = True) -> None:
-        """As soon as the driver connects; without it there is nothing to cut.
+        """Find the socket; without this, `cut` has no effect.
 
-        `connected`: the driver has its socket. It may lead elsewhere, where the server says so;
-        until then a socket with the same mark may be anybody's, unless it leads to the server.
+        `connected`: the driver has connected. The server may have redirected it, so its socket may
+        lead to another host. Before that, only a socket that leads to the server is certain.
         """
         with self._lock:
             if self._copies or self._seconds is None or not self._release.alive:
                 return
-            found = _marked(self._seconds)
-            likely = list(found)
+            marked = _marked_sockets(self._seconds)
+            likely = list(marked)
             if not connected or len(likely) > 1:
-                likely = [ends for ends in found if self._leads_there(ends[1])]
-            for ends, copy in found.items():
+                likely = [ends for ends in marked if self._leads_to_server(ends[1])]
+            for ends, copy in marked.items():
                 if likely == [ends]:
                     self._copies.append(copy)
                 else:
                     copy.close()
 
-    def _leads_there(self, peer: Any) -> bool:
-        if self._place is None:
+    def _leads_to_server(self, peer: Any) -> bool:
+        if self._server is None:
             return True
-        host, port = self._place
+        host, port = self._server
         return bool(peer[1] == port) and _may_be(peer[0], host)
 
     def cut(self) -> None:
-        """What waits for the server fails at once, and the server undoes it."""
+        """Fail what waits for the server at once; the server rolls it back."""
         with self._lock:
             self.was_cut = True
             for copy in self._copies:
-                with suppress(OSError):  # it has ended by itself
+                with suppress(OSError):  # already closed
                     copy.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """The server sees the end of the connection when the driver has closed it, too."""
+        """Release the copy; the server sees the end once the driver has closed its own."""
         with self._lock:
             self._release()
 
@@ -93,22 +94,22 @@ def _release(seconds: int | None, copies: list[socket.socket]) -> None:
         _free.append(seconds)
 
 
-def _marked(seconds: int) -> dict[_Ends, socket.socket]:
-    """Copies of the connected ones that probe after so many seconds, one for each connection.
+def _marked_sockets(seconds: int) -> dict[_Ends, socket.socket]:
+    """Return copies of the connected sockets that probe after `seconds`.
 
-    What is checked is the copy: the number may be another socket's a moment later.
+    The copy is checked, because the descriptor may belong to another socket a moment later.
     """
-    found: dict[_Ends, socket.socket] = {}
+    marked: dict[_Ends, socket.socket] = {}
     for file in _open_files():
-        copy = _copied(file)
+        copy = _copy_socket(file)
         if copy is None:
             continue
         ends = _ends(copy) if _keeps_alive(copy) == seconds else None
-        if ends is None or ends in found:
+        if ends is None or ends in marked:
             copy.close()
         else:
-            found[ends] = copy
-    return found
+            marked[ends] = copy
+    return marked
 
 
 def _open_files() -> list[int]:
@@ -118,8 +119,8 @@ def _open_files() -> list[int]:
         return []
 
 
-def _copied(file: int) -> socket.socket | None:
-    """None for what is no socket."""
+def _copy_socket(file: int) -> socket.socket | None:
+    """Duplicate a descriptor; None if it is not a socket."""
     try:
         if not stat.S_ISSOCK(os.fstat(file).st_mode):
             return None
@@ -134,7 +135,7 @@ def _copied(file: int) -> socket.socket | None:
 
 
 def _keeps_alive(copy: socket.socket) -> int | None:
-    """After how many seconds it probes; None for what does not."""
+    """Return the seconds until the first probe; None if the socket does not probe."""
     try:
         if not copy.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE):
             return None
@@ -144,7 +145,7 @@ def _keeps_alive(copy: socket.socket) -> int | None:
 
 
 def _ends(copy: socket.socket) -> _Ends | None:
-    """None for what is not connected."""
+    """Return both addresses; None if the socket is not connected."""
     try:
         return copy.getsockname(), copy.getpeername()
     except OSError:
@@ -152,10 +153,10 @@ def _ends(copy: socket.socket) -> _Ends | None:
 
 
 def _may_be(host: str, name: str) -> bool:
-    """Whether a socket to this address may lead to the server; only a name may be any address."""
+    """Whether a socket to `host` may lead to the server; a server's name may be any address."""
     try:
-        wanted = ip_address(name)
+        expected = ip_address(name)
     except ValueError:
         return True
-    given = ip_address(host.partition("%")[0])
-    return wanted in (given, getattr(given, "ipv4_mapped", None))
+    address = ip_address(host.partition("%")[0])
+    return expected in (address, getattr(address, "ipv4_mapped", None))

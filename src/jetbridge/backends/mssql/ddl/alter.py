@@ -11,20 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, SqlConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
     collation_for,
     column_of,
-    declared,
-    declared_columns,
     fitting,
     written_default,
 )
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn, column_types
+from jetbridge.backends.mssql.types import ServerColumn, column_types, declared, declared_columns
 from jetbridge.backends.tables.alter import altered
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
@@ -45,7 +44,8 @@ from jetbridge.catalog import (
     UniqueKey,
 )
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.tsql import conversions, ddl, expressions, statements
+from jetbridge.dialects.tsql import ddl, expressions, statements
+from jetbridge.dialects.tsql.types import change_condition
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,
@@ -72,14 +72,14 @@ def alter(
     if isinstance(change, AddField | RemoveField | RenameField):
         raise NotSupported(f"{now.title()}: SQL Server has no STRUCT whose fields could change")
     before = _definition(now)
-    filled = isinstance(change, AddColumn) and server.ask(ddl.any_row(now.schema, now.name))
+    filled = isinstance(change, AddColumn) and server.query(ddl.any_row(now.schema, now.name))
     # What uses the column is the server's to say, not only what clients are shown.
     meant = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
     after = altered(before, meant, now.title(), 1 if filled else 0).definition
     if after is before:
         return now.name
     babelfish = server.is_babelfish()
-    with naming(now.title()), server.asking() as connection, connection.transaction():
+    with name_errors(now.title()), server.borrow_odbc() as connection, connection.transaction():
         try:
             _STEPS[type(change)](_Work(connection, now, after, settings, babelfish), change)
         except (ConstraintViolation, DuplicateKey) as error:
@@ -88,9 +88,9 @@ def alter(
 
 
 def _now(server: ConnectionPool, described: TableDescription) -> TableDescription:
-    found = server.ask(ddl.name_of(described.object_id))
+    found = server.query(ddl.name_of(described.object_id))
     if found:
-        with server.asking() as asking:
+        with server.borrow_odbc() as asking:
             for each in describe(asking, *found[0], folded=server.is_babelfish()):
                 if each.object_id == described.object_id:
                     return each
@@ -231,7 +231,7 @@ def _change_type(work: _Work, change: ChangeType) -> None:
             f"{what} cannot change its type with USING {change.expression}; {remedy}"
         )
     new = _new_type(work, column, field)
-    unfit = conversions.condition(declared(column), new)
+    unfit = change_condition(declared(column), new)
     if unfit is None:
         raise NotSupported(f"{what} of type {declared(column)} cannot become {new}; {remedy}")
     if unfit:

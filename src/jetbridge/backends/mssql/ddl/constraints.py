@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.backends.mssql.connection.pool import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import ddl

@@ -5,7 +5,7 @@ in T-SQL and for UNIQUE. NULL is one value for UNIQUE as well.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -139,27 +139,6 @@ def _bytes(kind: str) -> int:
 def _shortened(kind: str, share: int) -> str:
     base = kind.partition("(")[0]
     return f"{base}({share // 2 if base == 'nvarchar' else share})"
-
-
-_WITH_SCALE = ("datetime2", "datetimeoffset", "time")
-_WITH_LENGTH = ("varchar", "char", "varbinary", "binary", "nvarchar", "nchar")
-_WIDE = ("nvarchar", "nchar")
-
-
-def declared(column: ServerColumn) -> str:
-    """The type of a column that is there, as a statement would declare it."""
-    if column.type in ("decimal", "numeric"):
-        return f"{column.type}({column.precision},{column.scale})"
-    if column.type in _WITH_SCALE:
-        return f"{column.type}({column.scale})"
-    if column.type not in _WITH_LENGTH:
-        return column.type
-    length = column.length // 2 if column.type in _WIDE else column.length
-    return f"{column.type}({'max' if column.length < 0 else length})"
-
-
-def declared_columns(columns: Sequence[ServerColumn]) -> dict[str, str]:
-    return {each.name: declared(each) for each in columns}
 
 
 def collation_for(kind: str, column: ServerColumn) -> str:

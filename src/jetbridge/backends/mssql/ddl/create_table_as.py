@@ -1,8 +1,8 @@
-"""CREATE TABLE AS in two phases: the table, then its rows, all of them or none.
+"""Runs CREATE TABLE AS in two phases: creates the table, then loads all rows or none.
 
-The rows are spooled first, so a query that fails has made nothing. Few of them go into the new
-table in one transaction; many are loaded by Spark into a table beside it, which then takes its
-place. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
+Rows are spooled first, so a query that fails has no effect. Few rows go into the new table in one
+transaction; Spark loads many into a staging table, which then takes its place. OR REPLACE is
+atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,34 +12,42 @@ from functools import partial
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.ddl import phase_log
 from jetbridge.backends.mssql.ddl.create_table import create_table, declared_types
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
-from jetbridge.backends.mssql.write.bulk_load import CommitUnknown, LoadTarget, retried_patiently
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
 from jetbridge.backends.mssql.write.code_pages import CodePages
-from jetbridge.backends.mssql.write.direct_load import load_directly
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
-    converted,
-    octets,
-    sized,
-    units,
+    convert_batch,
+    convert_batches,
+    max_bytes,
+    max_utf16_units,
+    with_length,
 )
-from jetbridge.backends.mssql.write.load_tables import LoadTables, running
-from jetbridge.backends.mssql.write.spool import RowSpool, spooling
-from jetbridge.backends.mssql.write.staged_load import RowSource, fill, is_large, publish_once
+from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
+from jetbridge.backends.mssql.write.spool import RowSpool, SpoolPart, open_spool
+from jetbridge.backends.mssql.write.staged_load import (
+    RowSource,
+    fill_staging_table,
+    is_large,
+    publish_once,
+)
+from jetbridge.backends.mssql.write.transactions import CommitUnknown, retry_on_odbc
 from jetbridge.backends.tables.column_mapping import insert_mapping
 from jetbridge.backends.tables.definition import Definition, new_definition
-from jetbridge.catalog import CreateTable, DMLResult, OnConflict, Write
+from jetbridge.catalog import CreateTable, DMLResult, Filled, OnConflict, Write
 from jetbridge.dialects.tsql import load, statements
 from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
 from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.written_rows import Written, all_rows, write_parquet
 
 
-def existing(database: Database, schema: str, name: str) -> TableDescription | None:
+def find_table(database: Database, schema: str, name: str) -> TableDescription | None:
     try:
         return database.table(schema, name)
     except NotFound:
@@ -48,12 +56,14 @@ def existing(database: Database, schema: str, name: str) -> TableDescription | N
 
 def refuse_view(table: TableDescription) -> None:
     if table.is_view:
-        raise FailedPrecondition(f"{table.title()} is a view, which no table replaces: drop it")
+        raise FailedPrecondition(
+            f"{table.title()} is a view, which a table cannot replace; drop it"
+        )
 
 
 @dataclass
 class TableLoad:
-    """A table to be made. `longest` are the texts seen, where their lengths are to fit."""
+    """The creation of a table. `longest` are lengths of texts, by column, for `auto`."""
 
     database: Database
     schema: str
@@ -70,191 +80,235 @@ class TableLoad:
         return self.database.settings.ctas_text_length == "auto"
 
     def measure(self, batch: pa.RecordBatch) -> None:
-        """`batch` is as the driver takes it."""
+        """Note the lengths of texts in a batch with the driver's types."""
         for column, values in zip(self.columns, batch.columns, strict=True):
             if column.family in ("nvarchar", "varchar"):
-                most = units(values) if column.family == "nvarchar" else octets(values)
-                self.longest[column.name] = max(most, self.longest.get(column.name, 0))
+                measure = max_utf16_units if column.family == "nvarchar" else max_bytes
+                known = self.longest.get(column.name, 0)
+                self.longest[column.name] = max(measure(values), known)
 
     def sized_columns(self) -> tuple[BulkColumn, ...]:
         if not self.is_auto():
             return self.columns
         return tuple(
-            sized(each, self.longest.get(each.name, 0))
-            if each.family in ("nvarchar", "varchar")
-            else each
-            for each in self.columns
+            with_length(column, self.longest.get(column.name, 0))
+            if column.family in ("nvarchar", "varchar")
+            else column
+            for column in self.columns
         )
 
 
-def planned(database: Database, schema: str, request: CreateTable) -> TableLoad:
-    """Raises for what cannot be made, before anything is."""
+def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoad:
+    """Check the request before anything is created."""
     definition = new_definition(request)
     types = declared_types(definition, database.settings)
     columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)
-    made = TableLoad(database, schema, request, definition, columns)
-    _replaced(made)
-    return made
+    table_load = TableLoad(database, schema, request, definition, columns)
+    _table_to_replace(table_load)
+    return table_load
 
 
-def _replaced(made: TableLoad) -> TableDescription | None:
-    """The table whose place it takes; raises if it may not."""
-    there = existing(made.database, made.schema, made.request.name)
-    if there is not None:
-        if made.request.on_conflict is not OnConflict.REPLACE:
-            raise AlreadyExists("table", made.title, "use CREATE OR REPLACE TABLE to replace it")
-        refuse_view(there)
-    return there
+def _table_to_replace(table: TableLoad) -> TableDescription | None:
+    """Return the table that the new one replaces; raises if it must not."""
+    existing = find_table(table.database, table.schema, table.request.name)
+    if existing is not None:
+        if table.request.on_conflict is not OnConflict.REPLACE:
+            raise AlreadyExists("table", table.title, "use CREATE OR REPLACE TABLE to replace it")
+        refuse_view(existing)
+    return existing
 
 
 @contextmanager
 def creating(database: Database, schema: str, request: CreateTable) -> Iterator[Write]:
-    made = planned(database, schema, request)
-    with spooling(database.options, database.settings) as spool:
-        yield _writing(made, spool)
-        publish(made, spool)
+    table = plan_load(database, schema, request)
+    with open_spool(database.options, database.settings) as spool:
+        yield _spool_writer(table, spool)
+        publish(table, spool)
 
 
-def _writing(made: TableLoad, spool: RowSpool) -> Write:
-    schema = made.definition.schema
-    pages = CodePages(made.database.server.ask, made.columns)
+def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
+    schema = table.definition.schema
+    pages = CodePages(table.database.server.query, table.columns)
 
     def write(batch: pa.RecordBatch) -> DMLResult:
         if batch.num_rows:
-            mapping = insert_mapping(batch.schema, schema, made.title)
+            mapping = insert_mapping(batch.schema, schema, table.title)
             values = mapping.columns(batch, spool.rows)
-            stored = converted(made.columns, values, spool.rows)
-            pages.unsent(stored, spool.rows)  # raises for letters that the table cannot hold
-            if made.is_auto():
-                made.measure(stored)
-            spool.add(stored)
+            rows = convert_batch(table.columns, values, spool.rows)
+            pages.find_miscoded(rows, spool.rows)  # raises for letters that the column cannot store
+            if table.is_auto():
+                table.measure(rows)
+            spool.add(rows)
         return DMLResult(batch.num_rows)
 
     return write
 
 
-def publish(made: TableLoad, source: RowSource) -> None:
-    """Both phases; the log has how long each took, and which one failed."""
-    database = made.database
+class SparkSpool:
+    """The rows that Spark has written to files; each file is a part."""
+
+    def __init__(self, table: TableLoad, written: Written) -> None:
+        self._table = table
+        files = [(file, rows) for file, rows, _ in written.files if rows]
+        self.parts = [SpoolPart(number, (file,), rows) for number, (file, rows) in enumerate(files)]
+        self.rows, self.size = written.rows, written.size
+
+    def to_files(self) -> None:
+        """Do nothing: all rows are in files."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        batches = (batch for part in self.parts for batch in part.batches())
+        return convert_batches(self._table.columns, all_rows(batches, self.rows, "its spool"))
+
+
+def create_on_spark(database: Database, schema: str, request: CreateTable, query: str) -> Filled:
+    """Create a table of a query that Spark runs; its rows never leave Spark's workers."""
+    table = plan_load(database, schema, request)
+    if database.engine is None:
+        raise FailedPrecondition(f"{table.title} cannot be created on Spark: there is no Spark")
+    with database.options.report_disk_errors():
+        temporary = database.options.new_folder()
+    folder = temporary.path / "rows"
     try:
-        with naming(made.title), phase_log.statement(made.title, source.rows) as told:
-            there = _replaced(made)  # someone else may have made it meanwhile
-            if there is not None and database.settings.ctas_atomic_replace:
-                _beside(made, source, told, there.name, drops_rows=True)
-            else:
-                _anew(made, source, told, there)
+        with database.engine.session() as session:
+            refuse_unshared(session, database.options.spool_folder())
+            source = SparkSpool(table, write_parquet(session, query, folder))
+        if table.is_auto():
+            for batch in source.batches():
+                table.measure(batch)
+        publish(table, source)
+        return Filled(source.rows, source.size)
     finally:
-        database.known.forget()
+        temporary.remove()
 
 
-def _ddl(made: TableLoad, name: str) -> str:
-    types = {each.name: each.kind for each in made.sized_columns()}
+def publish(table: TableLoad, source: RowSource) -> None:
+    """Run both phases; log how long each took, and which one failed."""
+    database = table.database
+    try:
+        with name_errors(table.title), phase_log.log_statement(table.title, source.rows) as phases:
+            existing = _table_to_replace(table)  # another session may have created it
+            if existing is not None and database.settings.ctas_atomic_replace:
+                _replace_atomically(table, source, phases, existing.name, drops_rows=True)
+            else:
+                _create_and_load(table, source, phases, existing)
+    finally:
+        database.cache.forget()
+
+
+def _create_statement(table: TableLoad, name: str) -> str:
+    types = {column.name: column.kind for column in table.sized_columns()}
     return create_table(
-        made.schema,
-        made.request,
-        made.database.settings,
+        table.schema,
+        table.request,
+        table.database.settings,
         name=name,
         by_query=True,
         types=types,
     )
 
 
-def _goal(made: TableLoad, name: str) -> LoadTarget:
-    settings = made.database.settings
+def _load_target(table: TableLoad, name: str) -> LoadTarget:
+    settings = table.database.settings
     heap = settings.ctas_table_kind == "heap"
     lock = settings.copy_tablock == "on" or (settings.copy_tablock == "auto" and heap)
-    return LoadTarget(statements.path(made.schema, name), made.sized_columns(), lock=lock)
+    return LoadTarget(statements.path(table.schema, name), table.sized_columns(), lock=lock)
 
 
-def _anew(
-    made: TableLoad, source: RowSource, told: phase_log.PhaseLog, there: TableDescription | None
+def _create_and_load(
+    table: TableLoad,
+    source: RowSource,
+    phases: phase_log.PhaseLog,
+    existing: TableDescription | None,
 ) -> None:
-    """The table is there, empty, while its rows are loaded."""
-    database, name = made.database, made.request.name
-    sql = _ddl(made, name)
-    with told.ddl(sql), _cut_short(made), database.server.asking() as connection:
-        if there is not None:  # not atomic: if the next statement fails, the old table is gone
-            connection.run(statements.drop_table(made.schema, there.name))
+    """Create the table, which others see empty while its rows are loaded."""
+    database, name = table.database, table.request.name
+    sql = _create_statement(table, name)
+    with phases.ddl(sql), _mention_table(table), database.server.borrow_odbc() as connection:
+        if existing is not None:  # not atomic: if the next statement fails, the old table is lost
+            connection.run(statements.drop_table(table.schema, existing.name))
         connection.run(sql)
-    database.known.forget()
+    database.cache.forget()
     try:
-        if is_large(made.database, source):
-            _beside(made, source, told, name, drops_rows=False)
+        if is_large(table.database, source):
+            _replace_atomically(table, source, phases, name, drops_rows=False)
         else:
-            with told.dml():
-                load_directly(database, _goal(made, name), source, alone=True)
+            with phases.dml():
+                load_directly(database, _load_target(table, name), source, alone=True)
     except BaseException as error:
-        _clean_up(made, error)
+        _clean_up(table, error)
         raise
 
 
 @contextmanager
-def _cut_short(made: TableLoad) -> Iterator[None]:
-    """CREATE TABLE may be done when its cancellation arrives; somebody else may have done it."""
+def _mention_table(table: TableLoad) -> Iterator[None]:
+    """Mention the table in the error of a cancelled CREATE TABLE, which may have succeeded."""
     try:
         yield
     except ServerError as error:
         if current().error() is not None:
-            _add(error, f"table {made.title} may be there, without rows")
+            _add(error, f"table {table.title} may exist, without rows")
         raise
 
 
-def _clean_up(made: TableLoad, error: BaseException) -> None:
-    """Both errors are told if the table cannot be dropped, either."""
+def _clean_up(table: TableLoad, error: BaseException) -> None:
+    """Drop the table of a failed load; report both errors if that fails, too."""
     if isinstance(error, CommitUnknown):
         return
     was_cancelled = current().error() is not None or not isinstance(error, Exception)
-    if not was_cancelled and not made.database.settings.ctas_drop_on_failure:
-        _add(error, f"table {made.title} was made and got no rows")
+    if not was_cancelled and not table.database.settings.ctas_drop_on_failure:
+        _add(error, f"table {table.title} was created and has no rows")
         return
     try:
         with shielded():
-            retried_patiently(made.database.server, partial(_drop_empty, made=made))
+            retry_on_odbc(table.database.server, partial(_drop_if_empty, table=table))
     except ServerError as second:
-        _add(error, f"and table {made.title} could not be dropped: {second}")
+        _add(error, f"and table {table.title} could not be dropped: {second}")
 
 
-def _drop_empty(connection: SqlConnection, made: TableLoad) -> None:
-    """Someone else may have put rows there meanwhile; then it is theirs."""
-    schema, name = made.schema, made.request.name
+def _drop_if_empty(connection: SqlConnection, table: TableLoad) -> None:
+    """Drop the table unless another session has inserted rows."""
+    schema, name = table.schema, table.request.name
     with connection.transaction():
         if not connection.run(load.find_table(schema, name)):
             return
         if connection.run(load.lock_first(schema, name)):
-            raise Conflict("it has rows of someone else")
-        connection.run(load.drop_if_there(schema, name))
+            raise Conflict("another session inserted rows")
+        connection.run(load.drop_if_exists(schema, name))
 
 
-def _add(error: BaseException, more: str) -> None:
+def _add(error: BaseException, addition: str) -> None:
     if isinstance(error, ServerError):
-        error.args = (f"{error}; {more}",)
+        error.args = (f"{error}; {addition}",)
 
 
-def _beside(
-    made: TableLoad, source: RowSource, told: phase_log.PhaseLog, old: str, *, drops_rows: bool
+def _replace_atomically(
+    table: TableLoad, source: RowSource, phases: phase_log.PhaseLog, old: str, *, drops_rows: bool
 ) -> None:
-    """Fills another table, which then takes the place of the old one in one transaction."""
-    database = made.database
-    with running(database, made.schema) as run:
-        sql = _ddl(made, run.rows)
-        with told.ddl(sql), database.server.loading() as connection:
+    """Load a staging table, which then replaces the old table in one transaction."""
+    database = table.database
+    with run_load(database, table.schema) as tables:
+        sql = _create_statement(table, tables.rows)
+        with phases.ddl(sql), database.server.borrow_core() as connection:
             connection.run(sql)
-            connection.run(load.create_ledger(made.schema, run.ledger_name))
-        goal = _goal(made, run.rows)
-        with told.dml():
-            fill(database, run, goal, source)
-            publish_once(database, run, _swapping(made, run, old, drops_rows=drops_rows))
+            connection.run(load.create_ledger(table.schema, tables.ledger_name))
+        target = _load_target(table, tables.rows)
+        with phases.dml():
+            fill_staging_table(database, tables, target, source)
+            publish_once(database, tables, _swap(table, tables, old, drops_rows=drops_rows))
 
 
-def _swapping(
-    made: TableLoad, run: LoadTables, old: str, *, drops_rows: bool
+def _swap(
+    table: TableLoad, tables: LoadTables, old: str, *, drops_rows: bool
 ) -> Callable[[SqlConnection], None]:
-    """Within a transaction."""
+    """Return what replaces the old table within a transaction."""
 
     def swap(connection: SqlConnection) -> None:
-        if not drops_rows and connection.run(load.lock_first(made.schema, old)):
-            raise Conflict(f"someone else has put rows into {made.title} meanwhile")
-        connection.run(load.drop_if_there(made.schema, old))
-        connection.run(statements.rename_table(made.schema, run.rows, made.request.name))
+        if not drops_rows and connection.run(load.lock_first(table.schema, old)):
+            raise Conflict(
+                f"another session inserted rows into {table.title} during the load; run it again"
+            )
+        connection.run(load.drop_if_exists(table.schema, old))
+        connection.run(statements.rename_table(table.schema, tables.rows, table.request.name))
 
     return swap

@@ -1,4 +1,4 @@
-"""What MSSQL_DEBUG and MSSQL_DML_DEBUG ask for: sizes, rows and seconds of each phase."""
+"""Logs size, rows and seconds of each phase of CREATE TABLE AS, if MSSQL_DEBUG is set."""
 
 import logging
 import os
@@ -11,12 +11,12 @@ log = logging.getLogger(__name__)
 VARIABLES = ("MSSQL_DEBUG", "MSSQL_DML_DEBUG")
 
 
-def wanted() -> bool:
+def is_enabled() -> bool:
     return any(os.environ.get(name, "") not in ("", "0") for name in VARIABLES)
 
 
 class PhaseLog:
-    """The phases of one statement."""
+    """Logs the phases of one statement."""
 
     def __init__(self, title: str, rows: int) -> None:
         self._title, self._rows = title, rows
@@ -24,37 +24,37 @@ class PhaseLog:
 
     @contextmanager
     def ddl(self, sql: str) -> Iterator[None]:
-        self._say("DDL statement of %d bytes", len(sql.encode()))
-        with self._timed("DDL"):
+        self._log("DDL statement of %d bytes", len(sql.encode()))
+        with self._time("DDL"):
             yield
 
     @contextmanager
     def dml(self) -> Iterator[None]:
-        with self._timed("DML"):
+        with self._time("DML"):
             yield
-        self._say("%d rows inserted", self._rows)
+        self._log("%d rows inserted", self._rows)
 
     @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        self._phase, began = phase, time.monotonic()
+    def _time(self, phase: str) -> Iterator[None]:
+        self._phase, started = phase, time.monotonic()
         yield
-        self._say("%s phase took %.3f s", phase, time.monotonic() - began)
+        self._log("%s phase took %.3f s", phase, time.monotonic() - started)
 
-    def failed(self, error: BaseException) -> None:
-        self._say("failed in the %s phase: %s", self._phase or "planning", error)
+    def log_failure(self, error: BaseException) -> None:
+        self._log("failed in the %s phase: %s", self._phase or "planning", error)
 
-    def _say(self, text: str, *values: object) -> None:
-        if wanted():
-            log.setLevel(logging.DEBUG)  # the variable suffices, without --verbose
+    def _log(self, text: str, *values: object) -> None:
+        if is_enabled():
+            log.setLevel(logging.DEBUG)  # the variable is enough, without --verbose
             log.debug(f"CTAS %s: {text}", self._title, *values)
 
 
 @contextmanager
-def statement(title: str, rows: int) -> Iterator[PhaseLog]:
-    told = PhaseLog(title, rows)
-    told._say("%d rows produced by the query", rows)  # noqa: SLF001
+def log_statement(title: str, rows: int) -> Iterator[PhaseLog]:
+    phases = PhaseLog(title, rows)
+    phases._log("%d rows produced by the query", rows)  # noqa: SLF001
     try:
-        yield told
+        yield phases
     except BaseException as error:
-        told.failed(error)
+        phases.log_failure(error)
         raise

@@ -1,19 +1,27 @@
-"""Tables and views as the catalog views of SQL Server describe them."""
+"""Reads the definitions of tables and views, and decides which constraints clients see."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import OdbcConnection
-from jetbridge.backends.mssql.metadata.visible_constraints import for_clients, nullable_for_clients
-from jetbridge.backends.mssql.types import ServerColumn, arrow_type
+from jetbridge import duckdb_engine
+from jetbridge.backends.mssql.connection.odbc import OdbcConnection
+from jetbridge.backends.mssql.types import (
+    ServerColumn,
+    arrow_type,
+    declared,
+    declared_columns,
+    takes_values,
+)
 from jetbridge.catalog import TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.tsql import statements
+from jetbridge.dialects.tsql import constraint_reader, statements
 from jetbridge.dialects.tsql.ddl import without_casts
+from jetbridge.errors import BadRequest
 
 _VIEW = "V"
 _PRIMARY = "PK"
@@ -21,12 +29,12 @@ _PRIMARY = "PK"
 
 @dataclass(frozen=True)
 class TableDescription:
-    """A table as it was when it was looked at. `checks` are in T-SQL."""
+    """A table or view as it was when it was read. `checks` are in T-SQL."""
 
     schema: str
     name: str
     object_id: int
-    made: str
+    created: str
     is_view: bool
     columns: tuple[ServerColumn, ...]
     keys: tuple[UniqueKey, ...] = ()
@@ -37,7 +45,7 @@ class TableDescription:
 
     def primary_key(self) -> tuple[ServerColumn, ...]:
         names = next((key.columns for key in self.keys if key.primary), ())
-        return tuple(each for name in names for each in self.columns if each.name == name)
+        return tuple(column for name in names for column in self.columns if column.name == name)
 
     def info(self, row_id: pa.DataType | None) -> TableInfo:
         checks, defaults = for_clients(self)
@@ -45,7 +53,7 @@ class TableDescription:
             self.name,
             pa.schema([_field(each, defaults.get(each.name)) for each in self.columns]),
             row_id=row_id,
-            identity=f"{self.object_id}-{self.made}",
+            identity=f"{self.object_id}-{self.created}",
             checks=checks,
             keys=self.keys,
         )
@@ -57,65 +65,70 @@ def _field(column: ServerColumn, default: str | None) -> pa.Field:
 
 
 def describe(
-    asking: OdbcConnection, schema: str, name: str | None = None, *, folded: bool = False
+    connection: OdbcConnection, schema: str, name: str | None = None, *, folded: bool = False
 ) -> list[TableDescription]:
-    """All tables and views of a schema, or the one of this name.
+    """Read all tables and views of a schema, or the one of this name.
 
-    `folded`: as those of Babelfish, the views that tell all else have names in lower case.
+    `folded`: most catalog views have names in lower case, as on Babelfish.
     """
-    given = (schema,) if name is None else (schema, name)
-    one = name is not None
-    columns = asking.rows(statements.COLUMNS_OF_ONE if one else statements.COLUMNS, *given)
+    parameters = (schema,) if name is None else (schema, name)
+
+    def read(of_all: str, of_one: str) -> list[tuple[Any, ...]]:
+        return connection.rows(of_all if name is None else of_one, *parameters)
+
+    columns = read(statements.COLUMNS, statements.COLUMNS_OF_ONE)
     if not columns:
         return []
-    keys = _keys(asking.rows(statements.KEYS_OF_ONE if one else statements.KEYS, *given))
-    checks = _grouped(asking.rows(statements.CHECKS_OF_ONE if one else statements.CHECKS, *given))
-    found = []
-    for number, rows in _grouped(columns, whole=True).items():
-        _, title, kind, made, *_ = rows[0]
-        found.append(
+    keys = _keys(read(statements.KEYS, statements.KEYS_OF_ONE))
+    checks = _group_rows(read(statements.CHECKS, statements.CHECKS_OF_ONE))
+    tables = []
+    for object_id, rows in _group_rows(columns, whole=True).items():
+        _, table_name, object_type, created, *_ = rows[0]
+        tables.append(
             TableDescription(
                 schema,
-                title,
-                number,
-                made,
-                kind.strip() == _VIEW,
+                table_name,
+                object_id,
+                created,
+                object_type.strip() == _VIEW,
                 tuple(_column(row) for row in rows),
-                keys.get(number, ()),
-                tuple(text for (text,) in checks.get(number, []) if text),  # NULL: not to be seen
+                keys.get(object_id, ()),
+                # The definition is NULL for a login that may not see it.
+                tuple(text for (text,) in checks.get(object_id, []) if text),
             )
         )
     if folded:
-        names = asking.rows(statements.NAMES_OF_ONE if one else statements.NAMES, *given)
-        return [_spelled(each, names) for each in found]
-    return found
+        names = read(statements.NAMES, statements.NAMES_OF_ONE)
+        return [_restore_names(table, names) for table in tables]
+    return tables
 
 
-def _spelled(found: TableDescription, rows: Iterable[Sequence[Any]]) -> TableDescription:
-    """With names and constants as they were given; rows of tables and columns."""
-    own = [(table, column) for table, column in rows if fold(table) == fold(found.name)]
+def _restore_names(table: TableDescription, rows: Iterable[Sequence[Any]]) -> TableDescription:
+    """Restore the spelling of names and constants; `rows` are names of tables and columns."""
+    own = [(name, column) for name, column in rows if fold(name) == fold(table.name)]
     names: dict[str, str] = {fold(column): column for _, column in own}
 
-    def spelled(name: str) -> str:
+    def restore(name: str) -> str:
         return names.get(fold(name), name)
 
     return replace(
-        found,
-        name=own[0][0] if own else found.name,
+        table,
+        name=own[0][0] if own else table.name,
         columns=tuple(
-            replace(each, name=spelled(each.name), default=without_casts(each.default))
-            for each in found.columns
+            replace(column, name=restore(column.name), default=without_casts(column.default))
+            for column in table.columns
         ),
-        checks=tuple(map(without_casts, found.checks)),
-        keys=tuple(replace(each, columns=tuple(map(spelled, each.columns))) for each in found.keys),
+        checks=tuple(map(without_casts, table.checks)),
+        keys=tuple(replace(key, columns=tuple(map(restore, key.columns))) for key in table.keys),
     )
 
 
 def _column(row: Sequence[Any]) -> ServerColumn:
-    name, kind, length, precision, scale, nullable, identity, computed, default, collation = row[4:]
+    name, type_, length, precision, scale = row[4:9]
+    nullable, identity, computed, default, collation = row[9:]
     return ServerColumn(
         name,
-        kind,
+        type_,
         length,
         precision,
         scale,
@@ -127,18 +140,77 @@ def _column(row: Sequence[Any]) -> ServerColumn:
     )
 
 
-def _grouped(rows: Iterable[Sequence[Any]], *, whole: bool = False) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = defaultdict(list)
+def _group_rows(rows: Iterable[Sequence[Any]], *, whole: bool = False) -> dict[int, list[Any]]:
+    """Group rows by their first column; without that column unless `whole`."""
+    groups: dict[int, list[Any]] = defaultdict(list)
     for row in rows:
-        found[row[0]].append(row if whole else row[1:])
-    return found
+        groups[row[0]].append(row if whole else row[1:])
+    return groups
 
 
 def _keys(rows: Iterable[Sequence[Any]]) -> dict[int, tuple[UniqueKey, ...]]:
     columns: dict[tuple[int, str, str], list[str]] = defaultdict(list)
-    for number, name, kind, column in rows:
-        columns[number, name, kind.strip()].append(column)
-    found: dict[int, tuple[UniqueKey, ...]] = {}
-    for (number, _, kind), names in columns.items():
-        found[number] = (*found.get(number, ()), UniqueKey(tuple(names), kind == _PRIMARY))
-    return found
+    for object_id, name, key_type, column in rows:
+        columns[object_id, name, key_type.strip()].append(column)
+    keys: dict[int, tuple[UniqueKey, ...]] = {}
+    for (object_id, _, key_type), names in columns.items():
+        key = UniqueKey(tuple(names), key_type == _PRIMARY)
+        keys[object_id] = (*keys.get(object_id, ()), key)
+    return keys
+
+
+def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the checks, and the defaults by column, that clients see, in DuckDB's SQL.
+
+    The client evaluates them before it sends rows. So those that DuckDB evaluates differently, or
+    not at all, are left out: the server still enforces the check, and still fills in the default
+    if a statement does not name the column.
+    """
+    types = declared_columns(table.columns)
+    schema = pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
+    checks = (_visible_check(check, types, schema) for check in table.checks)
+    defaults = {column.name: visible_default(column) for column in table.columns}
+    return (
+        tuple(check for check in checks if check),
+        {name: text for name, text in defaults.items() if text},
+    )
+
+
+def filled_by_server(column: ServerColumn) -> bool:
+    """Whether the server fills in the column where the client sends NULL for an unknown value."""
+    generated = column.identity or not takes_values(column)
+    return generated or bool(column.default and not visible_default(column))
+
+
+def nullable_for_clients(column: ServerColumn) -> bool:
+    """Whether clients see the column as nullable: they check NOT NULL before the server does."""
+    return column.nullable or filled_by_server(column)
+
+
+def visible_default(column: ServerColumn) -> str:
+    """Return the default that clients see, or an empty text."""
+    if not column.default or column.identity or column.computed:
+        return ""
+    text = constraint_reader.default(column.default, declared(column))
+    return "" if text is None else _accepted_default(text, arrow_type(column))
+
+
+@lru_cache(maxsize=4096)
+def _accepted_default(text: str, data_type: pa.DataType) -> str:
+    try:
+        return duckdb_engine.default_expression(text, pa.field("value", data_type)).sql
+    except BadRequest:
+        return ""
+
+
+def _visible_check(definition: str, types: Mapping[str, str], schema: pa.Schema) -> str:
+    text = constraint_reader.check(definition, types)
+    return "" if text is None else _accepted_check(text, schema)
+
+
+@lru_cache(maxsize=4096)
+def _accepted_check(text: str, schema: pa.Schema) -> str:
+    try:
+        return duckdb_engine.check_expression(text, schema).sql
+    except BadRequest:
+        return ""

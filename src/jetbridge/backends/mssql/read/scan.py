@@ -1,4 +1,4 @@
-"""Reading a table: the columns wanted, conditions as parameters, ranges of the key."""
+"""Scans a table: the requested columns, the filter as parameters, splits by ranges of the key."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds
 from jetbridge.backends.mssql.types import ServerColumn, is_read_as_text
@@ -19,89 +19,95 @@ from jetbridge.duckdb_engine import cast
 from jetbridge.errors import BadRequest
 
 WHOLE = "all"
-_PART_ROWS = 100_000
-_MOST_PARTS = 8
-_COUNTED = 65_536
+_SPLIT_ROWS = 100_000
+_MAX_SPLITS = 8
+_BATCH_ROWS = 65_536
 _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True)
 class ScanQuery:
-    """`targets` are the fields of the answer; the row id is made of columns of the key."""
+    """A query, and how its rows become those of a scan.
+
+    `selected` are the fields of the query, `targets` those of the scan; row ids are made of the
+    columns of the key.
+    """
 
     sql: str
     parameters: tuple[Any, ...]
     title: str
-    asked: tuple[pa.Field, ...]
+    selected: tuple[pa.Field, ...]
     targets: tuple[pa.Field, ...]
     row_ids: RowIds | None
 
-    def conformed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def convert(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Convert the driver's batches to those of the scan."""
         schema = pa.schema(self.targets)
-        with naming(self.title):
+        with name_errors(self.title):
             if not self.targets:
-                yield from _counted(batches)
+                yield from _empty_rows(batches)
                 return
             for batch in batches:
                 if batch.num_rows:
                     yield pa.RecordBatch.from_arrays(self._columns(batch), schema=schema)
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        found = {
-            field.name: _conformed(column, field)
-            for field, column in zip(self.asked, batch.columns, strict=True)
+        selected = {
+            field.name: _convert(column, field)
+            for field, column in zip(self.selected, batch.columns, strict=True)
         }
-        made = []
+        columns = []
         for field in self.targets:
             if field.name != ROWID or self.row_ids is None:
-                made.append(found[field.name])
+                columns.append(selected[field.name])
             else:
-                made.append(self.row_ids.of([found[each.name] for each in self.row_ids.columns]))
-        return made
+                keys = [selected[column.name] for column in self.row_ids.columns]
+                columns.append(self.row_ids.encode(keys))
+        return columns
 
 
-def _conformed(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Seven digits of a second become six, as DuckDB has them."""
+def _convert(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Cut times to six digits of a second, which is what DuckDB has."""
     if pa.types.is_time64(column.type):
         return column.cast(field.type, safe=False)
     return cast(column, field)
 
 
-def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows without columns, as many as the server has counted."""
+def _empty_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows without columns, as many as the server has counted."""
     left = sum(batch.column(0)[0].as_py() for batch in batches if batch.num_rows)
-    blank = pa.record_batch({"n": pa.nulls(min(left, _COUNTED))}).select([])
+    blank = pa.record_batch({"n": pa.nulls(min(left, _BATCH_ROWS))}).select([])
     while left > 0:
-        yield blank.slice(0, min(left, _COUNTED))
-        left -= _COUNTED
+        yield blank.slice(0, min(left, _BATCH_ROWS))
+        left -= _BATCH_ROWS
 
 
-def question(
+def plan_query(
     table: TableDescription, info: TableInfo, row_ids: RowIds | None, request: Scan
 ) -> ScanQuery:
-    """Judged before the first row is asked for."""
-    spelled = {fold(each.name): each for each in table.columns}
+    """Return the query of a scan; raises BadRequest for columns and splits that do not exist."""
+    columns = {fold(column.name): column for column in table.columns}
     fields = {fold(field.name): field for field in info.schema}
     if row_ids is not None:
         fields[ROWID] = pa.field(ROWID, row_ids.type, nullable=False)
     names = request.columns
     if names is None:
         names = (*info.schema.names, *([ROWID] if row_ids is not None else []))
-    targets = tuple(_found(fields, name, table) for name in names)
-    asked = {fold(each.name): each for each in targets if each.name != ROWID}
-    if len(asked) < len(targets) and row_ids is not None:
-        asked |= {fold(each.name): fields[fold(each.name)] for each in row_ids.columns}
-    items = [_item(spelled[name]) for name in asked]
+    targets = tuple(_find_field(fields, name, table) for name in names)
+    selected = {fold(field.name): field for field in targets if field.name != ROWID}
+    if len(selected) < len(targets) and row_ids is not None:
+        selected |= {fold(key.name): fields[fold(key.name)] for key in row_ids.columns}
+    items = [_item(columns[name]) for name in selected]
     where, parameters = _where(table, request)
     sql = statements.select(table.schema, table.name, items, where)
-    return ScanQuery(sql, parameters, table.title(), tuple(asked.values()), targets, row_ids)
+    return ScanQuery(sql, parameters, table.title(), tuple(selected.values()), targets, row_ids)
 
 
-def _found(fields: dict[str, pa.Field], name: str, table: TableDescription) -> pa.Field:
-    found = fields.get(fold(name))
-    if found is None:
+def _find_field(fields: dict[str, pa.Field], name: str, table: TableDescription) -> pa.Field:
+    field = fields.get(fold(name))
+    if field is None:
         raise BadRequest(f"table {table.name!r} has no column {name!r}")
-    return found
+    return field
 
 
 def _item(column: ServerColumn) -> str:
@@ -113,26 +119,28 @@ def _item(column: ServerColumn) -> str:
 
 
 def _where(table: TableDescription, request: Scan) -> tuple[str, tuple[Any, ...]]:
-    found = None
+    pushed = None
     if request.filter is not None:
-        found = condition(request.filter, {fold(each.name): each.type for each in table.columns})
-    texts = [found.sql] if found else []
-    values = found.parameters if found else ()
+        types = {fold(column.name): column.type for column in table.columns}
+        pushed = condition(request.filter, types)
+    conditions = [pushed.sql] if pushed else []
+    parameters = pushed.parameters if pushed else ()
     if request.part not in (None, WHOLE):
-        text, ends = _range(table, request.part or "")
-        texts.append(text)
-        values = (*values, *ends)
-    return " AND ".join(texts), values
+        text, bounds = _range(table, request.part or "")
+        conditions.append(text)
+        parameters = (*parameters, *bounds)
+    return " AND ".join(conditions), parameters
 
 
-def _range(table: TableDescription, part: str) -> tuple[str, tuple[int, ...]]:
-    """`from-to` of the first column of the key; empty: without that end."""
+def _range(table: TableDescription, split: str) -> tuple[str, tuple[int, ...]]:
+    """Read `low:high` of the first column of the key; an empty bound is none."""
     column = _split_column(table)
-    ends = part.split(":")
-    if column is None or len(ends) != 2 or not all(_is_number(end) for end in ends):  # noqa: PLR2004
-        raise BadRequest(f"table {table.name!r} has no part {part!r}")
-    low, high = ends
-    return statements.between(column.name, bool(low), bool(high)), tuple(int(e) for e in ends if e)
+    bounds = split.split(":")
+    if column is None or len(bounds) != 2 or not all(map(_is_number, bounds)):  # noqa: PLR2004
+        raise BadRequest(f"table {table.name!r} has no part {split!r}")
+    low, high = bounds
+    parameters = tuple(int(bound) for bound in bounds if bound)
+    return statements.between(column.name, bool(low), bool(high)), parameters
 
 
 def _is_number(text: str) -> bool:
@@ -144,28 +152,31 @@ def _split_column(table: TableDescription) -> ServerColumn | None:
     return key[0] if key and key[0].type in _WHOLE_NUMBERS else None
 
 
-def parts(server: ConnectionPool, table: TableDescription) -> Sequence[str]:
-    """Ranges of the key that together hold all rows; one for tables that are not large."""
+def list_splits(server: ConnectionPool, table: TableDescription) -> Sequence[str]:
+    """Return ranges of the key that together hold all rows; one range for a small table."""
     column = _split_column(table)
-    number = min(_MOST_PARTS, count(server, table) // _PART_ROWS) if column else 0
+    number = min(_MAX_SPLITS, count_rows(server, table) // _SPLIT_ROWS) if column else 0
     if column is None or number < 2:  # noqa: PLR2004 - nothing to split
         return [WHOLE]
-    ((low, high),) = server.ask(statements.least_and_most(table.schema, table.name, column.name))
+    ((low, high),) = server.query(statements.least_and_most(table.schema, table.name, column.name))
     if low is None or high - low < number:
         return [WHOLE]
-    cuts = [str(low + (high - low) * each // number) for each in range(1, number)]
+    cuts = [str(low + (high - low) * index // number) for index in range(1, number)]
     return [f"{a}:{b}" for a, b in zip(["", *cuts], [*cuts, ""], strict=True)]
 
 
-def count(server: ConnectionPool, table: TableDescription) -> int:
-    """What the server keeps of it, without reading the rows; Babelfish keeps a guess, or 0."""
+def count_rows(server: ConnectionPool, table: TableDescription) -> int:
+    """Return the row count of the server's statistics, which reads no rows.
+
+    Babelfish keeps only an estimate, or 0, so there the rows are counted.
+    """
     if server.is_babelfish():
-        ((found,),) = server.ask(statements.select(table.schema, table.name, []))
-        return int(found)
-    ((found,),) = server.ask(statements.ROW_COUNT, table.object_id)
-    return int(found or 0)
+        ((rows,),) = server.query(statements.select(table.schema, table.name, []))
+        return int(rows)
+    ((rows,),) = server.query(statements.ROW_COUNT, table.object_id)
+    return int(rows or 0)
 
 
-def stream(server: ConnectionPool, asked: ScanQuery) -> Iterator[pa.RecordBatch]:
-    with server.asking() as connection:
-        yield from connection.stream(asked.sql, asked.parameters)
+def stream(server: ConnectionPool, query: ScanQuery) -> Iterator[pa.RecordBatch]:
+    with server.borrow_odbc() as connection:
+        yield from connection.stream(query.sql, query.parameters)

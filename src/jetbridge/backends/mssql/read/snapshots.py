@@ -1,7 +1,7 @@
-"""Reads at one moment: a connection in a transaction of SNAPSHOT isolation.
+"""Reads all tables of a transaction as of one moment, by SNAPSHOT isolation.
 
-A connection answers one question at a time. Whoever asks the next one while rows of the last are
-still on their way reads those first, into memory or to disk, so nobody waits for anybody.
+A connection runs one query at a time. A query that begins while rows of the last one still arrive
+first buffers those in memory or on disk, so no scan waits for another.
 """
 
 import threading
@@ -13,22 +13,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, OdbcConnection
+from jetbridge.backends.mssql.connection.odbc import OdbcConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Conflict, ServerError
 from jetbridge.runtime.cancellation import shielded
 
-_MOST_OPEN = 64
+_MAX_OPEN = 64
 _IDLE_SECONDS = 60.0
 _SPILL_BYTES = 64 * 1024 * 1024
 _STAGED_BYTES = 64 * 1024**3
 
 
 class SnapshotReaders:
-    """Those that are open; the ones that may lapse, and are left alone, give their connection back.
+    """All open snapshots of a database; ends those that may lapse and are idle.
 
-    As long as one is open the server keeps old versions of all rows.
+    As long as a snapshot is open, the server keeps old versions of all rows.
     """
 
     def __init__(self, server: ConnectionPool) -> None:
@@ -38,32 +39,32 @@ class SnapshotReaders:
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def new(self) -> "SnapshotReader":
-        held = _IdleTransaction(self._server)
-        moment = SnapshotReader(held)
-        weakref.finalize(moment, held.end)
-        self._end_left_alone()
+    def open(self) -> "SnapshotReader":
+        transaction = _IdleTransaction(self._server)
+        reader = SnapshotReader(transaction)
+        weakref.finalize(reader, transaction.end)
+        self._end_idle()
         with self._lock:
-            extra = self._open[: max(0, len(self._open) - _MOST_OPEN + 1)]
-            self._open.append(held)
+            excess = self._open[: max(0, len(self._open) - _MAX_OPEN + 1)]
+            self._open.append(transaction)
             if self._watcher is None:
-                self._watcher = threading.Thread(target=self._watch, name="moments", daemon=True)
+                self._watcher = threading.Thread(target=self._watch, name="snapshots", daemon=True)
                 self._watcher.start()
-        for each in extra:
-            each.end_if_left_alone(0)
-        return moment
+        for each in excess:
+            each.end_if_idle(0)
+        return reader
 
-    def _end_left_alone(self) -> None:
+    def _end_idle(self) -> None:
         with self._lock:
-            found = list(self._open)
-        for each in found:
-            each.end_if_left_alone(_IDLE_SECONDS)
+            transactions = list(self._open)
+        for transaction in transactions:
+            transaction.end_if_idle(_IDLE_SECONDS)
         with self._lock:
             self._open = [each for each in self._open if not each.ended]
 
     def _watch(self) -> None:
         while not self._closed.wait(_IDLE_SECONDS / 2):
-            self._end_left_alone()
+            self._end_idle()
             with self._lock:
                 if not self._open:
                     self._watcher = None
@@ -72,34 +73,34 @@ class SnapshotReaders:
     def close(self) -> None:
         self._closed.set()
         with self._lock:
-            found, self._open = self._open, []
-        for each in found:
-            each.end()
+            transactions, self._open = self._open, []
+        for transaction in transactions:
+            transaction.end()
 
 
 class SnapshotReader:
-    """What is read through it is as it was when it was first used."""
+    """Reads tables as they were when it was first used."""
 
-    def __init__(self, held: "_IdleTransaction") -> None:
-        self._held = held
+    def __init__(self, transaction: "_IdleTransaction") -> None:
+        self._transaction = transaction
 
     def may_lapse(self) -> None:
-        """Nobody will say that it is no longer needed."""
-        self._held.lapses = True
+        """Let the snapshot end when it is idle, because no caller will end it."""
+        self._transaction.lapses = True
 
     def stream(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Begins at the first row; the moment lives as long as somebody reads."""
-        rows = self._held.asked(sql, parameters)
+        """Yield batches of a query; the snapshot lives at least until the last one is read."""
+        rows = self._transaction.start_query(sql, parameters)
         try:
             while (batch := rows.next()) is not None:
                 yield batch
         finally:
             rows.close()
-            self._held.used = time.monotonic()
+            self._transaction.last_used = time.monotonic()
 
 
 class _IdleTransaction:
-    """The connection, from the first question on."""
+    """The transaction of a snapshot; it has a connection from the first query on."""
 
     def __init__(self, server: ConnectionPool) -> None:
         self._server = server
@@ -107,48 +108,49 @@ class _IdleTransaction:
         self._connection: OdbcConnection | None = None
         self._current: _BufferedRows | None = None
         self._lock = threading.RLock()
-        self.used = time.monotonic()
+        self.last_used = time.monotonic()
         self.ended = self.lapses = False
 
-    def asked(self, sql: str, parameters: Sequence[Any]) -> "_BufferedRows":
+    def start_query(self, sql: str, parameters: Sequence[Any]) -> "_BufferedRows":
         with self._lock:
             if self.ended:
                 raise Conflict(
-                    "the moment that this transaction reads was left alone for too long; begin anew"
+                    "the snapshot of this transaction expired because it was idle; start a new "
+                    "transaction"
                 )
             if self._current is not None:
                 self._current.read_rest()
             if self._connection is None:
-                self._connection = self._begun()
+                self._connection = self._begin()
             self._current = _BufferedRows(self._connection.stream(sql, parameters), self._lock)
             return self._current
 
-    def _begun(self) -> OdbcConnection:
-        """A connection whose transaction has begun; one that failed to begin it is closed."""
+    def _begin(self) -> OdbcConnection:
+        """Return a connection whose transaction has begun; close it if that fails."""
         with ExitStack() as stack:
-            connection = stack.enter_context(self._server.asking())
+            connection = stack.enter_context(self._server.borrow_odbc())
             connection.rows(statements.BEGIN_SNAPSHOT)
             self._stack = stack.pop_all()
         return connection
 
     def is_read(self) -> bool:
-        """Whether somebody is still reading rows."""
+        """Whether rows of the current query are still being read."""
         current = self._current
         return current is not None and not current.closed
 
-    def end_if_left_alone(self, seconds: float) -> None:
-        """If it may lapse, and nobody has read anything for so long."""
+    def end_if_idle(self, seconds: float) -> None:
+        """End it if it may lapse and nothing was read for so many seconds."""
         if not self.lapses or not self._lock.acquire(blocking=False):
             return
         try:
             unread = self._connection is not None and not self.is_read()
-            if unread and time.monotonic() - self.used > seconds:
+            if unread and time.monotonic() - self.last_used > seconds:
                 self.end()
         finally:
             self._lock.release()
 
     def end(self) -> None:
-        """Gives the connection back; who reads rows is told that they are cut."""
+        """Return the connection to the pool; a scan that still reads rows gets Conflict."""
         with self._lock:
             if self.ended:
                 return
@@ -168,7 +170,7 @@ class _IdleTransaction:
 
 
 class _BufferedRows:
-    """The answer to one question; the rest of it may be read before anybody wants it."""
+    """The rows of one query, which may be buffered before they are read."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], lock: threading.RLock) -> None:
         self._batches, self._lock = batches, lock
@@ -181,21 +183,24 @@ class _BufferedRows:
             return next(self._rest if self._rest is not None else self._batches, None)
 
     def read_rest(self) -> None:
-        """What goes wrong is for the one who reads these rows, not for the next to ask."""
+        """Buffer the remaining rows; an error is raised where they are read, not here."""
         if self._rest is not None or self.closed:
             return
         self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
-        failed: Exception | None = None
+        failure: Exception | None = None
         try:
             for batch in self._batches:
                 self._staging.add(batch)
         except Exception as error:  # noqa: BLE001 - raised where the rows are read
-            failed = error
-        self._rest = _then(self._staging.batches(), failed)
+            failure = error
+        self._rest = _end_with(self._staging.batches(), failure)
 
     def cut(self) -> None:
         self._stop()
-        self._rest = _then(iter(()), Conflict("the rows of this transaction were cut; begin anew"))
+        error = Conflict(
+            "the snapshot of this transaction ended while rows were read; start a new transaction"
+        )
+        self._rest = _end_with(iter(()), error)
 
     def close(self) -> None:
         with self._lock:
@@ -211,7 +216,9 @@ class _BufferedRows:
             close()
 
 
-def _then(batches: Iterator[pa.RecordBatch], failed: Exception | None) -> Iterator[pa.RecordBatch]:
+def _end_with(
+    batches: Iterator[pa.RecordBatch], failure: Exception | None
+) -> Iterator[pa.RecordBatch]:
     yield from batches
-    if failed is not None:
-        raise failed
+    if failure is not None:
+        raise failure

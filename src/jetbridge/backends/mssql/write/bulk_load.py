@@ -1,40 +1,29 @@
-"""Rows into one table on one connection: by bulk copy, or by INSERT statements."""
+"""Loads rows into a table on one connection: by bulk copy, or by INSERT statements."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection, SqlConnection
-from jetbridge.backends.mssql.errors import (
-    DEADLOCK,
-    UNKNOWN_COLUMN,
-    DriverTimeout,
-    server_number,
-    was_connecting,
-)
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.errors import UNKNOWN_COLUMN, server_number
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.code_pages import CodePages
-from jetbridge.backends.mssql.write.driver_batches import BulkColumn, wire_schema
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, driver_schema
+from jetbridge.backends.mssql.write.transactions import run_in_transaction
 from jetbridge.dialects.tsql import load as tsql_load
-from jetbridge.dialects.tsql.values import constants
+from jetbridge.dialects.tsql.statements import constants
 from jetbridge.duckdb_engine.sandbox import DATA, query
-from jetbridge.errors import BadRequest, Conflict, LimitExceeded, ServerError, Unavailable
-from jetbridge.runtime.cancellation import current
-
-_TRIES = 6
-_FIRST_PAUSE = 0.2
-_T = TypeVar("_T")
-_C = TypeVar("_C")
+from jetbridge.errors import BadRequest, ServerError
 
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """Where rows go: the quoted name of the table, and its columns that are given values."""
+    """The quoted name of a table, and the columns that rows give values for."""
 
     table: str
     columns: tuple[BulkColumn, ...]
@@ -45,253 +34,168 @@ class LoadTarget:
 Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 
-class _Parted:
-    """Rows that the driver sends rightly, and those that it does not; whether any was read."""
+class _RowSplitter:
+    """Splits rows into those that bulk copy encodes correctly and those that need INSERT."""
 
-    def __init__(self, connection: CoreConnection, goal: LoadTarget, batches: Batches) -> None:
-        self._pages = CodePages(connection.run, goal.columns)
-        self._names = [each.name for each in goal.columns]
+    def __init__(self, connection: CoreConnection, target: LoadTarget, batches: Batches) -> None:
+        self._pages = CodePages(connection.run, target.columns)
+        self._names = [each.name for each in target.columns]
         self._batches = batches
-        self.read = self.are_left = False
+        self.was_read = self.has_rest = False
 
-    def may_lock(self, goal: LoadTarget) -> bool:
-        """Bulk loads share the lock of a table with each other, and not with INSERT statements."""
-        return goal.lock and self._pages.are_sent_rightly()
+    def may_lock(self, target: LoadTarget) -> bool:
+        """Whether to lock the table: bulk loads share its lock, INSERT statements do not."""
+        return target.lock and self._pages.are_encoded_correctly()
 
-    def sent(self) -> Iterator[pa.RecordBatch]:
-        for batch, unsent in self._parts():
-            self.read = True
-            if unsent is None:
+    def bulk_rows(self) -> Iterator[pa.RecordBatch]:
+        for batch, needs_insert in self._split():
+            self.was_read = True
+            if needs_insert is None:
                 yield batch
             else:
-                self.are_left = True
-                yield batch.filter(pc.invert(unsent))
+                self.has_rest = True
+                yield batch.filter(pc.invert(needs_insert))
 
-    def left(self) -> Iterator[pa.RecordBatch]:
-        for batch, unsent in self._parts():
-            if unsent is not None:
-                yield batch.filter(unsent)
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        for batch, needs_insert in self._split():
+            if needs_insert is not None:
+                yield batch.filter(needs_insert)
 
-    def all(self) -> Iterator[pa.RecordBatch]:
-        for batch, _ in self._parts():
+    def all_rows(self) -> Iterator[pa.RecordBatch]:
+        for batch, _ in self._split():
             yield batch
 
-    def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
+    def _split(self) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
         first_row = 0
-        for whole in self._batches():
-            batch = whole.select(self._names)
-            yield batch, self._pages.unsent(batch, first_row)
+        for all_columns in self._batches():
+            batch = all_columns.select(self._names)
+            yield batch, self._pages.find_miscoded(batch, first_row)
             first_row += batch.num_rows
 
 
 def load(
-    connection: CoreConnection, goal: LoadTarget, batches: Batches, settings: MssqlSettings
+    connection: CoreConnection, target: LoadTarget, batches: Batches, settings: MssqlSettings
 ) -> int:
-    """Within a transaction that the caller has begun; the number of rows.
+    """Load rows within the caller's transaction; return their number.
 
-    Of the batches it takes the columns that it needs, and it may read them twice: what bulk copy
-    would write wrongly goes by INSERT statements.
+    Batches may have more columns than needed. They may be read twice: INSERT statements load the
+    rows that bulk copy would encode wrongly.
     """
-    source = _Parted(connection, goal, batches)
+    source = _RowSplitter(connection, target, batches)
     if settings.ctas_use_bcp:
         try:
-            done = _by_bulk_copy(
-                connection, replace(goal, lock=source.may_lock(goal)), source.sent()
+            rows = _bulk_copy(
+                connection, replace(target, lock=source.may_lock(target)), source.bulk_rows()
             )
         except ServerError as error:
-            if source.read or not _is_possible_otherwise(connection, error):
+            if source.was_read or not _can_insert_instead(connection, error):
                 raise
         else:
-            rest = _by_inserts(connection, goal, source.left(), settings) if source.are_left else 0
-            return done + rest
-    return _by_inserts(connection, goal, source.all(), settings)
+            rest = _insert(connection, target, source.rest(), settings) if source.has_rest else 0
+            return rows + rest
+    return _insert(connection, target, source.all_rows(), settings)
 
 
-def _by_bulk_copy(
-    connection: CoreConnection, goal: LoadTarget, batches: Iterable[pa.RecordBatch]
+def _bulk_copy(
+    connection: CoreConnection, target: LoadTarget, batches: Iterable[pa.RecordBatch]
 ) -> int:
-    rows = pa.RecordBatchReader.from_batches(wire_schema(goal.columns), batches)
-    names = [each.name for each in goal.columns]
-    return connection.load(goal.table, rows, names, lock=goal.lock, identity=goal.identity)
+    rows = pa.RecordBatchReader.from_batches(driver_schema(target.columns), batches)
+    names = [each.name for each in target.columns]
+    return connection.load(target.table, rows, names, lock=target.lock, identity=target.identity)
 
 
-def _is_possible_otherwise(connection: CoreConnection, error: ServerError) -> bool:
-    """For a server that does not understand the driver's questions about the table.
+def _can_insert_instead(connection: CoreConnection, error: ServerError) -> bool:
+    """Whether the server only failed to describe the table to the driver.
 
-    Without the transaction, what follows would stay whatever becomes of the rest.
+    The transaction must still be open, or the INSERT statements would commit by themselves.
     """
     unknown = server_number(error) == UNKNOWN_COLUMN
     return unknown and connection.run(tsql_load.OPEN_TRANSACTIONS) == [(1,)]
 
 
-def _by_inserts(
+def _insert(
     connection: CoreConnection,
-    goal: LoadTarget,
+    target: LoadTarget,
     batches: Iterable[pa.RecordBatch],
     settings: MssqlSettings,
 ) -> int:
-    if goal.identity:
-        connection.run(tsql_load.identity_insert(goal.table, on=True))
-    done = 0
+    if target.identity:
+        connection.run(tsql_load.identity_insert(target.table, on=True))
+    rows = 0
     for batch in batches:
-        for text in _texts(goal, batch, settings):
+        for text in _insert_texts(target, batch, settings):
             connection.run(text)
-        done += batch.num_rows
-    if goal.identity:
-        connection.run(tsql_load.identity_insert(goal.table, on=False))
-    return done
+        rows += batch.num_rows
+    if target.identity:
+        connection.run(tsql_load.identity_insert(target.table, on=False))
+    return rows
 
 
-def _texts(goal: LoadTarget, batch: pa.RecordBatch, settings: MssqlSettings) -> Iterator[str]:
-    """One for each round trip: `insert_batch_size` rows in statements as large as allowed."""
-    columns = [(each.name, each.kind) for each in goal.columns]
-    written = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
-    rows = written.combine_chunks()
+def _insert_texts(
+    target: LoadTarget, batch: pa.RecordBatch, settings: MssqlSettings
+) -> Iterator[str]:
+    """Yield SQL for each round trip: `insert_batch_size` rows in statements as long as allowed."""
+    columns = [(each.name, each.kind) for each in target.columns]
+    texts = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
+    rows = texts.combine_chunks()
     sizes = pc.binary_length(rows).to_numpy(zero_copy_only=False)
-    head = tsql_load.insert_head(goal.table, [each.name for each in goal.columns])
+    head = tsql_load.insert_head(target.table, [each.name for each in target.columns])
     for start in range(0, len(rows), settings.insert_batch_size):
         end = min(len(rows), start + settings.insert_batch_size)
         statements = [
             head + ", ".join(rows[a:b].to_pylist())
-            for a, b in _cuts(sizes, start, end, len(head.encode()), settings)
+            for a, b in _cut_rows(sizes, start, end, len(head.encode()), settings)
         ]
         yield "; ".join(statements)
 
 
-def _cuts(
+def _cut_rows(
     sizes: "np.ndarray[tuple[int], np.dtype[np.int64]]",
     start: int,
     end: int,
     head: int,
     settings: MssqlSettings,
 ) -> Iterator[tuple[int, int]]:
-    most_rows, most_bytes = settings.insert_max_rows_per_statement, settings.insert_max_sql_bytes
+    """Yield ranges of rows, of which each fits in one statement; `head` is its length without."""
+    max_rows, max_bytes = settings.insert_max_rows_per_statement, settings.insert_max_sql_bytes
     total = np.cumsum(sizes[start:end] + 2)
-    at = 0
-    while at < end - start:
-        before = total[at - 1] if at else 0
-        fits = int(np.searchsorted(total, before + most_bytes - head, side="right"))
-        upto = min(at + most_rows, fits)
-        if upto <= at:
+    first = 0
+    while first < end - start:
+        before = total[first - 1] if first else 0
+        fitting = int(np.searchsorted(total, before + max_bytes - head, side="right"))
+        stop = min(first + max_rows, fitting)
+        if stop <= first:
             raise BadRequest(
-                f"a row needs {int(sizes[start + at]) + head} bytes of SQL; raise "
-                f"mssql_insert_max_sql_bytes, which is {most_bytes}"
+                f"a row needs {int(sizes[start + first]) + head} bytes of SQL; raise "
+                f"mssql_insert_max_sql_bytes, which is {max_bytes}"
             )
-        yield start + at, start + upto
-        at = upto
+        yield start + first, start + stop
+        first = stop
 
 
-def retried(server: ConnectionPool, work: Callable[[CoreConnection], _T]) -> _T:
-    """Again with a new connection when one is lost, or when the server chose us to break a
-    deadlock; `work` must do nothing twice. A server that was not there to begin with is not
-    waited for."""
-    return _retried(server.loading, work)
+class Rows(Protocol):
+    """Rows that may be read again."""
+
+    rows: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
-def retried_patiently(server: ConnectionPool, work: Callable[[SqlConnection], _T]) -> _T:
-    """The same for statements that may take long, and need no bulk load."""
-    return _retried(server.asking, work)
+def load_directly(database: Database, target: LoadTarget, source: Rows, *, alone: bool) -> None:
+    """Load all rows or none. `alone`: the table was empty, and nobody else should write to it.
 
-
-def _retried(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_C], _T]) -> _T:
-    pause = _FIRST_PAUSE
-    for left in reversed(range(_TRIES)):
-        try:
-            with borrow() as connection:
-                return work(connection)
-        except (Unavailable, Conflict) as error:
-            absent = left == _TRIES - 1 and was_connecting(error)
-            again = isinstance(error, Unavailable) or server_number(error) == DEADLOCK
-            if not left or not again or absent:
-                raise
-            current().wait(pause)
-        pause *= 2
-    raise AssertionError  # the last try raises
-
-
-class StatementTimeout(LimitExceeded):
-    """The driver's core waited no longer; nothing has happened."""
-
-
-class CommitUnknown(ServerError):
-    """The connection was lost while a COMMIT was answered, and nobody can tell what came of it."""
-
-
-def _too_slow(title: str) -> StatementTimeout:
-    return StatementTimeout(
-        f"a statement on {title} took SQL Server longer than the 30 seconds that its driver waits, "
-        "perhaps for somebody else's locks: run it again, or write fewer rows at once"
-    )
-
-
-def commit_unknown(title: str) -> CommitUnknown:
-    return CommitUnknown(
-        f"the connection was lost while changes of {title} were being committed: all of them "
-        "are there, or none; look before you run the statement again"
-    )
-
-
-class Commit:
-    """Of work that may be tried again: whether the answer to a COMMIT was lost."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._begun = self.is_lost = False
-
-    def begin(self) -> None:
-        self._begun = True
-
-    def found(self) -> None:
-        """The server has told what came of the one whose answer was lost."""
-        self.is_lost = False
-
-    @contextmanager
-    def trying(self) -> Iterator[None]:
-        """Around each try."""
-        self._begun = False
-        try:
-            yield
-        except Unavailable:
-            self.is_lost = self.is_lost or self._begun
-            raise
-
-    @contextmanager
-    def unknown_if_lost(self) -> Iterator[None]:
-        """Around all tries: whatever the last one fails with, the lost COMMIT may have happened."""
-        try:
-            yield
-        except ServerError as error:
-            if self.is_lost:
-                raise commit_unknown(self._title) from error
-            raise
-
-
-def in_one_transaction(
-    server: ConnectionPool,
-    title: str,
-    work: Callable[[CoreConnection], object],
-    happened: Callable[[CoreConnection], bool | None] | None = None,
-) -> None:
-    """All of `work` or nothing, tried again as `retried` says.
-
-    When the answer to COMMIT was lost, `happened` tells whether it has; None: nobody knows.
-    Raises TooSlow for a statement that the core does not wait for.
+    If the answer to COMMIT is lost, the number of rows shows whether it happened. If the table has
+    other rows, nobody can know, and CommitUnknown is raised.
     """
-    commit = Commit(title)
 
-    def once(connection: CoreConnection) -> None:
-        with commit.trying(), connection.transaction(commit.begin):
-            if commit.is_lost:
-                done = happened(connection) if happened else None
-                if done is None:
-                    raise commit_unknown(title)
-                commit.found()
-                if done:
-                    return
-            try:
-                work(connection)
-            except DriverTimeout as error:
-                raise _too_slow(title) from error
+    def work(connection: CoreConnection) -> None:
+        rows = load(connection, target, source.batches, database.settings)
+        if rows != source.rows:
+            raise ServerError(f"{rows} of {source.rows} rows were loaded into {target.table}")
 
-    with commit.unknown_if_lost():
-        retried(server, once)
+    def happened(connection: CoreConnection) -> bool | None:
+        ((rows,),) = connection.run(tsql_load.count_locked(target.table))
+        return {0: False, source.rows: True}.get(rows)
+
+    if source.rows:
+        run_in_transaction(database.server, target.table, work, happened if alone else None)

@@ -1,8 +1,8 @@
-"""What `varchar` columns hold: the letters of one code page, which their collation decides.
+"""Checks texts against the code pages of `varchar` columns, which their collations decide.
 
-The driver's core writes texts in the page that Windows has for the locale of the collation. It
-knows neither UTF-8 nor the pages of DOS, and what a page lacks becomes a question mark, as it does
-on the server. So texts are looked at before they are sent, unless they are ASCII.
+The driver's core encodes texts in the code page that Windows has for the locale of the collation.
+It supports neither UTF-8 nor the pages of DOS, and letters that the page lacks become question
+marks, as they do on the server. So texts that are not ASCII are checked before they are sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ from jetbridge.errors import BadRequest
 
 _LATIN = 1252
 _UTF8 = 65001
-# Those of Windows with one byte for a letter, which the driver was seen to write rightly.
-_BY_THE_DRIVER = frozenset({874, *range(1250, 1259)})
-# Collations of this kind may have another page than their locale.
-_OF_SORT_ORDERS = "SQL_"
+# Windows code pages with one byte per letter, which the driver encodes correctly.
+_ENCODED_BY_DRIVER = frozenset({874, *range(1250, 1259)})
+# Collations with this prefix may have another page than their locale.
+_SORT_ORDER_PREFIX = "SQL_"
 
 
 @dataclass(frozen=True)
 class Page:
-    """`number` 0: nobody knows it."""
+    """A code page; `number` is 0 if it is unknown."""
 
     number: int
     collation: str = ""
@@ -36,20 +36,20 @@ class Page:
     def codec(self) -> str:
         return f"cp{self.number}"
 
-    def is_sent_rightly(self) -> bool:
-        by_locale = not self.collation.upper().startswith(_OF_SORT_ORDERS)
-        return self.number == _LATIN or (self.number in _BY_THE_DRIVER and by_locale)
+    def is_encoded_correctly(self) -> bool:
+        by_locale = not self.collation.upper().startswith(_SORT_ORDER_PREFIX)
+        return self.number == _LATIN or (self.number in _ENCODED_BY_DRIVER and by_locale)
 
-    def first_lost(self, values: pa.Array) -> int | None:
-        """The place of the first text that has a letter of no other page."""
+    def find_unencodable(self, values: pa.Array) -> int | None:
+        """Return the index of the first text with a letter that the page lacks."""
         if self.number in (0, _UTF8):
             return None
-        together = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-        if self._holds(pc.binary_join(together, "")[0].as_py()):
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        if self._can_encode(pc.binary_join(one_list, "")[0].as_py()):
             return None
-        return next(at for at, each in enumerate(values.to_pylist()) if not self._holds(each))
+        return next(i for i, text in enumerate(values.to_pylist()) if not self._can_encode(text))
 
-    def _holds(self, text: str) -> bool:
+    def _can_encode(self, text: str) -> bool:
         try:
             text.encode(self.codec)
         except UnicodeEncodeError:
@@ -59,53 +59,52 @@ class Page:
         return True
 
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
+Query = Callable[[str], list[tuple[Any, ...]]]
 
 
 class CodePages:
-    """Those of the columns of one load; asked at once, for a bulk load lets nobody ask."""
+    """The code pages of a load's columns, read before it begins: a bulk load blocks queries."""
 
-    def __init__(self, ask: Ask, columns: Sequence[BulkColumn]) -> None:
-        self._columns = [each for each in columns if each.family == "varchar"]
+    def __init__(self, query: Query, columns: Sequence[BulkColumn]) -> None:
+        self._columns = [column for column in columns if column.family == "varchar"]
         self._pages = {
-            collation: _page(ask, collation)
-            for collation in {_collation(each) for each in self._columns}
+            collation: _page(query, collation)
+            for collation in {_collation(column) for column in self._columns}
         }
 
-    def are_sent_rightly(self) -> bool:
-        """Whether the driver writes all texts that the columns can hold."""
-        return all(page.is_sent_rightly() for page in self._pages.values())
+    def are_encoded_correctly(self) -> bool:
+        """Whether the driver encodes all texts that the columns can hold."""
+        return all(page.is_encoded_correctly() for page in self._pages.values())
 
-    def unsent(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
-        """A mask of rows that the driver would write wrongly; None if there are none.
+    def find_miscoded(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
+        """Return a mask of rows that the driver would encode wrongly; None if there are none.
 
         Raises BadRequest for a text that its column cannot hold.
         """
-        found: pa.Array | None = None
+        mask: pa.Array | None = None
         for column in self._columns:
             values = batch.column(column.name)
-            wide = pc.fill_null(
+            non_ascii = pc.fill_null(
                 pc.not_equal(pc.utf8_length(values), pc.binary_length(values)), False
             )
-            if not wide.true_count:
+            if not non_ascii.true_count:
                 continue
             page = self._pages[_collation(column)]
-            self._judge(column, page, values, wide, first_row)
-            if not page.is_sent_rightly():
-                found = wide if found is None else pc.or_(found, wide)
-        return found
+            self._check(column, page, values, non_ascii, first_row)
+            if not page.is_encoded_correctly():
+                mask = non_ascii if mask is None else pc.or_(mask, non_ascii)
+        return mask
 
-    def _judge(
-        self, column: BulkColumn, page: Page, values: pa.Array, wide: pa.Array, first_row: int
+    def _check(
+        self, column: BulkColumn, page: Page, values: pa.Array, non_ascii: pa.Array, first_row: int
     ) -> None:
-        place = page.first_lost(values.filter(wide))
-        if place is None:
+        index = page.find_unencodable(values.filter(non_ascii))
+        if index is None:
             return
-        row = pc.indices_nonzero(wide)[place].as_py()
+        row = pc.indices_nonzero(non_ascii)[index].as_py()
         raise BadRequest(
             f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has "
-            f"letters that {column.kind} does not, which has those of code page {page.number}; use "
-            "nvarchar"
+            f"letters that {column.kind} cannot store (code page {page.number}); use nvarchar"
         )
 
 
@@ -113,6 +112,6 @@ def _collation(column: BulkColumn) -> str:
     return column.kind.partition(" COLLATE ")[2]
 
 
-def _page(ask: Ask, collation: str) -> Page:
-    ((number, name),) = ask(load.code_page(collation))
+def _page(query: Query, collation: str) -> Page:
+    ((number, name),) = query(load.code_page(collation))
     return Page(number or 0, name or "")

@@ -1,31 +1,32 @@
-"""Rows as the driver takes them, judged before anything is sent."""
+"""Converts rows to what the driver loads, and checks their values before anything is sent."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.types import ServerColumn, loaded_type, wire_type
+from jetbridge.backends.mssql.types import ServerColumn, driver_type, loaded_type
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.duckdb_engine import cast, format_value
 from jetbridge.errors import BadRequest
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _MICROS = 86_400_000_000
-_LARGEST_TINYINT = 255
-_BEYOND_UNICODE_16 = "[\U00010000-\U0010ffff]"
-# Lengths that `auto` chooses from.
+_MAX_TINYINT = 255
+_SURROGATE_PAIRS = "[\U00010000-\U0010ffff]"
+# Lengths of text columns that `auto` chooses from.
 _LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 4000)
-_LONGEST_BYTES = 8000
+_MAX_VARCHAR_BYTES = 8000
 _EXACT = Context(prec=MOST_DIGITS)
 
 
 @dataclass(frozen=True)
 class BulkColumn:
-    """A column on its way: its name, and the T-SQL type that it is loaded into."""
+    """A column of a load: its name, and the T-SQL type of the column that it is loaded into."""
 
     name: str
     kind: str
@@ -35,14 +36,14 @@ class BulkColumn:
         return self.kind.partition("(")[0]
 
     def field(self) -> pa.Field:
-        return pa.field(self.name, wire_type(self.kind))
+        return pa.field(self.name, driver_type(self.kind))
 
     def array(self, values: pa.Array, first_row: int) -> pa.Array:
-        """As the driver takes it; raises BadRequest with column and row."""
-        judge = _JUDGES.get(self.family)
-        bad = _too_long(self.kind, values) if judge is None else judge(values)
-        if bad is not None:
-            row, problem = bad
+        """Convert values for the driver; raises BadRequest with column and row."""
+        check = _CHECKS.get(self.family)
+        invalid = _too_long(self.kind, values) if check is None else check(values)
+        if invalid is not None:
+            row, problem = invalid
             raise BadRequest(
                 f"column {self.name!r}, row {first_row + row}: "
                 f"{format_value(values[row])} {problem}"
@@ -50,97 +51,98 @@ class BulkColumn:
         return cast(values, self.field(), first_row)
 
 
-def loaded(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
-    return [BulkColumn(each.name, collated(each)) for each in columns]
+def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
+    return [BulkColumn(column.name, staging_type(column)) for column in columns]
 
 
-def collated(column: ServerColumn) -> str:
-    """A staging column keeps the letters that only the collation of its target has."""
-    kind = loaded_type(column)
-    is_text = kind.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
-    return f"{kind} COLLATE {column.collation}" if is_text else kind
+def staging_type(column: ServerColumn) -> str:
+    """Return the type of a staging column; the collation keeps letters of its code page."""
+    type_ = loaded_type(column)
+    is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
+    return f"{type_} COLLATE {column.collation}" if is_text else type_
 
 
-def converted(
+def convert_batch(
     columns: Sequence[BulkColumn], values: Sequence[pa.Array], first_row: int
 ) -> pa.RecordBatch:
-    """A batch as the driver takes it."""
-    made = [each.array(array, first_row) for each, array in zip(columns, values, strict=True)]
-    return pa.RecordBatch.from_arrays(made, schema=wire_schema(columns))
+    """Convert the arrays of a batch; `first_row` counts rows in error messages."""
+    arrays = [column.array(array, first_row) for column, array in zip(columns, values, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=driver_schema(columns))
 
 
-def all_converted(
+def convert_batches(
     columns: Sequence[BulkColumn], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with these columns, in other types; rows are counted from the first one."""
-    first = 0
+    """Convert batches with these columns in other types."""
+    first_row = 0
     for batch in batches:
-        yield converted(columns, batch.columns, first)
-        first += batch.num_rows
+        yield convert_batch(columns, batch.columns, first_row)
+        first_row += batch.num_rows
 
 
-def wire_schema(columns: Sequence[BulkColumn]) -> pa.Schema:
-    return pa.schema([each.field() for each in columns])
+def driver_schema(columns: Sequence[BulkColumn]) -> pa.Schema:
+    return pa.schema([column.field() for column in columns])
 
 
-Bad = tuple[int, str] | None
+# The first row with an invalid value, and what is wrong with it.
+Invalid = tuple[int, str] | None
 
 
-def _first(mask: pa.Array, problem: str) -> Bad:
+def _first(mask: pa.Array, problem: str) -> Invalid:
     row = pc.index(mask, value=True).as_py()
     return None if row < 0 else (row, problem)
 
 
-def _tinyint(values: pa.Array) -> Bad:
+def _tinyint(values: pa.Array) -> Invalid:
     if not pa.types.is_integer(values.type) or values.type == pa.uint8():
         return None
     outside = pc.less(values, 0)
     if values.type != pa.int8():
-        outside = pc.or_(outside, pc.greater(values, _LARGEST_TINYINT))
+        outside = pc.or_(outside, pc.greater(values, _MAX_TINYINT))
     return _first(
         outside, "does not fit tinyint of SQL Server (0 to 255); SET mssql_ctas_tinyint = SMALLINT"
     )
 
 
-def _finite(values: pa.Array) -> Bad:
+def _finite(values: pa.Array) -> Invalid:
     if not pa.types.is_floating(values.type):
         return None
-    return _first(pc.invert(pc.is_finite(values)), "is no number that SQL Server has; use NULL")
+    return _first(pc.invert(pc.is_finite(values)), "is not supported by SQL Server; use NULL")
 
 
-def _date(values: pa.Array) -> Bad:
+def _date(values: pa.Array) -> Invalid:
     if not pa.types.is_date32(values.type):
         return None
     return _outside(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY + 1)
 
 
-def _moment(values: pa.Array) -> Bad:
+def _moment(values: pa.Array) -> Invalid:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "us":
         return None
     low, high = _FIRST_DAY * _MICROS, (_LAST_DAY + 1) * _MICROS
     return _outside(values.cast(pa.int64()), low, high)
 
 
-def _outside(numbers: pa.Array, low: int, end: int) -> Bad:
+def _outside(numbers: pa.Array, low: int, end: int) -> Invalid:
     outside = pc.or_(pc.less(numbers, low), pc.greater_equal(numbers, end))
-    return _first(outside, "is not in the years 1 to 9999 that SQL Server has")
+    return _first(outside, "is not in the years 1 to 9999 of SQL Server")
 
 
-def _too_long(kind: str, values: pa.Array) -> Bad:
-    """Characters of varchar may take several bytes; the server judges those that are left."""
+def _too_long(kind: str, values: pa.Array) -> Invalid:
+    """Compare lengths with the type's; the server checks varchar characters of several bytes."""
     sized = _SIZED.match(kind)
     if sized is None or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return None
-    most = int(sized[2])
+    max_length = int(sized[2])
     lengths = _LENGTHS_OF[sized[1]](values)
-    return _first(pc.greater(lengths, most), f"is longer than {sized[0]} of SQL Server")
+    return _first(pc.greater(lengths, max_length), f"is longer than {sized[0]} of SQL Server")
 
 
 def _units(values: pa.Array) -> pa.Array:
     lengths = pc.utf8_length(values)
-    if pc.sum(pc.binary_length(values)) == pc.sum(lengths):  # all of it is ASCII
+    if pc.sum(pc.binary_length(values)) == pc.sum(lengths):  # all ASCII
         return lengths
-    return pc.add(lengths, pc.count_substring_regex(values, _BEYOND_UNICODE_16))
+    return pc.add(lengths, pc.count_substring_regex(values, _SURROGATE_PAIRS))
 
 
 _SIZED = re.compile(r"(nvarchar|varchar|varbinary)\((\d+)\)")
@@ -151,16 +153,17 @@ _LENGTHS_OF: dict[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def _digits(values: pa.Array) -> Bad:
-    """A HUGEINT may have 39 of them; Arrow does not mind."""
-    kind = values.type
-    if not pa.types.is_decimal128(kind) or kind.precision < MOST_DIGITS:
+def _digits(values: pa.Array) -> Invalid:
+    """Check for 39 digits, which a HUGEINT may have and Arrow allows."""
+    data_type = values.type
+    if not pa.types.is_decimal128(data_type) or data_type.precision < MOST_DIGITS:
         return None
-    most = pa.scalar(Decimal(10**MOST_DIGITS - 1).scaleb(-kind.scale, _EXACT), kind)
-    return _first(pc.greater(pc.abs(values), most), f"has more than {MOST_DIGITS} digits")
+    largest = Decimal(10**MOST_DIGITS - 1).scaleb(-data_type.scale, _EXACT)
+    too_large = pc.greater(pc.abs(values), pa.scalar(largest, data_type))
+    return _first(too_large, f"has more than {MOST_DIGITS} digits")
 
 
-_JUDGES: dict[str, Callable[[pa.Array], Bad]] = {
+_CHECKS: dict[str, Callable[[pa.Array], Invalid]] = {
     "tinyint": _tinyint,
     "decimal": _digits,
     "real": _finite,
@@ -171,23 +174,35 @@ _JUDGES: dict[str, Callable[[pa.Array], Bad]] = {
 }
 
 
-def units(column: pa.Array) -> int:
-    """The most UTF-16 units of a text, as nvarchar counts."""
+def max_utf16_units(column: pa.Array) -> int:
+    """Return an upper bound of the UTF-16 units of a text, which nvarchar counts."""
     most: int = pc.max(pc.utf8_length(column)).as_py() or 0
-    if most and pc.any(pc.match_substring_regex(column, _BEYOND_UNICODE_16)).as_py():
+    if most and pc.any(pc.match_substring_regex(column, _SURROGATE_PAIRS)).as_py():
         return 2 * most
     return most
 
 
-def octets(column: pa.Array) -> int:
-    """The most bytes of a text, which varchar cannot need more of."""
-    found: int = pc.max(pc.binary_length(column)).as_py() or 0
-    return found
+def max_bytes(column: pa.Array) -> int:
+    """Return the bytes of the longest text, an upper bound of what varchar needs."""
+    longest: int = pc.max(pc.binary_length(column)).as_py() or 0
+    return longest
 
 
-def sized(column: BulkColumn, most: int) -> BulkColumn:
-    """With the next length up; `max` for what is longer than any."""
-    wide = column.family == "nvarchar"
-    lengths = _LENGTHS if wide else (*_LENGTHS, _LONGEST_BYTES)
-    found = next((str(each) for each in lengths if each >= most), "max")
-    return replace(column, kind=f"{column.family}({found})")
+def with_length(column: BulkColumn, most: int) -> BulkColumn:
+    """Return the column with the next larger length, or `max`."""
+    is_wide = column.family == "nvarchar"
+    lengths = _LENGTHS if is_wide else (*_LENGTHS, _MAX_VARCHAR_BYTES)
+    length = next((str(each) for each in lengths if each >= most), "max")
+    return replace(column, kind=f"{column.family}({length})")
+
+
+def rows_to_arrays(rows: Sequence[tuple[Any, ...]], fields: Sequence[pa.Field]) -> list[pa.Array]:
+    """Convert rows of the core to columns of these fields."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(fields)
+    return [cast(_array(values, f), f) for values, f in zip(columns, fields, strict=True)]
+
+
+def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    if isinstance(field.type, pa.BaseExtensionType):
+        return pa.array(values, pa.string())
+    return pa.array(values, field.type)

@@ -1,24 +1,34 @@
-"""INSERT: rows are spooled and loaded at the end; with RETURNING each batch is inserted at once."""
+"""Runs INSERT: spools rows and loads them at the end; with RETURNING inserts each batch at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection, SqlConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl.create_table import declared
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds, row_ids
-from jetbridge.backends.mssql.types import ServerColumn, is_loaded
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget, in_one_transaction
-from jetbridge.backends.mssql.write.direct_load import load_directly
-from jetbridge.backends.mssql.write.driver_batches import BulkColumn, collated, converted, loaded
-from jetbridge.backends.mssql.write.spool import RowSpool, spooling
-from jetbridge.backends.mssql.write.staged_load import goes_beside, stage_and_publish
-from jetbridge.backends.mssql.write.temporary_table import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable
+from jetbridge.backends.mssql.types import ServerColumn, declared, is_answered_as_text, is_loaded
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
+from jetbridge.backends.mssql.write.driver_batches import (
+    BulkColumn,
+    bulk_columns,
+    convert_batch,
+    rows_to_arrays,
+    staging_type,
+)
+from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
+from jetbridge.backends.mssql.write.staged_load import (
+    stage_and_publish,
+    stage_rows,
+    uses_staging_table,
+)
+from jetbridge.backends.mssql.write.transactions import run_in_transaction
+from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import insert_mapping
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.dialects.tsql import load, statements
@@ -27,100 +37,100 @@ from jetbridge.errors import ServerError
 
 @contextmanager
 def inserting(database: Database, table: TableDescription, options: DMLOptions) -> Iterator[Write]:
-    with naming(table.title()):
-        now = database.table(table.schema, table.name)
-        how = _returning if options.returning else _silent
-        with how(database, now) as write:
+    with name_errors(table.title()):
+        current = database.table(table.schema, table.name)
+        insert = _insert_returning if options.returning else _insert_spooled
+        with insert(database, current) as write:
             yield write
 
 
-class _Mapped:
-    """Batches as they are sent to the columns that take values."""
+class _ColumnValues:
+    """Maps batches of the client to the columns that statements can write."""
 
     def __init__(self, table: TableDescription) -> None:
         self.table = table
-        self.columns = writable(table)
+        self.columns = writable_columns(table)
         self.schema = table.info(None).schema
         self.rows = 0
 
     def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
         mapping = insert_mapping(batch.schema, self.schema, self.table.title())
-        found = dict(zip(self.schema.names, mapping.columns(batch, self.rows), strict=True))
-        return [found[each.name] for each in self.columns]
+        arrays = dict(zip(self.schema.names, mapping.columns(batch, self.rows), strict=True))
+        return [arrays[column.name] for column in self.columns]
 
 
 @contextmanager
-def _silent(database: Database, table: TableDescription) -> Iterator[Write]:
-    mapped, given = _Mapped(table), WrittenColumns(table)
-    targets = loaded(mapped.columns)
-    with spooling(database.options, database.settings) as spool:
+def _insert_spooled(database: Database, table: TableDescription) -> Iterator[Write]:
+    mapped, written = _ColumnValues(table), WrittenColumns(table)
+    targets = bulk_columns(mapped.columns)
+    with open_spool(database.options, database.settings) as spool:
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if batch.num_rows:
                 values = mapped.values(batch)
-                spool.add(converted(targets, values, mapped.rows))
-                given.look(mapped.columns, values)
+                spool.add(convert_batch(targets, values, mapped.rows))
+                written.add(mapped.columns, values)
                 mapped.rows += batch.num_rows
             return DMLResult(batch.num_rows)
 
         yield write
         if spool.rows:
-            _append(database, table, spool, given)
+            _append(database, table, spool, written)
 
 
 def _append(
-    database: Database, table: TableDescription, spool: RowSpool, given: WrittenColumns
+    database: Database, table: TableDescription, spool: RowSpool, written: WrittenColumns
 ) -> None:
-    columns = given.columns()
-    goal = LoadTarget(
+    columns = written.columns()
+    target = LoadTarget(
         statements.path(table.schema, table.name),
-        tuple(loaded(columns)),
+        tuple(bulk_columns(columns)),
         lock=database.settings.copy_tablock == "on",
-        identity=given.identity(),
+        identity=written.has_identity(),
     )
     if not columns:
-        texts = load.append_defaults(goal.table, spool.rows)
-        in_one_transaction(database.server, goal.table, lambda c: [c.run(each) for each in texts])
-    elif _in_bulk(database, goal, table, columns) and not goes_beside(
+        texts = load.append_defaults(target.table, spool.rows)
+        run_in_transaction(database.server, target.table, lambda c: [c.run(each) for each in texts])
+    elif _can_bulk_load(database, target, table, columns) and not uses_staging_table(
         database, table.schema, spool
     ):
-        load_directly(database, goal, spool, alone=False)
+        load_directly(database, target, spool, alone=False)
     else:
         stage_and_publish(
             database,
             table.schema,
-            goal.table,
-            goal.columns,
+            target.table,
+            target.columns,
             spool,
-            lambda connection, rows: _append_from(connection, goal, rows),
+            lambda connection, rows: _append_from(connection, target, rows),
         )
 
 
-def _in_bulk(
-    database: Database, goal: LoadTarget, table: TableDescription, columns: list[ServerColumn]
+def _can_bulk_load(
+    database: Database, target: LoadTarget, table: TableDescription, columns: list[ServerColumn]
 ) -> bool:
-    """Columns of other types SQL Server converts."""
-    return all(map(is_loaded, columns)) and not _would_lose_defaults(database, goal, table)
+    """Whether bulk copy can write all columns; SQL Server converts those of other types."""
+    return all(map(is_loaded, columns)) and not _would_lose_defaults(database, target, table)
 
 
-def _would_lose_defaults(database: Database, goal: LoadTarget, table: TableDescription) -> bool:
-    """A bulk load of Babelfish gives NULL to columns that it is not told of."""
-    return len(goal.columns) < len(table.columns) and database.server.is_babelfish()
+def _would_lose_defaults(database: Database, target: LoadTarget, table: TableDescription) -> bool:
+    """Whether a bulk load writes NULL to the other columns, as on Babelfish."""
+    return len(target.columns) < len(table.columns) and database.server.is_babelfish()
 
 
-def _append_from(connection: SqlConnection, goal: LoadTarget, source: str) -> None:
-    if goal.identity:
-        connection.run(load.identity_insert(goal.table, on=True))
-    connection.run(load.append(goal.table, [each.name for each in goal.columns], source))
-    if goal.identity:
-        connection.run(load.identity_insert(goal.table, on=False))
+def _append_from(connection: SqlConnection, target: LoadTarget, source: str) -> None:
+    if target.identity:
+        connection.run(load.identity_insert(target.table, on=True))
+    connection.run(load.append(target.table, [each.name for each in target.columns], source))
+    if target.identity:
+        connection.run(load.identity_insert(target.table, on=False))
 
 
 @contextmanager
-def _returning(database: Database, table: TableDescription) -> Iterator[Write]:
-    """One transaction from the first batch to the end of the statement."""
+def _insert_returning(database: Database, table: TableDescription) -> Iterator[Write]:
+    """Insert each batch at once, in one transaction up to the end of the statement."""
     ids = row_ids(table)
-    with database.server.loading() as connection, connection.transaction():
+    with database.server.borrow_core() as connection, connection.transaction():
         statement = _Returning(database.server, connection, table, ids)
         yield statement.write
 
@@ -134,24 +144,24 @@ class _Returning:
         ids: RowIds | None,
     ) -> None:
         self._server, self._connection, self._table, self._ids = server, connection, table, ids
-        self._mapped = _Mapped(table)
+        self._mapped = _ColumnValues(table)
         self._answer = table.info(None).schema
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        given = WrittenColumns(self._table)
+        written = WrittenColumns(self._table)
         values = self._mapped.values(batch)
-        given.look(self._mapped.columns, values)
-        columns = given.columns()
+        written.add(self._mapped.columns, values)
+        columns = written.columns()
         arrays = {
             column.name: array for column, array in zip(self._mapped.columns, values, strict=True)
         }
-        chosen = loaded(columns)
-        rows = converted(chosen, [arrays[c.name] for c in columns], self._mapped.rows)
+        targets = bulk_columns(columns)
+        rows = convert_batch(targets, [arrays[c.name] for c in columns], self._mapped.rows)
         self._mapped.rows += batch.num_rows
-        stored = self._inserted(chosen, rows, identity=given.identity())
-        return DMLResult(batch.num_rows, self._answered(stored, batch.num_rows))
+        stored = self._insert(targets, rows, identity=written.has_identity())
+        return DMLResult(batch.num_rows, self._answer_batch(stored, batch.num_rows))
 
-    def _inserted(
+    def _insert(
         self, columns: list[BulkColumn], rows: pa.RecordBatch, *, identity: bool
     ) -> list[pa.Array]:
         target = statements.path(self._table.schema, self._table.name)
@@ -161,37 +171,36 @@ class _Returning:
             names=[*rows.schema.names, number.name],
         )
         steps = self._steps(target, [each.name for each in columns])
-        told: list[tuple[object, ...]] = []
+        stored: list[tuple[object, ...]] = []
         if identity:
             self._connection.run(load.identity_insert(target, on=True))
         everything = [*columns, number]
-        with staged(self._server, self._connection, everything, lambda: [numbered], rows.num_rows):
+        with stage_rows(
+            self._server, self._connection, everything, lambda: [numbered], rows.num_rows
+        ):
             for step in steps:
-                told = self._connection.run(step) or told
+                stored = self._connection.run(step) or stored
         if identity:
             self._connection.run(load.identity_insert(target, on=False))
-        if len(told) != rows.num_rows:
-            raise ServerError(f"{len(told)} of {rows.num_rows} rows came back")
-        return answered(told, list(self._answer))
+        if len(stored) != rows.num_rows:
+            raise ServerError(f"SQL Server returned {len(stored)} of {rows.num_rows} inserted rows")
+        return rows_to_arrays(stored, list(self._answer))
 
-    def _steps(self, target: str, given: list[str]) -> list[str]:
-        append = load.append_answering
-        kind = _answer_type
-        if self._server.is_babelfish():  # which has no MERGE
-            append, kind = load.append_answering_in_order, declared
-        answer = [
-            (each.name, kind(each), is_answered_as_text(each)) for each in self._table.columns
-        ]
-        return append(target, given, load.TEMPORARY, answer)
+    def _steps(self, target: str, written: list[str]) -> list[str]:
+        append, type_of = load.append_answering, _answer_type
+        if self._server.is_babelfish():  # it has no MERGE
+            append, type_of = load.append_answering_in_order, declared
+        answer = [(c.name, type_of(c), is_answered_as_text(c)) for c in self._table.columns]
+        return append(target, written, load.TEMPORARY, answer)
 
-    def _answered(self, stored: list[pa.Array], rows: int) -> pa.RecordBatch:
+    def _answer_batch(self, stored: list[pa.Array], rows: int) -> pa.RecordBatch:
         fields = list(self._answer)
         if self._ids is not None:
             by_name = dict(zip(self._answer.names, stored, strict=True))
-            stored = [*stored, self._ids.of([by_name[c.name] for c in self._ids.columns])]
+            stored = [*stored, self._ids.encode([by_name[c.name] for c in self._ids.columns])]
             fields.append(pa.field(ROWID, self._ids.type, nullable=False))
         return pa.RecordBatch.from_arrays(stored, schema=pa.schema(fields))
 
 
 def _answer_type(column: ServerColumn) -> str:
-    return "nvarchar(max)" if is_answered_as_text(column) else collated(column)
+    return "nvarchar(max)" if is_answered_as_text(column) else staging_type(column)

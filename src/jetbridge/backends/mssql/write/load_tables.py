@@ -1,4 +1,4 @@
-"""What loads put beside their targets: names that tell, a lock that lives as long as they do."""
+"""Manages the tables of a load: their names, the lock that shows it runs, and their sweep."""
 
 import logging
 import re
@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
-from jetbridge.backends.mssql.connection.pool import CoreConnection, SqlConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.write.bulk_load import retried_patiently
-from jetbridge.backends.mssql.write.spool import remove_orphans
+from jetbridge.backends.mssql.write.transactions import retry_on_odbc
 from jetbridge.dialects.tsql import load
 from jetbridge.dialects.tsql.statements import path
 from jetbridge.errors import ServerError, Unavailable
@@ -20,22 +20,22 @@ from jetbridge.runtime.cancellation import Cancellation, scope, shielded
 
 log = logging.getLogger(__name__)
 
-_SPEAK_SECONDS = 60.0
+_KEEP_ALIVE_SECONDS = 60.0
 _SWEEP_SECONDS = 60.0
-# A command waits so long at its end for a sweep that has begun.
+# How long a command waits at its end for a sweep.
 _STOP_SECONDS = 3.0
-_LOOK_UP_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
-_NAMED = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
+_TABLE_NAME = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
 
 
-def is_leftover(name: str) -> bool:
-    return _NAMED.fullmatch(name) is not None
+def is_load_table(name: str) -> bool:
+    return _TABLE_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class LoadTables:
-    """The tables of one load, in the schema of its target."""
+    """The staging table and the ledger of one load, in the schema of its target."""
 
     name: str
     schema: str
@@ -58,101 +58,105 @@ class LoadTables:
 
 
 @contextmanager
-def running(database: Database, schema: str) -> Iterator[LoadTables]:
-    """Others see by its lock that the load lives; what it made is gone at the end."""
-    run = LoadTables(f"jetbridge_{uuid4().hex[:16]}", schema)
-    with suppress(_LockLost), database.server.loading() as held:
-        if not _locked(held, run.name):
-            raise Unavailable(f"the lock of the load {run.name} could not be had")
+def run_load(database: Database, schema: str) -> Iterator[LoadTables]:
+    """Hold the lock of a load, which shows others that it runs; drop its tables at the end."""
+    tables = LoadTables(f"jetbridge_{uuid4().hex[:16]}", schema)
+    with suppress(_LockLost), database.server.borrow_core() as connection:
+        if not _acquire_lock(connection, tables.name):
+            raise Unavailable(
+                f"could not get the lock of load {tables.name}; run the statement again"
+            )
         try:
-            with _kept_awake(held):
-                yield run
+            with _keep_alive(connection):
+                yield tables
         finally:
             with suppress(ServerError), shielded():
-                retried_patiently(database.server, lambda connection: _drop(connection, run))
-            database.known.forget()
+                retry_on_odbc(database.server, lambda other: _drop(other, tables))
+            database.cache.forget()
         try:
             with shielded():
-                held.run(load.unlock_run(run.name))
+                connection.run(load.unlock_run(tables.name))
         except ServerError as error:
             raise _LockLost from error
 
 
 @contextmanager
-def _kept_awake(held: CoreConnection) -> Iterator[None]:
-    """Some servers and firewalls close a connection that says nothing for long."""
+def _keep_alive(connection: CoreConnection) -> Iterator[None]:
+    """Query regularly: some servers and firewalls close an idle connection."""
     ended = threading.Event()
 
-    def speak() -> None:
-        while not ended.wait(_SPEAK_SECONDS) and held.answers():
+    def query_regularly() -> None:
+        while not ended.wait(_KEEP_ALIVE_SECONDS) and connection.answers():
             pass
 
-    speaker = threading.Thread(target=speak, name="mssql-lock", daemon=True)
-    speaker.start()
+    thread = threading.Thread(target=query_regularly, name="mssql-lock", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        speaker.join()
+        thread.join()
 
 
 class _LockLost(Exception):
-    """The load is done all the same, but nobody may use that connection again."""
+    """The load is complete, but its connection must not be used again."""
 
 
-def _locked(connection: SqlConnection, run: str) -> bool:
-    return bool(connection.run(load.lock_run(run))[-1][0] >= 0)
+def _acquire_lock(connection: SqlConnection, load_name: str) -> bool:
+    return bool(connection.run(load.lock_run(load_name))[-1][0] >= 0)
 
 
-def _drop(connection: SqlConnection, run: LoadTables) -> None:
-    names = (run.rows, run.ledger_name)
-    connection.run("; ".join(load.drop_if_there(run.schema, name) for name in names))
+def _drop(connection: SqlConnection, tables: LoadTables) -> None:
+    names = (tables.rows, tables.ledger_name)
+    connection.run("; ".join(load.drop_if_exists(tables.schema, name) for name in names))
 
 
 def sweep(database: Database) -> list[str]:
-    """Drops the tables of loads that no longer live; answers their names.
+    """Drop the tables of loads that no longer run, and return their names.
 
-    Raises what SQL Server says of the first that it refuses to drop, after all others.
+    If SQL Server refuses some, raise its first error after all others were dropped.
     """
-    remove_orphans(database.options)
+    database.options.remove_orphans()
     dropped: list[str] = []
     refused: list[ServerError] = []
-    for run, tables in _leftovers(database).items():
+    for load_name, tables in _find_leftovers(database).items():
         try:
-            with database.server.loading() as connection:
-                dropped += _drop_dead(connection, run, tables)
+            with database.server.borrow_core() as connection:
+                dropped += _drop_dead(connection, load_name, tables)
         except ServerError as error:
             refused.append(error)
     if dropped:
-        database.known.forget()
-        log.info("left by loads that did not end, and dropped: %s", ", ".join(dropped))
+        database.cache.forget()
+        log.info("dropped tables of loads that did not end: %s", ", ".join(dropped))
     if refused:
         raise refused[0]
     return dropped
 
 
-def _leftovers(database: Database) -> dict[str, list[tuple[str, str]]]:
-    """Schemas and names of tables, by their loads."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for schema, name in database.server.ask(load.LEFTOVERS):
-        match = _NAMED.fullmatch(name)
+def _find_leftovers(database: Database) -> dict[str, list[tuple[str, str]]]:
+    """Return schemas and names of load tables, by load."""
+    leftovers: dict[str, list[tuple[str, str]]] = {}
+    for schema, name in database.server.query(load.LEFTOVERS):
+        match = _TABLE_NAME.fullmatch(name)
         if match:
-            found.setdefault(match[1], []).append((schema, name))
-    return found
+            leftovers.setdefault(match[1], []).append((schema, name))
+    return leftovers
 
 
-def _drop_dead(connection: SqlConnection, run: str, tables: Sequence[tuple[str, str]]) -> list[str]:
-    """Nothing if the load lives, or if somebody else is sweeping it."""
-    if not _locked(connection, run):
+def _drop_dead(
+    connection: SqlConnection, load_name: str, tables: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Drop the tables, unless the load runs or another process sweeps it."""
+    if not _acquire_lock(connection, load_name):
         return []
     for schema, name in tables:
-        connection.run(load.drop_if_there(schema, name))
-    connection.run(load.unlock_run(run))
+        connection.run(load.drop_if_exists(schema, name))
+    connection.run(load.unlock_run(load_name))
     return [f"{schema}.{name}" for schema, name in tables]
 
 
 class Sweeper:
-    """Sweeps in the background, when a database is used and was not swept for a minute."""
+    """Sweeps in the background while a database is used, at most once a minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -162,7 +166,7 @@ class Sweeper:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Returns at once."""
+        """Start a sweep if one is due; return at once."""
         with self._lock:
             now = time.monotonic()
             if self._began is not None and now - self._began < _SWEEP_SECONDS:
@@ -174,7 +178,7 @@ class Sweeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """Waits for the sweep, which a command that ends soon has only just begun."""
+        """Give a sweep that has just begun some time to end, then cancel it."""
         thread = self._thread
         if thread is not None:
             if self._database.server.reached.is_set():
@@ -183,12 +187,12 @@ class Sweeper:
             thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        """A login that may only read sees nothing to sweep, or may not; that is no error."""
+        """Sweep once; a login that may not drop tables is no error."""
         try:
             with scope(self._sweep) as ended:
-                # Its own login would count, too, where the password is wrong.
-                while not self._database.server.reached.wait(_LOOK_UP_SECONDS):
+                # Do not log in first: a wrong password would count as one more failed login.
+                while not self._database.server.reached.wait(_POLL_SECONDS):
                     ended.check()
                 sweep(self._database)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it, and the next one tries again
-            log.info("what loads have left could not be dropped: %s", error)
+        except Exception as error:  # noqa: BLE001 - nobody waits, and the next sweep tries again
+            log.info("could not drop the tables of loads that did not end: %s", error)

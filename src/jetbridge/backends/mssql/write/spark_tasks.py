@@ -1,71 +1,70 @@
-"""What Spark's workers do: each part of a spool in one transaction, noted in the ledger with it."""
+"""Runs in Spark's workers: loads each part in a transaction that also notes it in the ledger."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.connection.pool import ConnectionPool, CoreConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, worker_pool
 from jetbridge.backends.mssql.errors import DUPLICATE_KEY, server_number
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load, retried
-from jetbridge.backends.mssql.write.driver_batches import all_converted
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load
+from jetbridge.backends.mssql.write.driver_batches import convert_batches
 from jetbridge.backends.mssql.write.spool import SpoolPart
+from jetbridge.backends.mssql.write.transactions import retry_on_core
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.errors import DuplicateKey, ServerError
-from jetbridge.spark.workers import forget_archives
 
 
 @dataclass(frozen=True)
 class LoadTask:
-    """`goal` is the staging table, `ledger` the quoted name of the other one."""
+    """What a worker needs to load parts. `ledger` is the quoted name of the ledger table."""
 
     address: Address
-    goal: LoadTarget
+    target: LoadTarget
     ledger: str
     settings: MssqlSettings
 
 
-@cache
-def server_of(address: Address) -> ConnectionPool:
-    """Kept for as long as the worker lives: a new connection may take a second."""
-    return ConnectionPool(address)
-
-
-def load_parts(order: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
-    """The numbers of the parts that are loaded now, by this attempt or by another."""
-    forget_archives()
+def load_parts(task: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
+    """Load parts, and yield the number of each, also if another attempt has loaded it."""
+    pool = worker_pool(task.address)
     for part in parts:
-        yield load_part(server_of(order.address), order, part)
+        try:
+            yield load_part(pool, task, part)
+        except ServerError as error:
+            # Spark reports an error as the text of a traceback, so the record goes into it.
+            raise RuntimeError(error.to_record()) from error
 
 
-def load_part(server: ConnectionPool, order: LoadTask, part: SpoolPart) -> int:
-    """Whoever comes second waits for the first at the key of the ledger, and does nothing."""
+def load_part(server: ConnectionPool, task: LoadTask, part: SpoolPart) -> int:
+    """Load a part once: a second attempt waits at the key of the ledger and loads nothing."""
 
     def once(connection: CoreConnection) -> int:
         try:
             with connection.transaction():
-                connection.run(tsql_load.note_part(order.ledger, part.number, part.rows))
-                rows = partial(_rows, order.goal, part)
-                done = load(connection, order.goal, rows, order.settings)
-                if done != part.rows:
-                    raise ServerError(f"{done} of {part.rows} rows of {part.files[0]} were loaded")
+                connection.run(tsql_load.note_part(task.ledger, part.number, part.rows))
+                batches = partial(_batches, task.target, part)
+                rows = load(connection, task.target, batches, task.settings)
+                if rows != part.rows:
+                    raise ServerError(f"{rows} of {part.rows} rows of {part.files[0]} were loaded")
         except DuplicateKey as error:
-            if server_number(error) not in DUPLICATE_KEY or not _is_noted(connection, order, part):
+            if server_number(error) not in DUPLICATE_KEY or not _is_noted(connection, task, part):
                 raise
         return part.number
 
-    return retried(server, once)
+    return retry_on_core(server, once)
 
 
-def _is_noted(connection: CoreConnection, order: LoadTask, part: SpoolPart) -> bool:
-    return connection.run(tsql_load.find_part(order.ledger, part.number)) == [(part.rows,)]
+def _is_noted(connection: CoreConnection, task: LoadTask, part: SpoolPart) -> bool:
+    return connection.run(tsql_load.find_part(task.ledger, part.number)) == [(part.rows,)]
 
 
-def _rows(goal: LoadTarget, part: SpoolPart) -> Iterator[pa.RecordBatch]:
-    """Our own files are as the driver takes them; those of Spark have its types."""
-    if not part.is_ready():
-        return all_converted(goal.columns, part.batches())
+def _batches(target: LoadTarget, part: SpoolPart) -> Iterator[pa.RecordBatch]:
+    """Read a part with the driver's types."""
+    if not part.is_converted():
+        return convert_batches(target.columns, part.batches())
     return part.batches()

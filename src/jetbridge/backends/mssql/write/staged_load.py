@@ -1,49 +1,65 @@
-"""Loads beside a table: a staging table is filled, by Spark's tasks if the rows are many.
+"""Loads rows into a staging table first, with Spark tasks if there are many, then publishes them.
 
-The ledger says when it is complete.
+The ledger records which parts are loaded, and that the rows are published.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.connection.pool import CoreConnection, SqlConnection
+from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
+from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.bulk_load import (
-    Commit,
+    Batches,
     LoadTarget,
-    StatementTimeout,
-    in_one_transaction,
-    retried,
-    retried_patiently,
+    load,
+    load_directly,
 )
-from jetbridge.backends.mssql.write.direct_load import load_directly
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
-from jetbridge.backends.mssql.write.load_tables import LoadTables, running
+from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
 from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_parts
-from jetbridge.backends.mssql.write.spool import SpoolPart, grouped
-from jetbridge.backends.mssql.write.temporary_table import staged
-from jetbridge.dialects.tsql import load
-from jetbridge.errors import DuplicateKey, FailedPrecondition, ServerError, Unavailable
+from jetbridge.backends.mssql.write.spool import SpoolPart, group_parts
+from jetbridge.backends.mssql.write.transactions import (
+    Commit,
+    StatementTimeout,
+    retry_on_core,
+    retry_on_odbc,
+    run_in_transaction,
+)
+from jetbridge.dialects.tsql import load as load_sql
+from jetbridge.errors import (
+    DuplicateKey,
+    FailedPrecondition,
+    ServerError,
+    Unavailable,
+    error_from_text,
+)
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
 from jetbridge.spark.shared_folders import refuse_unshared
 
-# What the ledger notes when the rows are where they belong.
+# The part that the ledger notes when the rows are published.
 _PUBLISHED = -1
 _JOBS = 4
-# Of one transaction: each costs the server some round trips, and what fails is loaded again.
+# Rows of one transaction: each costs some round trips, and is loaded again if it fails.
 _TASK_ROWS = 1_000_000
-# The last line of a worker's traceback, whose others are indented.
+# The last line of a worker's traceback; the others are indented.
 _RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _WORKER_LOST = "Python worker exited unexpectedly"
+_BULK = MssqlSettings()
+_BY_INSERT = replace(_BULK, ctas_use_bcp=False)
 
 
 class RowSource(Protocol):
-    """Rows that are complete and may be read again; `parts` are files, for Spark's tasks."""
+    """All rows of a statement, which may be read again; `parts` are files for Spark tasks."""
 
     rows: int
     parts: list[SpoolPart]
@@ -67,137 +83,167 @@ def stage_and_publish(
     source: RowSource,
     publish: Publish,
 ) -> None:
-    """All rows into a staging table; then `publish`, which is given its name, in a transaction.
+    """Load all rows into a staging table, and call `publish` with its name in a transaction.
 
-    Few rows go into a temporary table of one connection, unless that takes the server too long.
+    Few rows go into a temporary table of one connection, unless the driver's timeout ends that.
     """
 
     def work(connection: CoreConnection) -> None:
-        with staged(database.server, connection, columns, source.batches, source.rows) as rows:
+        with stage_rows(database.server, connection, columns, source.batches, source.rows) as rows:
             publish(connection, rows)
 
-    if not goes_beside(database, schema, source):
+    if not uses_staging_table(database, schema, source):
         try:
-            in_one_transaction(database.server, title, work)
+            run_in_transaction(database.server, title, work)
         except StatementTimeout as error:
             if not _may_stage(database, schema):
                 raise StatementTimeout(
-                    f"{error}; for a login that may CREATE TABLE, and ALTER the schema, there is "
-                    "no such limit"
+                    f"{error}; a login with the rights CREATE TABLE and ALTER on the schema has no "
+                    "such limit"
                 ) from None
         else:
             return
-    _load_beside(database, schema, columns, source, publish)
+    _stage_in_table(database, schema, columns, source, publish)
 
 
-def goes_beside(database: Database, schema: str, source: RowSource) -> bool:
-    """A login without the right to create tables loads on one connection."""
+@contextmanager
+def stage_rows(
+    server: ConnectionPool,
+    connection: CoreConnection,
+    columns: Sequence[BulkColumn],
+    batches: Batches,
+    rows: int,
+) -> Iterator[str]:
+    """Load rows into a temporary table within the caller's transaction, and yield its name.
+
+    Babelfish does not support bulk copy into temporary tables.
+    """
+    settings = _BY_INSERT if server.is_babelfish() else _BULK
+    types = [(column.name, column.kind) for column in columns]
+    connection.run(load_sql.staging(load_sql.TEMPORARY, types))
+    staged = load(connection, LoadTarget(load_sql.TEMPORARY, tuple(columns)), batches, settings)
+    if staged != rows:
+        raise ServerError(f"{staged} of {rows} rows were staged")
+    yield load_sql.TEMPORARY
+    connection.run(load_sql.drop_temporary(load_sql.TEMPORARY))
+
+
+def uses_staging_table(database: Database, schema: str, source: RowSource) -> bool:
+    """Whether rows go to a staging table: if they are many and the login may create tables."""
     return is_large(database, source) and _may_stage(database, schema)
 
 
 def _may_stage(database: Database, schema: str) -> bool:
-    return database.server.ask(load.may_create(schema)) == [(1,)]
+    return database.server.query(load_sql.may_create(schema)) == [(1,)]
 
 
-def _load_beside(
+def _stage_in_table(
     database: Database,
     schema: str,
     columns: Sequence[BulkColumn],
     source: RowSource,
     publish: Publish,
 ) -> None:
-    """What publishes may take as long as it likes."""
-    with running(database, schema) as run:
-        with database.server.loading() as connection:
-            made = [(each.name, each.kind) for each in columns]
-            connection.run(load.staging(run.staging, made))
-            connection.run(load.create_ledger(schema, run.ledger_name))
+    """Stage rows in a table with a ledger; `publish` then has no time limit."""
+    with run_load(database, schema) as tables:
+        with database.server.borrow_core() as connection:
+            types = [(column.name, column.kind) for column in columns]
+            connection.run(load_sql.staging(tables.staging, types))
+            connection.run(load_sql.create_ledger(schema, tables.ledger_name))
         lock = database.settings.copy_tablock != "off"
-        fill(database, run, LoadTarget(run.staging, tuple(columns), lock=lock), source)
-        publish_once(database, run, lambda connection: publish(connection, run.staging))
+        target = LoadTarget(tables.staging, tuple(columns), lock=lock)
+        fill_staging_table(database, tables, target, source)
+        publish_once(database, tables, lambda connection: publish(connection, tables.staging))
 
 
-def fill(database: Database, run: LoadTables, goal: LoadTarget, source: RowSource) -> None:
-    """Every row into the staging table, once; it and the ledger are there."""
+def fill_staging_table(
+    database: Database, tables: LoadTables, target: LoadTarget, source: RowSource
+) -> None:
+    """Load every row once into the staging table; it and the ledger exist."""
     if is_large(database, source):
         source.to_files()
-        stage(database, run, goal, source.parts)
+        load_with_spark(database, tables, target, source.parts)
     else:
-        load_directly(database, goal, source, alone=True)
+        load_directly(database, target, source, alone=True)
 
 
-def stage(
-    database: Database, run: LoadTables, goal: LoadTarget, parts: Sequence[SpoolPart]
+def load_with_spark(
+    database: Database, tables: LoadTables, target: LoadTarget, parts: Sequence[SpoolPart]
 ) -> None:
-    """The same by tasks of Spark."""
-    order = LoadTask(database.server.address, goal, run.ledger, database.settings)
+    """Load the parts into the staging table with Spark tasks.
+
+    Each part is one transaction and one row of the ledger.
+    """
+    task = LoadTask(database.server.address, target, tables.ledger, database.settings)
     if database.engine is None:
-        raise FailedPrecondition("there is no Spark to load with")
+        raise FailedPrecondition(f"rows cannot be loaded into {target.table}: there is no Spark")
     with database.engine.session() as session:
         refuse_unshared(session, database.options.spool_folder())
         cores = int(session.spark.sparkContext.defaultParallelism)
     writers = database.settings.copy_parallel_writers or cores
     rows = sum(part.rows for part in parts)
-    groups = grouped(parts, writers * -(-rows // (writers * _TASK_ROWS)))
-    _run_tasks(database.engine, order, groups, database.settings.copy_parallel_writers)
-    wanted = (len(groups), rows)
-    ((noted, loaded),) = retried(
-        database.server, lambda connection: connection.run(load.sum_ledger(run.ledger))
+    groups = group_parts(parts, writers * -(-rows // (writers * _TASK_ROWS)))
+    _run_tasks(database.engine, task, groups, database.settings.copy_parallel_writers)
+    expected = (len(groups), rows)
+    ((noted, loaded),) = retry_on_core(
+        database.server, lambda connection: connection.run(load_sql.sum_ledger(tables.ledger))
     )
-    if (noted, loaded) != wanted:
-        raise ServerError(f"the ledger has {noted} parts and {loaded} rows instead of {wanted}")
+    if (noted, loaded) != expected:
+        raise ServerError(
+            f"the ledger has {noted} parts and {loaded} rows instead of {expected[0]} and {rows}"
+        )
 
 
 def publish_once(
-    database: Database, run: LoadTables, work: Callable[[SqlConnection], None]
+    database: Database, tables: LoadTables, work: Callable[[SqlConnection], None]
 ) -> None:
-    """In a transaction with a note in the ledger, by which a second try sees that it is done."""
-    commit = Commit(run.schema)
+    """Run `work` once: its transaction also notes it in the ledger, where a retry finds it."""
+    commit = Commit(tables.schema)
 
     def once(connection: SqlConnection) -> None:
-        if not connection.run(load.find_table(run.schema, run.ledger_name)):
-            raise _gone(run)
+        if not connection.run(load_sql.find_table(tables.schema, tables.ledger_name)):
+            raise _missing_tables(tables)
         try:
             with commit.trying(), connection.transaction(commit.begin):
-                connection.run(load.note_part(run.ledger, _PUBLISHED, 0))
-                commit.found()  # what was noted before would be there
+                connection.run(load_sql.note_part(tables.ledger, _PUBLISHED, 0))
+                commit.resolve()  # a note of the lost COMMIT would exist
                 work(connection)
         except DuplicateKey:
-            if not connection.run(load.find_part(run.ledger, _PUBLISHED)):
+            if not connection.run(load_sql.find_part(tables.ledger, _PUBLISHED)):
                 raise
 
     with commit.unknown_if_lost():
-        retried_patiently(database.server, once)
+        retry_on_odbc(database.server, once)
 
 
 def is_large(database: Database, source: RowSource) -> bool:
-    """Whether Spark loads it."""
+    """Whether Spark loads the rows."""
     settings = database.settings
-    many = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes
-    return database.engine is not None and many
+    large = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes
+    return database.engine is not None and large
 
 
-def _gone(run: LoadTables) -> ServerError:
+def _missing_tables(tables: LoadTables) -> ServerError:
     return ServerError(
-        f"someone else has dropped the tables of the load {run.name} before its end: look before "
-        "you run the statement again"
+        f"the tables of load {tables.name} were dropped by another session while it ran; check the "
+        "table before you run the statement again"
     )
 
 
 def _run_tasks(
-    engine: SparkEngine, order: LoadTask, parts: Sequence[SpoolPart], writers: int
+    engine: SparkEngine, task: LoadTask, parts: Sequence[SpoolPart], writers: int
 ) -> None:
-    """One task for each part, or for each writer where their number is set.
+    """Run a task for each part, or for each writer if their number is set.
 
-    On one machine Spark tries a task once; a job that has lost a worker may be run again, for what
-    is in the ledger is not loaded again.
+    On one machine Spark tries a task once. A job that has lost a worker is run again: parts in the
+    ledger are not loaded again.
     """
     tasks = min(writers, len(parts)) or len(parts)
     for left in reversed(range(_JOBS)):
         with engine.session() as session:
             try:
                 rows = session.spark.sparkContext.parallelize(list(parts), tasks)
-                rows.mapPartitions(partial(load_parts, order)).collect()
+                rows.mapPartitions(partial(load_parts, task)).collect()
             except Exception as error:
                 if not left or not _has_lost_worker(error):
                     raise _cause(error) from error
@@ -210,25 +256,13 @@ def _has_lost_worker(error: Exception) -> bool:
 
 
 def _cause(error: Exception) -> Exception:
-    """What a worker raised, without what Spark says around it."""
+    """Return what a worker raised, without the text of Spark around it."""
     if not is_from_spark(error):
         return error
-    for line in str(error).splitlines():
-        name, _, message = line.strip().partition(": ")
-        if name.startswith(("jetbridge.errors.", "jetbridge.backends.mssql.")):
-            return _again(name.rpartition(".")[2], message)
+    raised = error_from_text(str(error))
+    if raised is not None:
+        return raised
     reason = _RAISED.search(str(error))
     return Unavailable(
         f"Spark could not load the rows: {reason[1] if reason else java_message(error)}"
     )
-
-
-def _again(name: str, message: str) -> ServerError:
-    import jetbridge.errors as known  # noqa: PLC0415 - by name
-
-    made = getattr(known, name, ServerError)
-    try:
-        found: ServerError = made(message)
-    except TypeError:  # those that are made of several words
-        found = ServerError(message)
-    return found

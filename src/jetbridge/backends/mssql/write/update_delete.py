@@ -1,7 +1,7 @@
-"""UPDATE, DELETE and MERGE by row id: the rows are staged, then changed by one statement.
+"""Runs UPDATE, DELETE and MERGE by row id: stages the rows, then changes them by one statement.
 
-Row ids are primary keys, so a row that someone else has changed meanwhile is still the same row
-and gets the new values; one that is gone raises Conflict.
+Row ids are primary keys. So a row that another session has changed in the meantime is still the
+same row and gets the new values; a row that was deleted raises Conflict.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,23 +12,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.connection.pool import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl.create_table import declared
-from jetbridge.backends.mssql.errors import naming
+from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds
 from jetbridge.backends.mssql.types import (
     ServerColumn,
+    declared,
+    is_answered_as_text,
     is_loaded,
     is_read_as_text,
     takes_values,
 )
-from jetbridge.backends.mssql.write.driver_batches import BulkColumn, converted, loaded
-from jetbridge.backends.mssql.write.spool import RowSpool, spooling
-from jetbridge.backends.mssql.write.staged_load import stage_and_publish
-from jetbridge.backends.mssql.write.temporary_table import answered, is_answered_as_text, staged
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable
+from jetbridge.backends.mssql.write.driver_batches import (
+    BulkColumn,
+    bulk_columns,
+    convert_batch,
+    rows_to_arrays,
+)
+from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
+from jetbridge.backends.mssql.write.staged_load import stage_and_publish, stage_rows
+from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
 from jetbridge.backends.tables.row_ids import SeenRowIds
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
@@ -41,14 +46,14 @@ _ACTION = BulkColumn(load.ACTION, "nvarchar(10)")
 
 
 class _DistinctRowIds:
-    """Row ids, each counted once; numbers take eight bytes each."""
+    """Counts row ids, each once; numbers take eight bytes each."""
 
     def __init__(self) -> None:
         self._numbers, self._texts = SeenRowIds(), set[str]()
         self.count = 0
 
     def add(self, ids: pa.Array) -> int:
-        """How many are new."""
+        """Add row ids; return how many are new."""
         if pa.types.is_integer(ids.type):
             new = self._numbers.new(ids.to_numpy(zero_copy_only=False))
         else:
@@ -60,7 +65,7 @@ class _DistinctRowIds:
 
 
 class _StagedRows:
-    """Row ids that come, as keys; `seen` counts each once. `new`: NULL is that of a new row."""
+    """Spools keys and values. `new`: a row may be new, and its row id is NULL then."""
 
     def __init__(
         self, table: TableDescription, ids: RowIds, spool: RowSpool, *, new: bool = False
@@ -69,71 +74,73 @@ class _StagedRows:
         self.seen = _DistinctRowIds()
 
     def key_columns(self) -> list[BulkColumn]:
-        """They compare as the key itself does."""
+        """Return the staging columns of the key, which compare as the key itself."""
         return [
-            replace(each, name=load.key_name(index))
-            for index, each in enumerate(loaded(self.ids.columns))
+            replace(column, name=load.key_name(index))
+            for index, column in enumerate(bulk_columns(self.ids.columns))
         ]
 
     def keys(self) -> list[tuple[str, str]]:
-        """Their names, and the types of those that are staged in another one."""
-        return [(each.name, "" if is_loaded(each) else declared(each)) for each in self.ids.columns]
+        """Return the names of the key's columns, and the types of those staged as another type."""
+        return [(c.name, "" if is_loaded(c) else declared(c)) for c in self.ids.columns]
 
     def add(self, ids: pa.Array, columns: Sequence[BulkColumn], values: Sequence[pa.Array]) -> int:
-        """How many of them are new."""
+        """Spool rows; return how many of the row ids are new."""
         title = self.table.title()
-        keys = _scattered(self.ids, ids, title) if self._new else self.ids.keys(ids, title)
+        keys = _decode_nullable(self.ids, ids, title) if self._new else self.ids.decode(ids, title)
         new = self.seen.add(ids.drop_null())
         first = self.spool.rows
         numbers = pa.array(range(first, first + len(ids)), pa.int64())
         everything = [*self.key_columns(), _NUMBER, *columns]
         if len(ids):
-            self.spool.add(converted(everything, [*keys, numbers, *values], first))
+            self.spool.add(convert_batch(everything, [*keys, numbers, *values], first))
         return new
 
 
-def _scattered(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
-    """The keys, with NULL where there is no row id."""
+def _decode_nullable(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
+    """Return the keys, NULL for rows without a row id."""
     if not ids.null_count:
-        return row_ids.keys(ids, title)
-    found = row_ids.keys(ids.drop_null(), title)
+        return row_ids.decode(ids, title)
+    keys = row_ids.decode(ids.drop_null(), title)
     valid = ids.is_valid()
-    places = pc.if_else(valid, pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1), None)
-    return [each.take(places) for each in found]
+    indexes = pc.if_else(valid, pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1), None)
+    return [key.take(indexes) for key in keys]
 
 
 Change = Callable[[SqlConnection, str], int]
 
 
-def _applied(
+def _publish(
     database: Database, rows: _StagedRows, columns: Sequence[BulkColumn], change: Change
 ) -> None:
-    """One transaction; a row that is not there any more undoes it."""
+    """Publish the change in one transaction; a missing row rolls it back."""
     everything = [*rows.key_columns(), _NUMBER, *columns]
     title, schema = rows.table.title(), rows.table.schema
 
     def publish(connection: SqlConnection, source: str) -> None:
         if change(connection, source) != rows.seen.count:
-            raise _gone(rows.table)
+            raise _rows_deleted(rows.table)
 
-    with naming(title):
+    with name_errors(title):
         if rows.spool.rows:
             stage_and_publish(database, schema, title, everything, rows.spool, publish)
 
 
 def counted(answer: Sequence[tuple[Any, ...]]) -> int:
-    """How many rows a statement has touched; raises where a trigger answers first."""
+    """Return the row count that a statement answers; raises if a trigger has answered first."""
     match answer:
         case [(int(rows),)]:
             return rows
     raise NotSupported(
-        "a trigger of the table answers rows of its own, before it is told how many were changed; "
-        "take the SELECT out of it"
+        "a trigger on the table returns a result set, so the number of changed rows is unknown; "
+        "remove the SELECT from the trigger"
     )
 
 
-def _gone(table: TableDescription) -> Conflict:
-    return Conflict(f"rows of {table.title()} were deleted by someone else meanwhile; run it again")
+def _rows_deleted(table: TableDescription) -> Conflict:
+    return Conflict(
+        f"rows of {table.title()} were deleted by another session; run the statement again"
+    )
 
 
 @contextmanager
@@ -141,20 +148,20 @@ def updating(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options, database.settings) as spool:
+    with open_spool(database.options, database.settings) as spool:
         statement = _Update(table, ids, spool, options)
         yield statement.write
         changes = statement.changes()
         if changes:
-            _applied(
+            _publish(
                 database,
                 statement.rows,
-                loaded(statement.columns()),
+                bulk_columns(statement.columns()),
                 lambda connection, source: statement.apply(connection, changes, source),
             )
 
 
-def _updated(
+def _run_update(
     connection: SqlConnection, rows: _StagedRows, changes: Sequence[str], source: str
 ) -> int:
     target, keys = statements.path(rows.table.schema, rows.table.name), rows.keys()
@@ -168,29 +175,29 @@ def is_assignable(column: ServerColumn) -> bool:
 
 
 def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
-    """Values as they were seen come back among the new ones: what was not seen wholly is kept."""
+    """Return SET items for all columns; columns that clients see inexactly keep their values."""
     return [
-        load.assigned(each.name, each.type)
-        for each in columns
-        if is_assignable(each) and not is_read_as_text(each)
+        load.assigned(column.name, column.type)
+        for column in columns
+        if is_assignable(column) and not is_read_as_text(column)
     ]
 
 
 def refuse_fixed(
     connection: SqlConnection, rows: "_StagedRows", columns: Sequence[ServerColumn], source: str
 ) -> None:
-    """What `all_assigned` leaves out must be as it was."""
+    """Refuse new values for the columns that `all_assigned` leaves out."""
     fixed = [
-        (each.name, load.BY_BYTES if is_read_as_text(each) else load.AS_IT_IS)
-        for each in columns
-        if each.identity or (is_assignable(each) and is_read_as_text(each))
+        (column.name, load.BY_BYTES if is_read_as_text(column) else load.AS_IT_IS)
+        for column in columns
+        if column.identity or (is_assignable(column) and is_read_as_text(column))
     ]
     target = statements.path(rows.table.schema, rows.table.name)
     if fixed and connection.run(load.changed_fixed(target, fixed, rows.keys(), source)):
         listed = ", ".join(name for name, _ in fixed)
         raise BadRequest(
-            f"{listed} of {rows.table.title()} cannot be set here: identity columns never change, "
-            "and others of these types only by UPDATE without RETURNING"
+            f"columns {listed} of {rows.table.title()} cannot be changed: identity columns never "
+            "change, and columns of these types only by UPDATE without RETURNING"
         )
 
 
@@ -207,37 +214,41 @@ class _Update:
         mapping = self._mapping
         if mapping is None:
             return []
-        spelled = {each.name: each for each in self._table.columns}
-        return [spelled[field.name] for field in mapping.targets]
+        columns = {column.name: column for column in self._table.columns}
+        return [columns[field.name] for field in mapping.targets]
 
     def changes(self) -> list[str]:
-        """With RETURNING clients send all columns, and nobody knows which of them they set."""
+        """Return SET items; with RETURNING for all columns, which clients send then."""
         if self._options.returning:
             return all_assigned(self.columns())
-        fixed = [each.name for each in self.columns() if not is_assignable(each)]
+        fixed = [column.name for column in self.columns() if not is_assignable(column)]
         if fixed:
-            raise BadRequest(f"{self._table.title()}.{fixed[0]} is filled in by SQL Server itself")
-        return [load.assigned(each.name) for each in self.columns()]
+            raise BadRequest(
+                f"column {self._table.title()}.{fixed[0]} cannot be set: SQL Server fills it in"
+            )
+        return [load.assigned(column.name) for column in self.columns()]
 
     def apply(self, connection: SqlConnection, changes: Sequence[str], source: str) -> int:
         if self._options.returning:
             refuse_fixed(connection, self.rows, self.columns(), source)
-        return _updated(connection, self.rows, changes, source)
+        return _run_update(connection, self.rows, changes, source)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         mapping = update_mapping(batch.schema, self._schema, self._table.title())
         if self._mapping is not None and mapping.targets != self._mapping.targets:
-            raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
+            raise BadRequest(
+                "all batches of one UPDATE must set the same columns in the same order"
+            )
         self._mapping = mapping
         ids = batch.column(mapping.rowid)
         values = mapping.columns(batch, self.rows.spool.rows)
-        changed = self.rows.add(ids, loaded(self.columns()), values)
+        changed = self.rows.add(ids, bulk_columns(self.columns()), values)
         answer = _answer(mapping, ids, values) if self._options.returning else None
         return DMLResult(changed, answer)
 
 
 def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.RecordBatch:
-    """What was sent, in the order it was sent, with the types of the table."""
+    """Return the rows as they were sent, with the types of the table."""
     fields, columns = list(mapping.targets), list(values)
     fields.insert(mapping.rowid, pa.field(ROWID, ids.type, nullable=False))
     columns.insert(mapping.rowid, ids)
@@ -249,49 +260,52 @@ def deleting(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options, database.settings) as spool:
+    with open_spool(database.options, database.settings) as spool:
         rows = _StagedRows(table, ids, spool)
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if [fold(name) for name in batch.schema.names] != [ROWID]:
                 raise BadRequest(f"DELETE of {table.title()!r} takes one column, 'rowid'")
-            found = _found(database, rows, batch.column(0)) if options.returning else None
-            return DMLResult(rows.add(batch.column(0), [], []), found)
+            ids = batch.column(0)
+            answer = _read_rows(database, rows, ids) if options.returning else None
+            return DMLResult(rows.add(ids, [], []), answer)
 
         yield write
-        _applied(database, rows, [], lambda c, source: _deleted(c, rows, source))
+        _publish(database, rows, [], lambda c, source: _run_delete(c, rows, source))
 
 
-def _deleted(connection: SqlConnection, rows: _StagedRows, source: str) -> int:
+def _run_delete(connection: SqlConnection, rows: _StagedRows, source: str) -> int:
     target = statements.path(rows.table.schema, rows.table.name)
     return counted(connection.run(load.delete(target, rows.keys(), source)))
 
 
-def _found(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.RecordBatch:
-    """The rows as they are, in the order of their ids."""
+def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.RecordBatch:
+    """Read the current rows, in the order of their ids."""
     table = rows.table
     fields = [*table.info(None).schema, pa.field(ROWID, rows.ids.type, nullable=False)]
     columns = [*rows.key_columns(), _NUMBER]
     numbers = pa.array(range(len(ids)), pa.int64())
-    batch = converted(columns, [*rows.ids.keys(ids, table.title()), numbers], 0)
-    items = [load.item_of(each.name, as_text=is_answered_as_text(each)) for each in table.columns]
+    batch = convert_batch(columns, [*rows.ids.decode(ids, table.title()), numbers], 0)
+    items = [load.item_of(c.name, as_text=is_answered_as_text(c)) for c in table.columns]
     target = statements.path(table.schema, table.name)
     with (
-        naming(table.title()),
-        database.server.loading() as connection,
+        name_errors(table.title()),
+        database.server.borrow_core() as connection,
         connection.transaction(),
-        staged(database.server, connection, columns, lambda: [batch], len(ids)) as source,
+        stage_rows(database.server, connection, columns, lambda: [batch], len(ids)) as source,
     ):
-        told = connection.run(load.found(target, items, rows.keys(), source))
-    if len(told) != len(ids):
-        raise _gone(table)
-    return pa.RecordBatch.from_arrays([*answered(told, fields[:-1]), ids], schema=pa.schema(fields))
+        stored = connection.run(load.select_by_keys(target, items, rows.keys(), source))
+    if len(stored) != len(ids):
+        raise _rows_deleted(table)
+    return pa.RecordBatch.from_arrays(
+        [*rows_to_arrays(stored, fields[:-1]), ids], schema=pa.schema(fields)
+    )
 
 
 @contextmanager
 def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterator[Write]:
     database.table(table.schema, table.name)
-    with spooling(database.options, database.settings) as spool:
+    with open_spool(database.options, database.settings) as spool:
         statement = _Merge(table, ids, spool)
         yield statement.write
         statement.commit(database)
@@ -300,10 +314,10 @@ def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterato
 class _Merge:
     def __init__(self, table: TableDescription, ids: RowIds, spool: RowSpool) -> None:
         self._table = table
-        self._columns = writable(table)
+        self._columns = writable_columns(table)
         self._schema = table.info(None).schema
         self._rows = _StagedRows(table, ids, spool, new=True)
-        self._given = WrittenColumns(table)
+        self._written = WrittenColumns(table)
         self._new = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -311,39 +325,41 @@ class _Merge:
         actions, ids = by_name[MERGE_ACTION], by_name[ROWID]
         sent = batch.drop_columns([n for n in batch.schema.names if fold(n) == MERGE_ACTION])
         mapping = update_mapping(sent.schema, self._schema, self._table.title())
-        found = dict(
+        arrays = dict(
             zip(
                 [field.name for field in mapping.targets],
                 mapping.columns(sent, self._rows.spool.rows),
                 strict=True,
             )
         )
-        values = [found[each.name] for each in self._columns]
+        values = [arrays[column.name] for column in self._columns]
         new = pc.equal(actions, Merging.INSERT.value)
-        self._given.look(self._columns, [array.filter(new) for array in values])
+        self._written.add(self._columns, [array.filter(new) for array in values])
         known = len(ids) - ids.null_count
-        if self._rows.add(ids, [*loaded(self._columns), _ACTION], [*values, actions]) < known:
-            raise BadRequest(f"several rows of the source change one row of {self._table.title()}")
+        if self._rows.add(ids, [*bulk_columns(self._columns), _ACTION], [*values, actions]) < known:
+            raise BadRequest(
+                f"several source rows of MERGE change one row of {self._table.title()}"
+            )
         self._new += len(ids) - known
         return DMLResult(batch.num_rows)
 
     def commit(self, database: Database) -> None:
-        columns = loaded(self._columns)
+        columns = bulk_columns(self._columns)
         target = statements.path(self._table.schema, self._table.name)
         updated = all_assigned(self._columns)
-        inserted = [each.name for each in self._given.columns()]
-        identity = self._new > 0 and self._given.identity()
-        apart = database.server.is_babelfish()
+        inserted = [column.name for column in self._written.columns()]
+        identity = self._new > 0 and self._written.has_identity()
+        without_merge = database.server.is_babelfish()
 
-        def change(connection: SqlConnection, source: str) -> int:
+        def run_merge(connection: SqlConnection, source: str) -> int:
             refuse_fixed(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(load.identity_insert(target, on=True))
-            told = target, self._rows.keys(), updated, inserted, source
-            texts = load.merge_apart(*told) if apart else [load.merge(*told)]
-            done = sum(counted(connection.run(sql)) for sql in texts)
+            change = target, self._rows.keys(), updated, inserted, source
+            texts = load.merge_apart(*change) if without_merge else [load.merge(*change)]
+            changed = sum(counted(connection.run(sql)) for sql in texts)
             if identity:
                 connection.run(load.identity_insert(target, on=False))
-            return done - self._new
+            return changed - self._new
 
-        _applied(database, self._rows, [*columns, _ACTION], change)
+        _publish(database, self._rows, [*columns, _ACTION], run_merge)

@@ -1,34 +1,33 @@
-"""Which columns of a table a statement gives values to, and which the server fills in."""
+"""Finds out which columns a statement writes, and which the server fills in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
-from jetbridge.backends.mssql.metadata.visible_constraints import filled_by_server
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, filled_by_server
 from jetbridge.backends.mssql.types import ServerColumn, takes_values
 from jetbridge.errors import BadRequest
 
 
-def writable(table: TableDescription) -> list[ServerColumn]:
-    """Those that take values at all."""
-    return [each for each in table.columns if takes_values(each)]
+def writable_columns(table: TableDescription) -> list[ServerColumn]:
+    """Return the columns that statements can write."""
+    return [column for column in table.columns if takes_values(column)]
 
 
 @dataclass
 class WrittenColumns:
-    """Rows that were seen so far.
+    """Counts the values that a statement has for columns that the server can fill in.
 
-    Clients send all columns, with NULL for what they know nothing of. A column that the server can
-    fill in, and that has nothing but NULL in the whole statement, is left to it.
+    Clients send all columns, with NULL for values they do not know. If such a column is NULL in
+    all rows of the statement, the server fills it in.
     """
 
     table: TableDescription
     _values: dict[str, int] = field(default_factory=dict)
     _nulls: dict[str, int] = field(default_factory=dict)
 
-    def look(self, columns: Sequence[ServerColumn], arrays: Sequence[pa.Array]) -> None:
+    def add(self, columns: Sequence[ServerColumn], arrays: Sequence[pa.Array]) -> None:
         for column, array in zip(columns, arrays, strict=True):
             if filled_by_server(column):
                 name = column.name
@@ -37,20 +36,20 @@ class WrittenColumns:
                 self._values[name] = self._values.get(name, 0) + valid
 
     def columns(self) -> list[ServerColumn]:
-        """Raises BadRequest where some rows have an identity value and others have none."""
-        found = []
-        for column in writable(self.table):
+        """Return the written columns; raises BadRequest if some rows lack an identity value."""
+        columns = []
+        for column in writable_columns(self.table):
             values = self._values.get(column.name)
             if values == 0:
                 continue
             if column.identity and self._nulls.get(column.name):
                 raise BadRequest(
                     f"{self.table.title()}.{column.name} is an identity column: give all rows of "
-                    "a statement a value for it, or none"
+                    "the statement a value for it, or none"
                 )
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
-    def identity(self) -> bool:
-        """Whether values for the identity column come along."""
+    def has_identity(self) -> bool:
+        """Whether the statement writes the identity column."""
         return any(column.identity for column in self.columns())
