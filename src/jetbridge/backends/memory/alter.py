@@ -17,17 +17,17 @@ def altered(store: Store, cell: TableCell, change: Alteration) -> MemoryTableVer
 
     def next_state(now: MemoryTableVersion) -> MemoryTableVersion:
         table = cell.name()
-        step = alter.altered(now.definition, change, table, now.count())
+        step = alter.alter_definition(now.definition, change, table, now.count())
         if step.definition is now.definition:
             return now
-        after = replace(_rewritten(now, step.rows), definition=step.definition)
-        alter.verify(step, table, _live_batches(after))
+        after = replace(_rewritten(now, step.convert), definition=step.definition)
+        alter.verify_rows(step, table, _live_batches(after))
         return replace(after, version=now.version + 1, time=store.now(now))
 
     return store.publish(cell, next_state, ddl=True)
 
 
-def _rewritten(state: MemoryTableVersion, change: alter.Rows | None) -> MemoryTableVersion:
+def _rewritten(state: MemoryTableVersion, change: alter.ConvertRows | None) -> MemoryTableVersion:
     """The state with other rows; row ids and changes stay as they are."""
     if change is None:
         return state

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.memory.value_order import Bounds, bounds_of
-from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenated
+from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenate
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
 CHUNK_ROWS = JOINED_ROWS
@@ -150,7 +150,7 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     return Chunk(
-        concatenated([chunk.batch for chunk in chunks]),
+        concatenate([chunk.batch for chunk in chunks]),
         chunks[0].first,
         _joined_rowids(chunks),
         _concatenated(chunks, "deleted", np.bool_),

@@ -22,7 +22,7 @@ def refuse_duplicates(
     others: Others,
 ) -> None:
     """`batches` are the rows written, `others` all other rows of the final state."""
-    new = constraints.key_table(definition, key, batches)
+    new = constraints.select_key(definition, key, batches)
     positions = constraints.key_positions(definition, key)
     constraints.refuse_duplicates(table, key, new, _existing(positions, new, others))
 

@@ -11,7 +11,7 @@ from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Integers, Segmen
 from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.scan import projected
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
-from jetbridge.backends.tables.column_mapping import ColumnMapping, insert_mapping
+from jetbridge.backends.tables.column_mapping import ColumnMapping, map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import DMLOptions, DMLResult, Write
@@ -55,7 +55,7 @@ class _Insert:
                     mapping.refuse_null(index, column, self.staging.rows)
             stored = batch
         else:
-            columns = mapping.columns(batch, self.staging.rows, self.staging.room())
+            columns = mapping.convert(batch, self.staging.rows, self.staging.room())
             stored = pa.RecordBatch.from_arrays(columns, schema=self.state.schema)
         if self.options.returning:
             stored = self._answer(stored)
@@ -65,7 +65,7 @@ class _Insert:
 
     def _mapping_of(self, sent: pa.Schema) -> ColumnMapping:
         if self._mapping is None or not (sent is self._sent or sent.equals(self._sent)):
-            self._mapping = insert_mapping(sent, self.state.schema, self.cell.name())
+            self._mapping = map_insert_columns(sent, self.state.schema, self.cell.name())
             self._sent = sent
         return self._mapping
 
@@ -115,10 +115,10 @@ class _Insert:
         """The staged rows for a table that was altered meanwhile."""
         table = self.cell.name()
         try:
-            mapping = insert_mapping(self.state.schema, now.schema, table)
+            mapping = map_insert_columns(self.state.schema, now.schema, table)
             moved = [
                 chunk.with_batch(
-                    pa.RecordBatch.from_arrays(mapping.columns(chunk.batch, 0), schema=now.schema)
+                    pa.RecordBatch.from_arrays(mapping.convert(chunk.batch, 0), schema=now.schema)
                 )
                 for chunk in chunks
             ]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from jetbridge.backends.memory.insert import inserting
 from jetbridge.backends.memory.store import MemoryTableVersion, SchemaCell, Store, TableCell
 from jetbridge.backends.memory.table import MemoryTable
-from jetbridge.backends.tables.definition import new_definition
+from jetbridge.backends.tables.definition import define_table
 from jetbridge.catalog import CreateTable, DMLOptions, OnConflict, SchemaInfo, Write, fold
 from jetbridge.errors import AlreadyExists, NotFound
 
@@ -79,7 +79,7 @@ class MemorySchema:
         self._put(request, cell)
 
     def _new_cell(self, request: CreateTable) -> TableCell:
-        state = MemoryTableVersion(new_definition(request), time=self._store.options.clock())
+        state = MemoryTableVersion(define_table(request), time=self._store.options.clock())
         return TableCell(self._cell.info.name, state)
 
     def _put(self, request: CreateTable, cell: TableCell) -> None:

@@ -24,7 +24,7 @@ from jetbridge.backends.memory.scan import projected
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
+from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
@@ -45,7 +45,7 @@ def updating(
     staged = StagedUpdate(cell.name(), state.schema, options, staging, check)
     try:
         yield staged.write
-        new = staged.new_values()
+        new = staged.updated_rows()
         if new is not None:
             _Update(store, cell, state, new).commit()
     finally:
@@ -162,16 +162,16 @@ class _Delete:
         self, store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
-        self._seen = SeenRowIds()
+        self._seen = RowIdSet()
         self._returned = projected(state.schema, [*range(len(state.schema)), -1])
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         names = [fold(name) for name in batch.schema.names]
         if ROWID not in names:
             raise BadRequest(f"table {self.cell.name()!r}: DELETE needs a column 'rowid'")
-        rowids = row_id_values(batch.column(names.index(ROWID)), self.cell.name())
+        rowids = read_row_ids(batch.column(names.index(ROWID)), self.cell.name())
         check_row_ids(rowids, self.cell)
-        count = self._seen.new(rowids)
+        count = self._seen.add(rowids)
         return DMLResult(count, self._answer(rowids) if self.options.returning else None)
 
     def _answer(self, rowids: Integers) -> pa.RecordBatch:
@@ -184,7 +184,7 @@ class _Delete:
         return pa.RecordBatch.from_arrays(columns, schema=self._returned)
 
     def commit(self) -> None:
-        rowids = self._seen.all()
+        rowids = self._seen.sorted()
         if len(rowids):
             self.store.publish(self.cell, lambda now: self._published(now, rowids))
 

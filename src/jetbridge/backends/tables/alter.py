@@ -8,15 +8,20 @@ import pyarrow as pa
 
 from jetbridge import duckdb_engine
 from jetbridge.backends.tables import struct_fields
-from jetbridge.backends.tables.columns import check_column_name, stored_field, with_default
+from jetbridge.backends.tables.columns import check_column_name, set_default, to_stored_field
 from jetbridge.backends.tables.constraints import (
-    as_table,
-    groups,
-    key_table,
+    group_batches,
     refuse_duplicates,
     refuse_violation,
+    select_key,
+    to_table,
 )
-from jetbridge.backends.tables.definition import Definition, checked, checked_key, with_required_key
+from jetbridge.backends.tables.definition import (
+    Definition,
+    normalize_check,
+    normalize_key,
+    require_key_columns,
+)
 from jetbridge.catalog import (
     AddCheck,
     AddColumn,
@@ -46,7 +51,7 @@ from jetbridge.errors import (
     NotSupported,
 )
 
-Rows = Callable[[pa.RecordBatch], pa.RecordBatch]
+ConvertRows = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 _EXTENSION = b"ARROW:extension"
 
@@ -58,17 +63,17 @@ class AlteredTable:
     `definition` is the very object it was before if nothing changes. `rows` makes new rows of old
     ones, both by position, and raises FailedPrecondition for a value that does not survive; None
     leaves them as they are. The rows that are there, in the new layout, must hold no NULL in the
-    columns `not_null` and obey `checks` and `keys`; `verify` sees to that.
+    columns `not_null` and obey `checks` and `keys`; `verify_rows` sees to that.
     """
 
     definition: Definition
-    rows: Rows | None = None
+    convert: ConvertRows | None = None
     not_null: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     keys: tuple[UniqueKey, ...] = ()
 
 
-def altered(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
+def alter_definition(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
     """The change to a table that is called `table` in messages and has so many rows."""
     if isinstance(change, AddColumn):
         return _add_column(before, change, table, rows)
@@ -78,7 +83,7 @@ def altered(before: Definition, change: Alteration, table: str, rows: int) -> Al
     return step(before, change, table)
 
 
-def verify(change: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) -> None:
+def verify_rows(change: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) -> None:
     """Whether the rows that are there obey; raises FailedPrecondition.
 
     `batches` hold the live rows in the new layout. They are read once, and only if there is
@@ -90,14 +95,14 @@ def verify(change: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) 
     nulls = dict.fromkeys(change.not_null, 0)
     keys: list[tuple[UniqueKey, list[pa.Table]]] = [(key, []) for key in change.keys]
     try:
-        for group in groups(batches):
-            data = as_table(definition.schema, group)
+        for group in group_batches(batches):
+            data = to_table(definition.schema, group)
             for name in nulls:
                 nulls[name] += data.column(name).null_count
             for text in change.checks:
                 refuse_violation(table, text, data)
             for key, parts in keys:
-                parts.append(key_table(definition, key, group))
+                parts.append(select_key(definition, key, group))
         _refuse_nulls(table, nulls)
         _refuse_duplicates(table, keys)
     except (ConstraintViolation, DuplicateKey) as error:
@@ -118,7 +123,7 @@ def _refuse_duplicates(table: str, keys: list[tuple[UniqueKey, list[pa.Table]]])
             refuse_duplicates(table, key, pa.concat_tables(parts))
 
 
-def _rows_of(schema: pa.Schema, columns: Callable[[pa.RecordBatch], list[pa.Array]]) -> Rows:
+def _rows_of(schema: pa.Schema, columns: Callable[[pa.RecordBatch], list[pa.Array]]) -> ConvertRows:
     return lambda batch: pa.RecordBatch.from_arrays(columns(batch), schema=schema)
 
 
@@ -140,7 +145,7 @@ def _add_column(before: Definition, change: AddColumn, table: str, rows: int) ->
         if change.if_not_exists:
             return AlteredTable(before)
         raise AlreadyExists("column", f"{table}.{name}")
-    field = stored_field(change.field)
+    field = to_stored_field(change.field)
     text = default_of(field)
     if text is None and not field.nullable and rows:
         raise FailedPrecondition(
@@ -214,7 +219,7 @@ def _rename_table(before: Definition, change: RenameTable, table: str) -> Altere
 
 def _set_default(before: Definition, change: SetDefault, table: str) -> AlteredTable:
     position = _found(before, change.column, table)
-    field = with_default(before.schema.field(position), change.expression)
+    field = set_default(before.schema.field(position), change.expression)
     return AlteredTable(_with_field(before, position, field))
 
 
@@ -255,9 +260,9 @@ def _with_column(batch: pa.RecordBatch, position: int, values: pa.Array) -> list
 
 def _with_fitting_default(field: pa.Field) -> pa.Field:
     text = default_of(field)
-    new = stored_field(with_default(field, ""))
+    new = to_stored_field(set_default(field, ""))
     try:
-        return new if text is None else with_default(new, text)
+        return new if text is None else set_default(new, text)
     except BadRequest as error:
         raise FailedPrecondition(f"{error}; drop the default first") from None
 
@@ -269,7 +274,7 @@ def _converted(
         if not expression:
             old = before.schema.field(position)
             return duckdb_engine.explicit_cast(batch.column(position), old, new)
-        return duckdb_engine.evaluate(expression, as_table(before.schema, [batch]), new)
+        return duckdb_engine.evaluate(expression, to_table(before.schema, [batch]), new)
     except BadRequest as error:
         raise FailedPrecondition(f"a value does not survive as {new.type}: {error}"[:490]) from None
 
@@ -297,15 +302,15 @@ def _drop_not_null(before: Definition, change: DropNotNull, table: str) -> Alter
 
 
 def _add_check(before: Definition, change: AddCheck, table: str) -> AlteredTable:
-    text = checked(change.expression, before.schema, before.name)
+    text = normalize_check(change.expression, before.schema, before.name)
     return AlteredTable(replace(before, checks=(*before.checks, text)), checks=(text,))
 
 
 def _add_key(before: Definition, change: AddKey, table: str) -> AlteredTable:
-    key = checked_key(before.schema, change.key)
+    key = normalize_key(before.schema, change.key)
     if key.primary and any(other.primary for other in before.keys):
         raise FailedPrecondition(f"table {table!r} has a primary key already")
-    schema = with_required_key(before.schema, key)
+    schema = require_key_columns(before.schema, key)
     return AlteredTable(
         replace(before, schema=schema, keys=(*before.keys, key)),
         not_null=key.columns if key.primary else (),
@@ -316,7 +321,7 @@ def _add_key(before: Definition, change: AddKey, table: str) -> AlteredTable:
 def _add_field(before: Definition, change: AddField, table: str) -> AlteredTable:
     if not change.field.name:
         raise BadRequest("a field needs a name")
-    edit = struct_fields.adding(stored_field(change.field))
+    edit = struct_fields.adding(to_stored_field(change.field))
     try:
         return _edited(before, change.path, edit, table)
     except AlreadyExists:

@@ -32,7 +32,7 @@ class ColumnMapping:
     same: bool
     required: tuple[int, ...]
 
-    def columns(self, batch: pa.RecordBatch, first_row: int, room: int = _MUCH) -> list[pa.Array]:
+    def convert(self, batch: pa.RecordBatch, first_row: int, room: int = _MUCH) -> list[pa.Array]:
         """The values with the types of the targets; NOT NULL is checked.
 
         Raises LimitExceeded before they take more than `room` bytes.
@@ -75,14 +75,14 @@ def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -
         raise ConstraintViolation(f"NOT NULL constraint failed: {table}.{field.name} (row {row})")
 
 
-def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
+def map_insert_columns(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
     positions = _positions(sent, schema.names, table)
     sources = tuple(positions.get(fold(name)) for name in schema.names)
     same = sources == tuple(range(len(schema))) and sent.types == schema.types
     return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
 
 
-def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
+def map_update_columns(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
     """The targets are the columns that are sent, in the order of the batch."""
     positions = _positions(sent, [*schema.names, ROWID], table)
     rowid = positions.pop(ROWID, None)

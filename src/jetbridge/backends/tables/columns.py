@@ -12,7 +12,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest
 
 
-def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+def build_schema(fields: Iterable[pa.Field]) -> pa.Schema:
     schema = pa.schema(list(fields))
     if not len(schema):
         raise BadRequest("a table needs at least one column")
@@ -32,12 +32,12 @@ def check_column_name(name: str) -> None:
         raise BadRequest(f"{name!r} is the name of the row id, choose another")
 
 
-def stored_field(field: pa.Field) -> pa.Field:
+def to_stored_field(field: pa.Field) -> pa.Field:
     """The field as it is kept: dictionaries by their values, with a default that works."""
     field = field.with_type(_stored_type(field.type))
     duckdb_engine.duckdb_type(field)
     text = default_of(field)
-    return field if text is None else with_default(field, text)
+    return field if text is None else set_default(field, text)
 
 
 # What DuckDB makes of a column of NULLs, and views, for which Arrow lacks `take`.
@@ -92,7 +92,7 @@ def _stored_inner(field: pa.Field) -> pa.Field:
     return field.with_type(_stored_type(field.type))
 
 
-def with_default(field: pa.Field, text: str) -> pa.Field:
+def set_default(field: pa.Field, text: str) -> pa.Field:
     """The field with that default, or with none; raises BadRequest.
 
     What is kept is DuckDB's own spelling of it: a client pastes it into statements of its own.

@@ -18,13 +18,13 @@ def check_rows(definition: Definition, table: str, batches: Iterable[pa.RecordBa
     """Every CHECK of the table; raises ConstraintViolation."""
     if not definition.checks:
         return
-    for group in groups(batches):
-        data = as_table(definition.schema, group)
+    for group in group_batches(batches):
+        data = to_table(definition.schema, group)
         for text in definition.checks:
             refuse_violation(table, text, data)
 
 
-def groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """The batches in lists of many rows each."""
     group: list[pa.RecordBatch] = []
     rows = 0
@@ -38,7 +38,7 @@ def groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield group
 
 
-def as_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def to_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """The batches under the names of the schema."""
     same = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
     return pa.Table.from_batches(same, schema=schema)
@@ -68,7 +68,7 @@ def refuse_duplicates(
 ) -> None:
     """Raises DuplicateKey if `new` has a key twice, or one that is in `existing` too.
 
-    Both are tables as `key_table` makes them; nothing of `existing` is asked for before it is
+    Both are tables as `select_key` makes them; nothing of `existing` is asked for before it is
     clear that the new rows differ among themselves.
     """
     row = duckdb_engine.find_duplicate_key(new)
@@ -80,7 +80,7 @@ def refuse_duplicates(
         raise DuplicateKey(f"Duplicate key in {table}: ({names}) = ({values}) already exists"[:490])
 
 
-def key_table(
+def select_key(
     definition: Definition, key: UniqueKey, batches: Iterable[pa.RecordBatch]
 ) -> pa.Table:
     """The columns of the key, in its order."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.backends.tables.columns import checked_schema, stored_field
+from jetbridge.backends.tables.columns import build_schema, to_stored_field
 from jetbridge.catalog import CreateTable, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest
@@ -27,26 +27,26 @@ class Definition:
         return next((i for i, n in enumerate(self.schema.names) if fold(n) == wanted), None)
 
 
-def new_definition(request: CreateTable) -> Definition:
+def define_table(request: CreateTable) -> Definition:
     """A new table; raises BadRequest for a column or constraint it cannot take."""
     if not request.name:
         raise BadRequest("a table needs a name")
-    schema = checked_schema(stored_field(field) for field in request.schema)
-    keys = tuple(checked_key(schema, key) for key in request.keys)
+    schema = build_schema(to_stored_field(field) for field in request.schema)
+    keys = tuple(normalize_key(schema, key) for key in request.keys)
     if sum(key.primary for key in keys) > 1:
         raise BadRequest(f"table {request.name!r} can have one primary key only")
     for key in keys:
-        schema = with_required_key(schema, key)
-    checks = tuple(checked(text, schema, request.name) for text in request.checks)
+        schema = require_key_columns(schema, key)
+    checks = tuple(normalize_check(text, schema, request.name) for text in request.checks)
     return Definition(request.name, schema, request.comment, checks, keys)
 
 
-def checked(text: str, schema: pa.Schema, table: str) -> str:
+def normalize_check(text: str, schema: pa.Schema, table: str) -> str:
     """A CHECK as it is kept, in DuckDB's own spelling; raises BadRequest."""
     return duckdb_engine.check_expression(text, schema, table).sql
 
 
-def checked_key(schema: pa.Schema, key: UniqueKey) -> UniqueKey:
+def normalize_key(schema: pa.Schema, key: UniqueKey) -> UniqueKey:
     """The key with the columns as the table spells them."""
     spelled = {fold(name): name for name in schema.names}
     kind = "primary key" if key.primary else "unique key"
@@ -61,7 +61,7 @@ def checked_key(schema: pa.Schema, key: UniqueKey) -> UniqueKey:
     return UniqueKey(columns, key.primary)
 
 
-def with_required_key(schema: pa.Schema, key: UniqueKey) -> pa.Schema:
+def require_key_columns(schema: pa.Schema, key: UniqueKey) -> pa.Schema:
     """A primary key makes its columns NOT NULL."""
     if not key.primary:
         return schema

@@ -10,21 +10,21 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-def row_id_values(column: pa.Array, table: str) -> Integers:
+def read_row_ids(column: pa.Array, table: str) -> Integers:
     if column.null_count or not pa.types.is_integer(column.type):
         raise BadRequest(f"the row ids of {table!r} must be integers without NULL")
     values: Integers = column.cast(pa.int64()).to_numpy()
     return values
 
 
-class SeenRowIds:
+class RowIdSet:
     """Which row ids a statement has had already, so that each counts once."""
 
     def __init__(self) -> None:
         self._sorted: Integers = np.empty(0, dtype=np.int64)
         self._recent: list[Integers] = []
 
-    def new(self, rowids: Integers) -> int:
+    def add(self, rowids: Integers) -> int:
         distinct = np.unique(rowids)
         fresh = distinct
         for known in (self._sorted, *self._recent):
@@ -33,11 +33,11 @@ class SeenRowIds:
         if len(fresh):
             self._recent.append(fresh)
         if len(self._recent) > 16:  # noqa: PLR2004 - few enough to search one by one
-            self._sorted = self.all()
+            self._sorted = self.sorted()
             self._recent = []
         return len(fresh)
 
-    def all(self) -> Integers:
+    def sorted(self) -> Integers:
         return np.sort(np.concatenate([self._sorted, *self._recent]))
 
 
@@ -48,7 +48,7 @@ def _within(values: Integers, known: Integers) -> Mask:
     return same
 
 
-def last_of_each(rows: pa.Table) -> tuple[Integers, list[pa.Array]]:
+def take_last_of_each(rows: pa.Table) -> tuple[Integers, list[pa.Array]]:
     """The row ids, ascending and each once, and the values that came last for each."""
     batch, *more = rows.to_batches()
     if more:  # strings are addressed by 32 bits

@@ -17,7 +17,7 @@ JOINED_ROWS = 65_536
 JOINED_BYTES = 32 * 1024 * 1024
 
 
-def joined_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def join_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The same rows in larger batches, none of them a slice of something larger."""
     joined: list[pa.RecordBatch] = []
     group: list[pa.RecordBatch] = []
@@ -26,15 +26,15 @@ def joined_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         rows += batch.num_rows
         size += batch.nbytes
         if group and (rows > JOINED_ROWS or size > JOINED_BYTES):
-            joined.append(concatenated(group))
+            joined.append(concatenate(group))
             group, rows, size = [], batch.num_rows, batch.nbytes
         group.append(batch)
     if group:
-        joined.append(concatenated(group))
+        joined.append(concatenate(group))
     return joined
 
 
-def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of several with the same types."""
     schema = batches[0].schema
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
@@ -93,7 +93,7 @@ class Staging:
         return self._most_bytes - self._bytes
 
     def _settle(self) -> None:
-        joined = joined_batches(self._batches[self._settled :])
+        joined = join_batches(self._batches[self._settled :])
         self._batches[self._settled :] = joined
         self._settled = len(self._batches)
         self._settled_bytes += sum(batch.nbytes for batch in joined)

@@ -9,7 +9,7 @@ from jetbridge.errors import BadRequest, NotFound
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def version_number(text: str) -> int:
+def parse_version(text: str) -> int:
     """The version of AT (VERSION => ...); raises BadRequest."""
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):  # noqa: PLR2004
@@ -17,7 +17,7 @@ def version_number(text: str) -> int:
     return int(text)
 
 
-def moment(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """A timestamp as DuckDB writes it, in microseconds: its years go further than Python's.
 
     Without an offset it is UTC. Raises BadRequest.
@@ -28,11 +28,11 @@ def moment(text: str) -> int:
     return since_epoch
 
 
-def moment_of(time: datetime) -> int:
-    """The time (with its zone) on the scale of `moment`."""
+def to_microseconds(time: datetime) -> int:
+    """The time (with its zone) on the scale of `parse_timestamp`."""
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def not_kept(table: str, point: AsOf, kept: str) -> NotFound:
+def version_not_kept(table: str, point: AsOf, kept: str) -> NotFound:
     """The error for a point in time that cannot be read; `kept` says which can."""
     return NotFound(f"{point.unit.lower()} of table {table!r}", point.value[:60], kept)

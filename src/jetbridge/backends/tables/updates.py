@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
-from jetbridge.backends.tables.row_ids import Integers, SeenRowIds, last_of_each, row_id_values
+from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
+from jetbridge.backends.tables.row_ids import Integers, RowIdSet, read_row_ids, take_last_of_each
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult
 from jetbridge.errors import BadRequest
@@ -35,39 +35,39 @@ class StagedUpdate:
         self._table, self._schema, self._options = table, schema, options
         self._staging, self._check = staging, check
         self._mapping: ColumnMapping | None = None
-        self._seen = SeenRowIds()
+        self._seen = RowIdSet()
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         mapping = self._mapping
         if mapping is None or not batch.schema.equals(mapping.sent):
             mapping = self._mapped(batch.schema)
-        row_ids = row_id_values(batch.column(mapping.rowid), self._table)
+        row_ids = read_row_ids(batch.column(mapping.rowid), self._table)
         self._check(row_ids)
-        columns = mapping.columns(batch, self._rows, self._staging.room())
+        columns = mapping.convert(batch, self._rows, self._staging.room())
         self._rows += batch.num_rows
         names = [field.name for field in mapping.targets]
         stored = pa.RecordBatch.from_arrays([*columns, pa.array(row_ids)], names=[*names, ROWID])
         if batch.num_rows:
             self._staging.add(stored)
-        count = self._seen.new(row_ids)
+        count = self._seen.add(row_ids)
         return DMLResult(count, _answer(stored, mapping) if self._options.returning else None)
 
     def _mapped(self, sent: pa.Schema) -> ColumnMapping:
-        mapping = update_mapping(sent, self._schema, self._table)
+        mapping = map_update_columns(sent, self._schema, self._table)
         before = self._mapping
         if before is not None and before.targets != mapping.targets:
             raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
         self._mapping = mapping
         return mapping
 
-    def new_values(self) -> UpdatedRows | None:
+    def updated_rows(self) -> UpdatedRows | None:
         """What came last for each row; None where nothing is to be set."""
         mapping = self._mapping
         if not self._staging.rows or mapping is None or not mapping.targets:
             return None
         staged = pa.Table.from_batches(self._staging.batches()).combine_chunks()
-        row_ids, values = last_of_each(staged)
+        row_ids, values = take_last_of_each(staged)
         return UpdatedRows(row_ids, mapping.targets, values)
 
     def close(self) -> None:

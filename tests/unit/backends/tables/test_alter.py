@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.tables.alter import altered, verify
+from jetbridge.backends.tables.alter import alter_definition, verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddCheck,
@@ -43,7 +43,7 @@ NEW = pa.field("n", pa.int8(), nullable=False, metadata={"default": "7"})
 
 
 def step(change, rows=3):
-    return altered(BEFORE, change, "s.t", rows)
+    return alter_definition(BEFORE, change, "s.t", rows)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def step(change, rows=3):
 )
 def test_rows_get_the_schema_of_the_new_definition(change, column, values):
     after = step(change)
-    batch = after.rows(ROWS)
+    batch = after.convert(ROWS)
     assert batch.schema.equals(after.definition.schema, check_metadata=True)
     found = [tuple(v.values()) if isinstance(v, dict) else v for v in batch[column].to_pylist()]
     assert found == values
@@ -69,7 +69,7 @@ def test_rows_get_the_schema_of_the_new_definition(change, column, values):
 def test_removed_column_takes_its_constraints_with_it():
     after = step(RemoveColumn("A", cascade=True))
     assert (after.definition.schema.names, after.definition.checks) == (["b", "s"], ())
-    assert after.rows(ROWS).columns == ROWS.columns[1:]
+    assert after.convert(ROWS).columns == ROWS.columns[1:]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_removed_column_takes_its_constraints_with_it():
 )
 def test_names_and_constraints_leave_the_rows_alone(change):
     after = step(change)
-    assert after.rows is None
+    assert after.convert is None
     assert after.definition is not BEFORE
 
 
@@ -117,26 +117,26 @@ def test_nothing_to_do_is_the_same_definition(change):
 )
 def test_rows_that_do_not_obey_fail_the_verification(change, message):
     with pytest.raises(FailedPrecondition, match=message):
-        verify(step(change), "s.t", iter([ROWS, ROWS]))
+        verify_rows(step(change), "s.t", iter([ROWS, ROWS]))
 
 
 def test_rows_that_obey_are_verified_in_the_new_layout():
     change = step(ChangeType(pa.field("a", pa.int16()), "a + 50"))
-    verify(change, "s.t", iter([change.rows(ROWS)]))
+    verify_rows(change, "s.t", iter([change.convert(ROWS)]))
     change = step(ChangeType(pa.field("a", pa.int16()), "a + 99"))
     with pytest.raises(FailedPrecondition, match="first row with a = 100"):
-        verify(change, "s.t", iter([change.rows(ROWS)]))
+        verify_rows(change, "s.t", iter([change.convert(ROWS)]))
 
 
 @pytest.mark.parametrize("change", [AddCheck("a < 0"), AddKey(UniqueKey(("a",), True))])
 def test_table_without_rows_obeys_everything(change):
-    verify(step(change, rows=0), "s.t", [])
-    verify(step(change, rows=0), "s.t", [ROWS.slice(0, 0)])
+    verify_rows(step(change, rows=0), "s.t", [])
+    verify_rows(step(change, rows=0), "s.t", [ROWS.slice(0, 0)])
 
 
 def test_nothing_to_verify_reads_no_rows():
     batches = iter([ROWS])
-    verify(step(RenameTable("u")), "s.t", batches)
+    verify_rows(step(RenameTable("u")), "s.t", batches)
     assert next(batches) is ROWS
 
 
@@ -160,10 +160,10 @@ def test_required_column_without_default_needs_an_empty_table():
     ids=["value", "null"],
 )
 def test_value_that_does_not_survive_fails_the_rows(before, change, message):
-    after = altered(before, change, "s.t", 3)
-    assert after.rows is not None
+    after = alter_definition(before, change, "s.t", 3)
+    assert after.convert is not None
     with pytest.raises(FailedPrecondition, match=message):
-        after.rows(ROWS)
+        after.convert(ROWS)
 
 
 def test_unknown_change_is_not_supported():

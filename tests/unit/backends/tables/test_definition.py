@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.tables.definition import Definition, new_definition
+from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, UniqueKey
 from jetbridge.errors import BadRequest
 
@@ -13,7 +13,7 @@ PRIMARY = UniqueKey(("ID",), True)
 def test_new_definition_holds_what_is_kept_of_the_request():
     schema = pa.schema([("Id", pa.int64()), ("n", pa.dictionary(pa.int8(), pa.string()))])
     request = CreateTable("t", schema, comment="c", checks=("t.id>0",), keys=(PRIMARY,))
-    assert new_definition(request) == Definition(
+    assert define_table(request) == Definition(
         "t",
         pa.schema([pa.field("Id", pa.int64(), nullable=False), ("n", pa.string())]),
         "c",
@@ -37,4 +37,4 @@ def test_position_is_found_in_any_case():
 )
 def test_a_definition_that_cannot_be_is_refused(request_, message):
     with pytest.raises(BadRequest, match=message):
-        new_definition(request_)
+        define_table(request_)
