@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.row_lookup import replaced
+from jetbridge.backends.memory.row_lookup import replace_values
 from jetbridge.catalog import (
     AddColumn,
     CreateTable,
@@ -168,5 +168,5 @@ def test_all_batches_of_an_update_set_the_same_columns():
 def test_values_are_replaced_in_columns_of_any_type(column):
     places = pa.array([0, 2]).to_numpy()
     for _ in range(2):  # the index is used again
-        found = replaced(column, places, column.take(pa.array([1, 0])))
+        found = replace_values(column, places, column.take(pa.array([1, 0])))
         assert found.to_pylist() == [None, None, column[0].as_py()]

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.memory.filters import simple_parts
+from jetbridge.backends.memory.filters import split_filter
 from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.backends.tables.definition import Definition
@@ -86,7 +86,7 @@ def _a(op, value):
     ],
 )
 def test_simple_conditions_are_found(node, ops, whole):
-    parts, is_whole = simple_parts(STATE, node)
+    parts, is_whole = split_filter(STATE, node)
     assert (sorted(part.op for part in parts), is_whole) == (ops, whole)
 
 
@@ -101,7 +101,7 @@ def test_simple_conditions_are_found(node, ops, whole):
 def test_an_or_is_not_narrowed_by_one_of_its_sides(other):
     above = Comparison(">", Column("a"), Constant("BIGINT", 5))
     for either in (Or((above, other)), Or((other, above))):
-        assert simple_parts(STATE, either) == ([], False)
-        parts, whole = simple_parts(STATE, And((either, above)))
+        assert split_filter(STATE, either) == ([], False)
+        parts, whole = split_filter(STATE, And((either, above)))
         assert [(part.column, part.op, part.value) for part in parts] == [(0, ">", 5)]
         assert not whole

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, join, without_deleted
+from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, compact, join_chunks
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, DMLOptions, Scan, SchemaInfo
 from jetbridge.errors import NotFound
@@ -34,11 +34,11 @@ def insert(schema, start, count, batch_rows=2048):
 
 def test_small_chunks_are_joined_at_the_first_read():
     segment = Segment([chunk([i, i + 1], i) for i in range(0, 1000, 2)])
-    assert len(segment.raw()) == 500
+    assert len(segment.raw_chunks()) == 500
     [joined] = segment.chunks()
     assert joined.batch.column(0).to_pylist() == list(range(1000))
     assert joined.rowids is None
-    assert segment.chunks() == segment.raw() == (joined,)
+    assert segment.chunks() == segment.raw_chunks() == (joined,)
 
 
 def test_large_batches_are_cut_and_joined_ones_stay_below_the_limit():
@@ -61,25 +61,25 @@ def test_chunks_whose_row_ids_do_not_ascend_are_not_joined():
 def test_joined_chunks_keep_deletions_changes_and_row_ids():
     one = chunk([1, 2], 0, deleted=np.array([True, False]))
     two = chunk([3, 4], 7, changed=np.array([0, 9]))
-    both = join([one, two])
+    both = join_chunks([one, two])
     assert both.row_ids().tolist() == [0, 1, 7, 8]
     assert both.deleted is not None
     assert both.changed is not None
     assert both.deleted.tolist() == [True, False, False, False]
     assert both.changed.tolist() == [0, 0, 0, 9]
-    assert both.live() == 3
+    assert both.live_rows() == 3
     places, there = both.positions(np.array([1, 5, 8]))
     assert there.tolist() == [True, False, True]
     assert places[there].tolist() == [1, 3]
 
 
 def test_a_chunk_that_is_mostly_deleted_is_written_anew():
-    kept = without_deleted(chunk([1, 2, 3], 4, deleted=np.array([True, False, True])))
+    kept = compact(chunk([1, 2, 3], 4, deleted=np.array([True, False, True])))
     assert kept is not None
     assert (kept.batch.column(0).to_pylist(), kept.row_ids().tolist()) == ([2], [5])
-    assert without_deleted(chunk([1], deleted=np.array([True]))) is None
+    assert compact(chunk([1], deleted=np.array([True]))) is None
     same = chunk([1, 2, 3], deleted=np.array([True, False, False]))
-    assert without_deleted(same) is same
+    assert compact(same) is same
 
 
 def test_a_join_that_fails_loses_no_row():
@@ -88,7 +88,7 @@ def test_a_join_that_fails_loses_no_row():
     for _ in range(2):
         with pytest.raises(pa.ArrowException):
             segment.chunks()
-    assert [c.first for c in segment.raw()] == [0, 1, 4]
+    assert [c.first for c in segment.raw_chunks()] == [0, 1, 4]
 
 
 def test_scans_send_large_batches_after_small_inserts():
@@ -119,7 +119,7 @@ def test_inserts_of_some_thousand_rows_are_joined_too():
 
 
 def test_staged_rows_above_the_limit_go_to_a_file_and_come_back_in_order():
-    staging = Staging(limit=1000, most_bytes=10**9)
+    staging = Staging(spill_bytes=1000, max_bytes=10**9)
     batches = [pa.record_batch({"a": np.arange(i, i + 100)}) for i in range(0, 1000, 100)]
     for batch in batches:
         staging.add(batch)
@@ -150,7 +150,7 @@ def test_many_staged_batches_are_joined_as_they_come(monkeypatch):
 
 def test_slices_of_a_large_batch_do_not_spill():
     whole = pa.record_batch({"a": np.arange(10_000)})
-    staging = Staging(limit=50_000, most_bytes=10**9)
+    staging = Staging(spill_bytes=50_000, max_bytes=10**9)
     for start in range(0, 5_000, 100):
         staging.add(whole.slice(start, 100))
     assert not staging.spilled()

@@ -21,7 +21,7 @@ def test_version_is_a_whole_number(text, number):
 
 @pytest.mark.parametrize("text", ["", "1.0", "x", "٣", "9" * 20])
 def test_other_text_is_no_version(text):
-    with pytest.raises(BadRequest, match="is no version number"):
+    with pytest.raises(BadRequest, match="is not a version number"):
         parse_version(text)
 
 
@@ -33,11 +33,11 @@ def test_moments_and_times_are_on_one_scale():
 
 
 def test_other_text_is_no_moment():
-    with pytest.raises(BadRequest, match="is no timestamp"):
+    with pytest.raises(BadRequest, match="is not a timestamp"):
         parse_timestamp("soon")
 
 
 def test_error_says_what_is_kept():
-    error = version_not_kept("s.t", AsOf(AtUnit.VERSION, "9"), "kept are 1 to 3")
+    error = version_not_kept("s.t", AsOf(AtUnit.VERSION, "9"), "versions 1 to 3 are kept")
     assert "version of table 's.t'" in str(error)
-    assert "kept are 1 to 3" in str(error)
+    assert "versions 1 to 3 are kept" in str(error)

@@ -24,7 +24,8 @@ from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import scan
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write.commit import DataFile, TableCommit
-from jetbridge.backends.tables.alter import AlteredTable, alter_definition, verify_rows
+from jetbridge.backends.tables.alter import alter_definition
+from jetbridge.backends.tables.altered_table import AlteredTable, verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,

@@ -18,7 +18,12 @@ from jetbridge.backends.lake import types
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
 from jetbridge.backends.lake.metadata.snapshot_list import SnapshotList
 from jetbridge.backends.tables.definition import Definition
-from jetbridge.backends.tables.time_travel import parse_timestamp, parse_version, version_not_kept
+from jetbridge.backends.tables.time_travel import (
+    describe_kept_versions,
+    parse_timestamp,
+    parse_version,
+    version_not_kept,
+)
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.columns import DEFAULT
 from jetbridge.catalog.identifiers import fold
@@ -326,7 +331,7 @@ class TableState:
         if history and (not begins or not since):
             since = history[0]["timestamp-ms"]
         when = datetime.fromtimestamp(since / 1000, UTC)
-        kept = f"kept are versions {oldest} to {self.version}, from {when:%F %T.%f} UTC on"
+        kept = describe_kept_versions(oldest, self.version, when)
         number = point.value if point.unit == AtUnit.VERSION else ""
         expired = not begins and (not number or int(number) < oldest)
         return version_not_kept(self.title(), point, f"it has expired, {kept}" if expired else kept)
