@@ -76,10 +76,8 @@ def _conflict(row: np.int64, table: str, what: str) -> Conflict:
     )
 
 
-def take_rows(
-    state: MemoryTableVersion, located: Sequence[LocatedRows], rowids: Integers
-) -> pa.RecordBatch:
-    """Return all columns of the rows, in the order of `rowids`; all must be located."""
+def take_rows(state: MemoryTableVersion, located: Sequence[LocatedRows]) -> pa.RecordBatch:
+    """Return all columns of the rows, in the order of the row ids by which they were located."""
     parts = [rows.chunk.batch.take(pa.array(rows.positions)) for rows in located]
     columns = []
     for index, field in enumerate(state.schema):

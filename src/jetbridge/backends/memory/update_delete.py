@@ -198,7 +198,7 @@ class _MemoryDelete:
         distinct, inverse = np.unique(rowids, return_inverse=True)
         located = locate_rows(self.state, distinct)
         refuse_conflicts(located, distinct, self.state.version, self.cell.name())
-        rows = take_rows(self.state, located, distinct)
+        rows = take_rows(self.state, located)
         columns = [*rows.take(pa.array(inverse.astype(np.int64))).columns, pa.array(rowids)]
         return pa.RecordBatch.from_arrays(columns, schema=self._returned_schema)
 

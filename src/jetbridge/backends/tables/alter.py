@@ -13,7 +13,7 @@ from jetbridge import duckdb_engine
 from jetbridge.backends.tables import struct_fields
 from jetbridge.backends.tables.altered_table import AlteredTable, ConvertRows
 from jetbridge.backends.tables.columns import check_column_name, set_default, to_stored_field
-from jetbridge.backends.tables.constraints import to_table
+from jetbridge.backends.tables.constraints import LONGEST_MESSAGE, to_table
 from jetbridge.backends.tables.definition import (
     Definition,
     normalize_check,
@@ -48,7 +48,6 @@ from jetbridge.errors import (
 )
 
 _EXTENSION = b"ARROW:extension"
-_LONGEST_MESSAGE = 490
 
 
 def alter_definition(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
@@ -188,7 +187,7 @@ def _change_type(before: Definition, change: ChangeType, table: str) -> AlteredT
             values = _convert_column(before, batch, position, new, change.expression)
         except BadRequest as error:
             message = f"a value of column {table}.{new.name} does not survive as {new.type}"
-            raise FailedPrecondition(f"{message}: {error}"[:_LONGEST_MESSAGE]) from None
+            raise FailedPrecondition(f"{message}: {error}"[:LONGEST_MESSAGE]) from None
         if values.null_count and not new.nullable:
             raise FailedPrecondition(
                 f"column {table}.{new.name} is NOT NULL, but a new value is NULL"

@@ -15,7 +15,7 @@ from jetbridge.errors import BadRequest, ConstraintViolation, DuplicateKey
 
 # Enough rows that the cost of a query to DuckDB does not matter.
 _GROUP_ROWS = 500_000
-_LONGEST_MESSAGE = 490
+LONGEST_MESSAGE = 490
 
 
 def check_rows(definition: Definition, table: str, batches: Iterable[pa.RecordBatch]) -> None:
@@ -66,7 +66,7 @@ def refuse_violation(table: str, text: str, data: pa.Table) -> None:
     check = text if text.startswith("(") and text.endswith(")") else f"({text})"
     example = f", first row with {values}" if values else ""
     message = f"CHECK constraint failed: {table}: {check[:200]}{example}"
-    raise ConstraintViolation(message[:_LONGEST_MESSAGE])
+    raise ConstraintViolation(message[:LONGEST_MESSAGE])
 
 
 def refuse_duplicates(
@@ -84,7 +84,7 @@ def refuse_duplicates(
         names = ", ".join(key.columns)
         values = ", ".join(duckdb_engine.format_value(column[row]) for column in written.columns)
         message = f"Duplicate key in {table}: ({names}) = ({values}) already exists"
-        raise DuplicateKey(message[:_LONGEST_MESSAGE])
+        raise DuplicateKey(message[:LONGEST_MESSAGE])
 
 
 def select_key(

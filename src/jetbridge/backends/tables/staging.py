@@ -103,10 +103,6 @@ class Staging:
             with _name_disk_errors():
                 self._spill()
 
-    def spilled(self) -> bool:
-        """Return whether batches are on disk."""
-        return self._file is not None
-
     def _spill(self) -> None:
         if self._writer is None:
             self._schema = self._batches[0].schema
