@@ -1,1 +1,1 @@
-"""Measurements. `python -m benchmarks` runs them and writes `results/`."""
+"""Measure speed and memory. `python -m benchmarks` runs all parts and writes `results/`."""

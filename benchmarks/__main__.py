@@ -1,9 +1,9 @@
-"""`python -m benchmarks [PART [SUITES]]`; without a part, all of them."""
+"""Run `python -m benchmarks [PART [SUITES]]`; without a part, run all of them."""
 
 import sys
 from importlib import import_module
 
-# Each in a module of its own, with a `main` that takes the arguments.
+# Each part is a module with a function `main`, which gets the arguments.
 _PARTS = ("service", "lake", "pipeline", "mssql")
 
 

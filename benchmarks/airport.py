@@ -1,4 +1,4 @@
-"""Statements as DuckDB's Airport extension makes them, with a plain pyarrow.flight client."""
+"""Sends statements as DuckDB's Airport extension does, with a plain pyarrow.flight client."""
 
 import json
 import uuid
@@ -21,7 +21,7 @@ _STANDARD = {
 
 
 def new_table(name: str, schema: pa.Schema) -> dict[str, Any]:
-    """The request of CREATE TABLE."""
+    """Return the request of CREATE TABLE."""
     return {
         "catalog_name": CATALOG,
         "schema_name": SCHEMA,
@@ -39,12 +39,14 @@ def new_table(name: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 class Session:
+    """Send actions and exchanges to one server, with the headers of the extension."""
+
     def __init__(self, location: str) -> None:
         self._client = flight.FlightClient(location)
         self._standard = {**_STANDARD, "authority": location}
 
     def action(self, name: str, request: dict[str, Any], **more: str) -> bytes | None:
-        """The body of the first result; like the client, it reads the others and drops them."""
+        """Return the body of the first result; the extension ignores the others, too."""
         options = self._options({"airport-action-name": name, **more})
         action = flight.Action(name, msgpack.packb(request))
         results = [result.body.to_pybytes() for result in self._client.do_action(action, options)]
@@ -68,11 +70,11 @@ class Session:
         self.action("drop_table", {**request, "ignore_not_found": False})
 
     def alter(self, name: str, table: str, **more: Any) -> None:
-        where = {"catalog": CATALOG, "schema": SCHEMA, "name": table, "ignore_not_found": False}
-        self.action(name, {**where, **more})
+        target = {"catalog": CATALOG, "schema": SCHEMA, "name": table, "ignore_not_found": False}
+        self.action(name, {**target, **more})
 
     def begin(self) -> str:
-        """What every statement opens with: a transaction, then the version of the catalog."""
+        """Begin a statement as the extension does; return the id of its transaction."""
         answer = self.action("create_transaction", {"catalog_name": CATALOG})
         self.action("catalog_version", {"catalog_name": CATALOG})
         return str(msgpack.unpackb(answer)["identifier"])
@@ -94,19 +96,21 @@ class Session:
 
 
 class Table:
+    """Run statements on one table."""
+
     def __init__(self, session: Session, info: flight.FlightInfo) -> None:
         self._session, self._info = session, info
         self.descriptor = info.descriptor
 
     def read_all(self) -> pa.Table:
-        """One DoGet over the whole table."""
+        """Read the whole table by one DoGet."""
         return self.stream().read_all()
 
     def stream(self) -> flight.FlightStreamReader:
         return self._session.read(self._info.endpoints[0].ticket)
 
     def select(self, columns: list[int], *filters: dict[str, Any]) -> int:
-        """A whole SELECT; answers the number of rows that came."""
+        """Run a SELECT; return the number of rows."""
         transaction = self._session.begin()
         return sum(batch.num_rows for batch in self._scan(transaction, columns, filters))
 
@@ -127,28 +131,30 @@ class Table:
         return rows
 
     def update(self, columns: list[int], new: pa.Table, *filters: dict[str, Any]) -> int:
-        """`new` holds the values to be set, one row per row that the filters find."""
+        """Set the values of `new`, one row for each row that the filters select."""
         transaction = self._begin_change()
-        found = _row_ids(self._scan(transaction, columns, filters))
+        rowids = _row_ids(self._scan(transaction, columns, filters))
         schema = new.schema.append(pa.field("rowid", pa.int64()))
-        return self._send("update", transaction, schema, _with_values(found, new, schema))
+        return self._send("update", transaction, schema, _with_values(rowids, new, schema))
 
     def delete(self, columns: list[int], *filters: dict[str, Any]) -> int:
         transaction = self._begin_change()
         schema = pa.schema([pa.field("rowid", pa.int64())])
-        found = _row_ids(self._scan(transaction, columns, filters))
-        batches = (pa.record_batch([rowids], schema=schema) for rowids in found)
+        rowids = _row_ids(self._scan(transaction, columns, filters))
+        batches = (pa.record_batch([ids], schema=schema) for ids in rowids)
         return self._send("delete", transaction, schema, batches)
 
     def _begin_change(self) -> str:
         transaction = self._session.begin()
-        self._session.action("catalog_version", {"catalog_name": CATALOG})  # it asks twice
+        self._session.action(
+            "catalog_version", {"catalog_name": CATALOG}
+        )  # the extension asks twice
         return transaction
 
     def _send(
         self, operation: str, transaction: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        """The exchange is open before the first batch is asked for: a scan runs inside it."""
+        """Open the exchange, then read the batches: the scan of UPDATE runs inside of it."""
         headers = self._headers(operation, transaction)
         writer, reader = self._session.exchange(self.descriptor, **headers)
         with writer:
@@ -199,27 +205,27 @@ class Table:
         return "/".join(part.decode() for part in self.descriptor.path)
 
 
-def comparison(kind: str, column: int, type_id: str, value: Any) -> dict[str, Any]:
-    """`column <kind> value` as DuckDB serializes it; `column` indexes the columns of the scan."""
-    type_ = {"id": type_id, "type_info": None}
-    nowhere = {"alias": "", "query_location": ROWID_INDEX}
+def comparison(operator: str, column: int, type_id: str, value: Any) -> dict[str, Any]:
+    """Return `column <operator> value` as DuckDB serialises it; `column` is its index."""
+    data_type = {"id": type_id, "type_info": None}
+    no_location = {"alias": "", "query_location": ROWID_INDEX}
     return {
         "expression_class": "BOUND_COMPARISON",
-        "type": kind,
-        **nowhere,
+        "type": operator,
+        **no_location,
         "left": {
             "expression_class": "BOUND_COLUMN_REF",
             "type": "BOUND_COLUMN_REF",
-            **nowhere,
-            "return_type": type_,
+            **no_location,
+            "return_type": data_type,
             "binding": {"table_index": 0, "column_index": column},
             "depth": 0,
         },
         "right": {
             "expression_class": "BOUND_CONSTANT",
             "type": "VALUE_CONSTANT",
-            **nowhere,
-            "value": {"type": type_, "is_null": False, "value": value},
+            **no_location,
+            "value": {"type": data_type, "is_null": False, "value": value},
         },
     }
 
@@ -232,10 +238,10 @@ def _row_ids(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Array]:
 
 
 def _with_values(
-    found: Iterable[pa.Array], new: pa.Table, schema: pa.Schema
+    rowids: Iterable[pa.Array], new: pa.Table, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     start = 0
-    for rowids in found:
-        values = new.slice(start, len(rowids)).combine_chunks().to_batches()[0]
-        yield pa.record_batch([*values.columns, rowids], schema=schema)
-        start += len(rowids)
+    for ids in rowids:
+        values = new.slice(start, len(ids)).combine_chunks().to_batches()[0]
+        yield pa.record_batch([*values.columns, ids], schema=schema)
+        start += len(ids)

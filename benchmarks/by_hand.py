@@ -1,7 +1,7 @@
-"""The yardsticks of the lake: the same work done by hand, in the JVM that the server uses.
+"""Does the work of the lake by hand, in the JVM of the server, as the reference.
 
-They are actions of the measured server, because PySpark has one JVM in a process. Each answers
-the seconds it took by its own clock, so the way there and back is not counted.
+The reference runs in actions of the measured server, because PySpark has one JVM in a process. An
+action returns the seconds of the work alone, without the call.
 """
 
 import json
@@ -18,7 +18,7 @@ from benchmarks import data
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.spark.engine import SparkConnection, SparkEngine
 
-OwnAction = Callable[[bytes], Iterator[bytes]]
+Action = Callable[[bytes], Iterator[bytes]]
 
 _WITH_IDS = pa.schema(
     [field.with_metadata({"PARQUET:field_id": str(i)}) for i, field in enumerate(data.SCHEMA, 1)]
@@ -26,19 +26,21 @@ _WITH_IDS = pa.schema(
 
 
 class ByHand:
+    """Serve the reference work as actions `bench_…`."""
+
     def __init__(self, catalog: LakeCatalog, engine: SparkEngine) -> None:
         self._catalog, self._engine = catalog, engine
         self._row = data.rows(1).cast(_WITH_IDS)
 
-    def actions(self) -> dict[str, OwnAction]:
-        named = {"sql": self._sql, "to_arrow": self._to_arrow, "append": self._append}
+    def actions(self) -> dict[str, Action]:
+        works = {"sql": self._sql, "to_arrow": self._to_arrow, "append": self._append}
         return {
             "bench_nothing": lambda _: iter([b""]),
             "bench_metadata": self._metadata,
-            **{f"bench_{name}": self._timed(work) for name, work in named.items()},
+            **{f"bench_{name}": self._timed(work) for name, work in works.items()},
         }
 
-    def _timed(self, work: Callable[[SparkConnection, str], float]) -> OwnAction:
+    def _timed(self, work: Callable[[SparkConnection, str], float]) -> Action:
         def run(body: bytes) -> Iterator[bytes]:
             with self._engine.session() as session:
                 yield json.dumps(work(session, body.decode())).encode()
@@ -46,7 +48,7 @@ class ByHand:
         return run
 
     def _metadata(self, body: bytes) -> Iterator[bytes]:
-        """The metadata file that a table has now."""
+        """Return the current metadata file of a table."""
         schema, name = body.decode().split(".")
         yield self._catalog.lake.load(schema, name).location.encode()
 
@@ -63,7 +65,7 @@ class ByHand:
         return seconds
 
     def _append(self, session: SparkConnection, name: str) -> float:
-        """One row in a file of pyarrow's, committed with nothing around it."""
+        """Write one row with pyarrow and commit the file, without any check."""
         iceberg: Any = session.jvm.org.apache.iceberg
         catalog = session.catalog(self._catalog.lake.name)
         identifier = iceberg.catalog.TableIdentifier.parse(name)

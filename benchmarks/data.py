@@ -1,4 +1,4 @@
-"""The rows: bigint, double, string, timestamp."""
+"""Generates the rows of all benchmarks: bigint, double, string, timestamp."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ SCHEMA = pa.schema(
 
 
 def rows(count: int, first: int = 0) -> pa.Table:
-    """`id` ascends; `x` and `s` hold every multiple of 1/count and every number once, shuffled."""
+    """Return rows whose `id` ascends; `x` and `s` have every number once, in random order."""
     shuffled = np.random.default_rng(first).permutation(count)
     ids = pa.array(np.arange(first, first + count))
     return pa.table(
@@ -31,11 +31,12 @@ def rows(count: int, first: int = 0) -> pa.Table:
 
 
 def batches(table: pa.Table, size: int) -> list[pa.RecordBatch]:
+    """Return the rows in batches of a size."""
     return list(table.combine_chunks().to_batches(max_chunksize=size))
 
 
 def many(count: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of `count` rows in all, made one million at a time."""
+    """Yield batches of `count` rows in all, generated one million at a time."""
     step = 1_000_000
     for first in range(0, count, step):
         yield from batches(rows(min(step, count - first), first), size)

@@ -1,4 +1,4 @@
-"""The speed targets of the lake, as ratios to the memory backend and to Spark in the same run."""
+"""Measures the lake, as ratios to the memory backend and to Spark in the same run."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ _MILLION = 1_000_000
 _SENT_ROWS = 2048
 _CALLS = 10
 _MANY_INSERTS = 202
-_AROUND = 2  # before and after the insert that is meant
+_AROUND = 2  # inserts before and after the measured one
 _SLICES = 100
 _KEY = data.SCHEMA.field("id")
 _SET = data.SCHEMA.field("ts")
@@ -33,6 +33,8 @@ _VALUE = pa.scalar(1_700_000_000_000_000, _SET.type)
 
 
 class Bench:
+    """Hold the clients of one server, and the rows to write."""
+
     def __init__(self, subject: Running, folder: Path, rows: int) -> None:
         self.folder = folder
         self.memory = jetbridge.connect(subject.location, "memory")
@@ -51,17 +53,18 @@ class Bench:
         assert self.lake.insert(SCHEMA, name, self.small).affected_rows == self.count
         return name
 
-    def by_hand(self, action: str, what: str) -> float:
-        """The seconds that the server took."""
-        (answer,) = self.lake.action(f"bench_{action}", what.encode())
-        return float(answer)
+    def by_hand(self, action: str, argument: str) -> float:
+        """Run an action of `by_hand`; return the seconds of its work."""
+        (seconds,) = self.lake.action(f"bench_{action}", argument.encode())
+        return float(seconds)
 
     def metadata(self, name: str) -> str:
-        (answer,) = self.lake.action("bench_metadata", f"{SCHEMA}.{name}".encode())
-        return answer.decode()
+        """Return the current metadata file of a table."""
+        (location,) = self.lake.action("bench_metadata", f"{SCHEMA}.{name}".encode())
+        return location.decode()
 
     def key(self, number: int) -> int:
-        """Keys all over the table, each once."""
+        """Return keys from all parts of the table, each once."""
         return (number * 654_321 + 12_345) % self.count
 
 
@@ -80,15 +83,15 @@ def scans(bench: Bench) -> Iterator[Result]:
     )
     bench.memory.drop_table(SCHEMA, "scanned")
     for against, target, goal in (("memory", 0.7, 1.0), ("spark", 4, None)):
-        name = f"full scan, rows/s, of {_SHOWN[against]}"
+        name = f"full scan, rows/s, of {_REFERENCES[against]}"
         yield _faster(name, target, goal, seconds["lake"], seconds[against])
 
 
-_SHOWN = {"memory": "the memory backend's", "spark": "spark.table(t).toArrow()'s"}
+_REFERENCES = {"memory": "the memory backend's", "spark": "spark.table(t).toArrow()'s"}
 
 
 def inserts(bench: Bench) -> Iterator[Result]:
-    """Into an empty table each time."""
+    """Insert into an empty table each time."""
 
     def empty() -> None:
         for client in (bench.lake, bench.memory):
@@ -117,29 +120,29 @@ def single_row(bench: Bench) -> Iterator[Result]:
             "bare": summed(lambda: bench.by_hand("append", f"{SCHEMA}.bare"), _CALLS),
         }
     )
-    each = {name: taken / _CALLS for name, taken in seconds.items()}
-    yield _times("INSERT of one row, bare commits", 2, None, each["lake"], each["bare"])
+    per_call = {name: total / _CALLS for name, total in seconds.items()}
+    yield _times("INSERT of one row, bare commits", 2, None, per_call["lake"], per_call["bare"])
 
 
 def piling(bench: Bench) -> Iterator[Result]:
-    """Whether metadata piles up."""
+    """Insert many single rows: a later INSERT must not take longer than an early one."""
     row = bench.small[0].slice(0, 1)
     bench.lake.create_table(SCHEMA, "piled", data.SCHEMA)
-    taken = []
+    seconds = []
     for _ in range(_MANY_INSERTS):
         start = time.perf_counter()
         bench.lake.insert(SCHEMA, "piled", row)
-        taken.append(time.perf_counter() - start)
+        seconds.append(time.perf_counter() - start)
 
     def about(number: int) -> float:
-        return statistics.median(taken[number - 1 - _AROUND : number + _AROUND])
+        return statistics.median(seconds[number - 1 - _AROUND : number + _AROUND])
 
     name = "the 200th INSERT of one row, times the 10th"
     yield _times(name, 2, None, about(200), about(10))
 
 
 def lookups(bench: Bench) -> Iterator[Result]:
-    """By the ascending key, so that file statistics tell where the row is."""
+    """Look up single rows by the ascending key, so that file statistics can exclude files."""
     name = bench.filled_table("sorted")
     connection = statements.plain_duckdb()
     source = bench.metadata(name).replace("'", "''")
@@ -156,23 +159,23 @@ def lookups(bench: Bench) -> Iterator[Result]:
 
     seconds = medians({"lake": repeated(lookup, _CALLS), "bare": repeated(bare, _CALLS)})
     connection.close()
-    each = {who: taken / _CALLS for who, taken in seconds.items()}
+    per_call = {who: total / _CALLS for who, total in seconds.items()}
     name = "point lookup on a sorted key, times iceberg_scan + an empty action"
-    yield _times(name, 2, None, each["lake"], each["bare"])
+    yield _times(name, 2, None, per_call["lake"], per_call["bare"])
 
 
 def changes(bench: Bench) -> Iterator[Result]:
-    """Two tables with the same rows, one for each side; both see the same statements."""
+    """Change two tables with the same rows by the same statements, once by hand."""
     ours, theirs = bench.filled_table("ours"), f"lake.{SCHEMA}.{bench.filled_table('theirs')}"
-    sought = iter(range(10**9))
-    keys = iter(range(10**9))  # of the other side, in step
+    own_keys = iter(range(10**9))
+    keys = iter(range(10**9))  # the same keys, for the work by hand
 
     def update() -> None:
-        where = statements.equals(_KEY.name, bench.key(next(sought)))
+        where = statements.equals(_KEY.name, bench.key(next(own_keys)))
         assert statements.update(bench.lake, ours, where, _SET, _VALUE) == 1
 
     def delete() -> None:
-        where = statements.equals(_KEY.name, bench.key(next(sought)))
+        where = statements.equals(_KEY.name, bench.key(next(own_keys)))
         assert statements.delete(bench.lake, ours, where) == 1
 
     def merge(then: str) -> Work:
@@ -190,7 +193,7 @@ def changes(bench: Bench) -> Iterator[Result]:
 
 
 def _many_changed(bench: Bench, ours: str, theirs: str) -> Result:
-    """One row in a hundred, all over the table; other ones in every round."""
+    """Update one row in a hundred, from all parts of the table; other rows in each round."""
     size = bench.count // _SLICES
     _stage(bench, size)
     slices = {who: iter(range(_SLICES)) for who in ("lake", "by hand")}
@@ -199,7 +202,7 @@ def _many_changed(bench: Bench, ours: str, theirs: str) -> Result:
         start = next(slices["lake"]) * size
         where = statements.between("x", start / bench.count, (start + size) / bench.count)
         changed = statements.update(bench.lake, ours, where, _SET, _VALUE)
-        assert 0 < size - changed + 20 <= 40, changed  # some were deleted one by one
+        assert 0 < size - changed + 20 <= 40, changed  # some rows were deleted before
 
     def merge() -> float:
         return bench.by_hand("sql", _merge(theirs, f"part{next(slices['by hand'])}", _UPDATE))
@@ -210,7 +213,7 @@ def _many_changed(bench: Bench, ours: str, theirs: str) -> Result:
 
 
 def _stage(bench: Bench, size: int) -> None:
-    """The new values in Spark's memory, so that the MERGE by hand has them for nothing."""
+    """Keep the new values in Spark's memory, so that the MERGE by hand need not read them."""
     part = (bench.rows.column("x").to_numpy() * bench.count + 0.5).astype("int64") // size
     staged = pa.table(
         {"part": part, "id": bench.rows.column("id"), "ts": pa.repeat(_VALUE, bench.count)}
@@ -231,13 +234,13 @@ def _merge(target: str, source: str, then: str) -> str:
 
 
 def _faster(name: str, target: float, goal: float | None, own: float, reference: float) -> Result:
-    """How many times the reference's speed ours is."""
+    """Return our speed, as a multiple of the reference's."""
     numbers = {"seconds": own, "reference seconds": reference}
     return Result(name, reference / own, "", target, True, numbers, goal)
 
 
 def _times(name: str, target: float, goal: float | None, own: float, reference: float) -> Result:
-    """How many times the reference's time ours is."""
+    """Return our time, as a multiple of the reference's."""
     numbers = {"ms": 1000 * own, "reference ms": 1000 * reference}
     return Result(name, own / reference, "", target, False, numbers, goal)
 
@@ -250,22 +253,24 @@ SUITES: dict[str, Callable[[Bench], Iterator[Result]]] = {
     "lookups": lookups,
     "changes": changes,
 }
-# In processes of their own.
-APART: dict[str, Callable[[int], Iterator[Result]]] = {"memory": memory, "startup": startup}
+# These start servers of their own.
+SEPARATE: dict[str, Callable[[int], Iterator[Result]]] = {"memory": memory, "startup": startup}
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks lake", description=__doc__)
-    known = [*SUITES, *APART, []]
+    known = [*SUITES, *SEPARATE, []]
     parser.add_argument("suites", nargs="*", choices=known, help="default: all, and write results")
-    parser.add_argument("--rows", type=int, default=_MILLION, help="fewer, to try things out")
+    parser.add_argument(
+        "--rows", type=int, default=_MILLION, help="number of rows; only the default writes results"
+    )
     options = parser.parse_args(arguments)
-    chosen = options.suites or [*SUITES, *APART]
-    load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
+    selected = options.suites or [*SUITES, *SEPARATE]
+    load = os.getloadavg()[0]  # of other processes: above 0.5, ratios on two cores are unreliable
     touch_memory()
-    results = [*_in_one_server(chosen, options.rows)]
-    for name, suite in APART.items():
-        if name in chosen:
+    results = [*_in_one_server(selected, options.rows)]
+    for name, suite in SEPARATE.items():
+        if name in selected:
             results += suite(options.rows)
     print(table(results))
     if not options.suites and options.rows == _MILLION:
@@ -274,14 +279,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _in_one_server(chosen: list[str], rows: int) -> Iterator[Result]:
-    suites = [suite for name, suite in SUITES.items() if name in chosen]
+def _in_one_server(selected: list[str], rows: int) -> Iterator[Result]:
+    suites = [suite for name, suite in SUITES.items() if name in selected]
     if not suites:
         return
     with (
-        tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True) as made,
-        started("benchmarks.lake_subject", made) as subject,
+        tempfile.TemporaryDirectory(
+            prefix="jetbridge-bench-", ignore_cleanup_errors=True
+        ) as folder,
+        started("benchmarks.lake_subject", folder) as subject,
     ):
-        bench = Bench(subject, Path(made), rows)
+        bench = Bench(subject, Path(folder), rows)
         for suite in suites:
             yield from suite(bench)

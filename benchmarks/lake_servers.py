@@ -1,5 +1,6 @@
-"""What is measured in servers of their own: memory, and the start."""
+"""Measures memory and the start of the lake, each in a new server."""
 
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,14 +23,16 @@ _STARTS = 3
 
 @contextmanager
 def _folder() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True) as made:
-        yield made
+    with tempfile.TemporaryDirectory(
+        prefix="jetbridge-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        yield folder
 
 
 def memory(rows: int) -> Iterator[Result]:
-    """Ten times as many rows, made as they are sent, into a server that has just started."""
+    """Insert and read ten times as many rows, generated as they are sent, in a new server."""
     count = _TIMES * rows
-    with _folder() as made, started("benchmarks.lake_subject", made) as running:
+    with _folder() as folder, started("benchmarks.lake_subject", folder) as running:
         client = jetbridge.connect(running.location, "lake")
         client.create_schema(SCHEMA)
         client.create_table(SCHEMA, "large", data.SCHEMA)
@@ -46,15 +49,15 @@ def memory(rows: int) -> Iterator[Result]:
 
 
 def startup(_: int) -> Iterator[Result]:
-    """From the command to the first answers, with a table that is there."""
-    with _folder() as made:
-        with _serving(made) as running:
+    """Start servers with an existing table; measure the time until the first results."""
+    with _folder() as folder:
+        with _serve(folder) as running:
             client = jetbridge.connect(running.location, "lake")
             client.create_schema(SCHEMA)
-            client.create_table(SCHEMA, "there", data.SCHEMA)
-            client.insert(SCHEMA, "there", data.rows(_SMALL))
-        taken = [_first_answers(made) for _ in range(_STARTS)]
-    listening, scan, update = (sorted(each)[_STARTS // 2] for each in zip(*taken, strict=True))
+            client.create_table(SCHEMA, "existing", data.SCHEMA)
+            client.insert(SCHEMA, "existing", data.rows(_SMALL))
+        seconds = [_first_results(folder) for _ in range(_STARTS)]
+    listening, scan, update = (statistics.median(times) for times in zip(*seconds, strict=True))
     numbers = {"listening s": listening}
     yield Result("`jetbridge serve` to the first scan", scan, "s", None, False, numbers, 3)
     yield Result(
@@ -62,16 +65,16 @@ def startup(_: int) -> Iterator[Result]:
     )
 
 
-def _serving(warehouse: str) -> AbstractContextManager[Running]:
+def _serve(warehouse: str) -> AbstractContextManager[Running]:
     return started("jetbridge", "serve", "--port", "0", "--warehouse", warehouse)
 
 
-def _first_answers(made: str) -> tuple[float, float, float]:
+def _first_results(folder: str) -> tuple[float, float, float]:
     start = time.perf_counter()
-    with _serving(made) as running:
+    with _serve(folder) as running:
         listening = time.perf_counter() - start
         client = jetbridge.connect(running.location, "lake")
-        assert client.read(SCHEMA, "there").num_rows == _SMALL
+        assert client.read(SCHEMA, "existing").num_rows == _SMALL
         scanned = time.perf_counter() - start
         _update(client)
         return listening, scanned, time.perf_counter() - start
@@ -81,4 +84,4 @@ def _update(client: Client) -> None:
     field = data.SCHEMA.field("x")
     value = data.rows(1).column("x")[0]
     where = statements.equals("id", _SMALL // 2)
-    assert statements.update(client, "there", where, field, value) == 1
+    assert statements.update(client, "existing", where, field, value) == 1

@@ -1,4 +1,4 @@
-"""What is measured: jetbridge with a `memory` catalog and, in the folder it is given, a `lake`."""
+"""Serve a catalog `memory`, and a catalog `lake` in the folder that is the argument."""
 
 import sys
 from pathlib import Path

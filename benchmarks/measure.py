@@ -1,4 +1,4 @@
-"""Times of several things, taken in turns."""
+"""Measures the time of several works in turns."""
 
 import mmap
 import statistics
@@ -22,26 +22,28 @@ def medians(
     before: Work | None = None,
     warm_ups: int = WARM_UPS,
 ) -> dict[str, float]:
-    """Seconds of each; all run in every round, so that a busy moment hits them alike.
+    """Return the median seconds of each work.
 
-    `before` runs ahead of each work and is not counted. A work that answers a float has taken its
-    own time, and that counts.
+    All works run in every round, so that a busy moment of the machine affects all of them.
+    `before` runs before each work and is not counted. If a work returns a float, that counts as
+    its seconds.
     """
-    taken: dict[str, list[float]] = {name: [] for name in works}
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for number in range(warm_ups + rounds):
         for name, work in works.items():
             if before is not None:
                 before()
             start = time.perf_counter()
-            answer = work()
+            result = work()
             elapsed = time.perf_counter() - start
-            seconds = answer if isinstance(answer, float) else elapsed
             if number >= warm_ups:
-                taken[name].append(seconds)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+                seconds[name].append(result if isinstance(result, float) else elapsed)
+    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 def repeated(work: Work, times: int) -> Work:
+    """Return a work that runs another one several times."""
+
     def run() -> None:
         for _ in range(times):
             work()
@@ -50,15 +52,15 @@ def repeated(work: Work, times: int) -> Work:
 
 
 def summed(work: Callable[[], float], times: int) -> Work:
-    """As `repeated`, of a work that takes its own time."""
+    """Return a work that runs another one several times and adds up the seconds it returns."""
     return lambda: sum(work() for _ in range(times))
 
 
 def touch_memory() -> None:
-    """Uses memory once and gives it back.
+    """Use much memory once and free it.
 
     In a virtual machine the first use of a page waits for the host, which takes ten times as long
-    as the work that is to be measured.
+    as the measured work.
     """
     size = min(_MOST_TOUCHED, psutil.virtual_memory().available // 2)
     with mmap.mmap(-1, size) as memory:

@@ -1,6 +1,6 @@
-"""The speed targets of SQL Server, as ratios to Microsoft's drivers alone.
+"""Measures SQL Server, as ratios to Microsoft's drivers alone.
 
-Against the stand-in, or the server whose connection string is in JETBRIDGE_TEST_MSSQL.
+Runs against the stand-in, or the server whose connection string is in JETBRIDGE_TEST_MSSQL.
 """
 
 import argparse
@@ -40,8 +40,8 @@ _RESULTS = Path(__file__).parent / "results" / "mssql.json"
 _PACKAGES = ("mssql-python", "pyspark")
 _ROWS = 1_000_000
 _POLL_SECONDS = 0.002
-# Rounds in which Java is busy with compiling, which takes a tenth of both cores.
-_COMPILING = 10
+# Warm-ups, because Java compiles in the first rounds, which takes a tenth of both cores.
+_JDBC_WARM_UPS = 10
 _PASSWORD = "JETBRIDGE_BENCH_PASSWORD"  # noqa: S105 - the name of a variable
 _COLUMNS = "(id bigint{}, x float NULL, s nvarchar(max) NULL, ts datetime2(7) NULL)"
 _COPY = "CREATE OR REPLACE TABLE m.dbo.ours AS FROM mem.s.source"
@@ -74,13 +74,13 @@ class Bench:
             pq.write_table(self.rows(), file)
         return file
 
-    def make_anew(self, name: str, more: str = " NULL") -> None:
+    def recreate(self, name: str, more: str = " NULL") -> None:
         with self.server.borrow_core() as connection:
             connection.run(f"DROP TABLE IF EXISTS dbo.{name}")
             connection.run(f"CREATE TABLE dbo.{name} {_COLUMNS.format(more)}")
 
     def check(self, name: str) -> None:
-        """Every row once; whoever lost some was not fast."""
+        """Check that the table has every row once."""
         with self.server.borrow_core() as connection:
             counts = f"SELECT COUNT_BIG(*), COUNT_BIG(DISTINCT id) FROM dbo.{name}"  # noqa: S608
             assert connection.run(counts) == [(self.sizes.rows, self.sizes.rows)], name
@@ -90,8 +90,8 @@ class Bench:
 
 
 @dataclass
-class Ours:
-    """CREATE TABLE AS by a session that has the rows in a table in its memory."""
+class OwnLoad:
+    """Run CREATE TABLE AS in a session that has the rows in a table in memory."""
 
     session: Session
     rows: int
@@ -113,38 +113,38 @@ class Ours:
         self._run(f"CREATE TABLE mem.s.source AS FROM read_parquet('{file}')")
 
     def typical_phases(self, warm_ups: int = WARM_UPS) -> dict[str, float]:
-        """The median of each phase, without the rounds that warmed up."""
-        counted = self.phases[warm_ups:]
-        return {f"{p} s": statistics.median(each[p] for each in counted) for p in counted[0]}
+        """Return the median of each phase, without the warm-ups."""
+        rounds = self.phases[warm_ups:]
+        return {f"{p} s": statistics.median(phases[p] for phases in rounds) for p in rounds[0]}
 
 
 @contextmanager
-def _ours(bench: Bench, spark: Mapping[str, str]) -> Iterator[Ours]:
+def _open_own_load(bench: Bench, spark: Mapping[str, str]) -> Iterator[OwnLoad]:
     catalogs = {"m": MssqlConfig(address=bench.address), "mem": CatalogConfig("memory")}
     with open_session(Config(catalogs=catalogs, spark=spark)) as session:
-        made = Ours(session, bench.sizes.rows)
-        made.prepare(bench.file())
-        yield made
+        load = OwnLoad(session, bench.sizes.rows)
+        load.prepare(bench.file())
+        yield load
 
 
 def loads(bench: Bench) -> Iterator[Result]:
-    """CREATE TABLE AS by two writers, and the same rows by the drivers alone."""
+    """Load rows by CREATE TABLE AS with two writers, and by the drivers alone."""
     with ExitStack() as stack:
         bare = stack.enter_context(bare_load(bench.address, bench.rows(), bench.folder))
         ours, jdbc = _with_jdbc(bench, stack)
 
-        def by(name: str, load: Callable[[str], float]) -> float:
-            bench.make_anew(name)
+        def run_load(name: str, load: Callable[[str], float]) -> float:
+            bench.recreate(name)
             seconds = load(f"dbo.{name}")
             bench.check(name)
             return seconds
 
-        works: dict[str, Work] = {"ours": ours.load, "bare": lambda: by("bare", bare.load)}
+        works: dict[str, Work] = {"ours": ours.load, "bare": lambda: run_load("bare", bare.load)}
         if jdbc is not None:
-            works["jdbc"] = lambda: by("jdbc", jdbc.load)
-        seconds = medians(works, rounds=bench.sizes.rounds, warm_ups=_COMPILING)
+            works["jdbc"] = lambda: run_load("jdbc", jdbc.load)
+        seconds = medians(works, rounds=bench.sizes.rounds, warm_ups=_JDBC_WARM_UPS)
         bench.check("ours")
-        phases = ours.typical_phases(_COMPILING)
+        phases = ours.typical_phases(_JDBC_WARM_UPS)
     name = f"CREATE TABLE AS of {bench.sizes.rows:,} rows, part of the bare driver"
     yield _part(bench, name, 0.9, seconds["ours"], seconds["bare"], phases)
     if jdbc is not None:
@@ -152,19 +152,19 @@ def loads(bench: Bench) -> Iterator[Result]:
         yield _part(bench, name, 2, seconds["ours"], seconds["jdbc"])
 
 
-def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[Ours, JdbcLoad | None]:
-    """Both in one Spark; where that does not get the jar, ours alone."""
+def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[OwnLoad, JdbcLoad | None]:
+    """Open both in one Spark; without the second if the jar of its driver cannot be fetched."""
     try:
-        with ExitStack() as trying:
-            ours = trying.enter_context(_ours(bench, JDBC_SETTINGS))
+        with ExitStack() as attempt:
+            ours = attempt.enter_context(_open_own_load(bench, JDBC_SETTINGS))
             runner = ours.session.means.spark
             assert runner is not None
             jdbc = JdbcLoad(runner.engine, bench.address, bench.file())
-            stack.push(trying.pop_all())
+            stack.push(attempt.pop_all())
         return ours, jdbc
     except Unavailable as error:
-        print(f"without Spark's JDBC writer: {error}")
-        return stack.enter_context(_ours(bench, {})), None
+        print(f"Spark's JDBC writer is not measured: {error}")
+        return stack.enter_context(_open_own_load(bench, {})), None
 
 
 def _part(
@@ -175,7 +175,7 @@ def _part(
     reference: float,
     more: Mapping[str, float] | None = None,
 ) -> Result:
-    """Of rows in a second."""
+    """Return our rows per second, as a part of the reference's."""
     speeds = {
         "rows/s": bench.per_second(own),
         "reference rows/s": bench.per_second(reference),
@@ -185,44 +185,44 @@ def _part(
 
 
 def begins(bench: Bench) -> Iterator[Result]:
-    """From the statement to the first row that the server has, as its counter tells."""
+    """Measure the time from the statement to the first row, which the stand-in counts."""
     if mssql_server.is_given():
-        print("without the time to the first row: only the stand-in counts rows as they come")
+        print("the time to the first row is not measured: only the stand-in counts rows")
         return
-    with _ours(bench, {}) as ours:
+    with _open_own_load(bench, {}) as ours:
         seconds = medians({"first": lambda: _first_row(ours)}, rounds=bench.sizes.rounds)
         phases = ours.typical_phases()
     name = f"CREATE TABLE AS of {bench.sizes.rows:,} rows, until the first is at the server"
     yield Result(name, seconds["first"], "s", 2, False, phases)
 
 
-def _first_row(ours: Ours) -> float:
-    there = _bulk_rows()
+def _first_row(ours: OwnLoad) -> float:
+    before = _bulk_rows()
     loading = threading.Thread(target=ours.load)
     start = time.perf_counter()
     loading.start()
-    while _bulk_rows() == there and loading.is_alive():
+    while _bulk_rows() == before and loading.is_alive():
         time.sleep(_POLL_SECONDS)
     seconds = time.perf_counter() - start
-    assert loading.is_alive(), "no row has come"
+    assert loading.is_alive(), "no row has arrived"
     loading.join()
     return seconds
 
 
 def _bulk_rows() -> int:
-    counted: int = mssql_server.stand_in().order(bulk_rows=True)["bulk_rows"]
-    return counted
+    rows: int = mssql_server.stand_in().order(bulk_rows=True)["bulk_rows"]
+    return rows
 
 
 def reads(bench: Bench) -> Iterator[Result]:
-    """All rows of a table by a client of `jetbridge serve`, and by the driver alone."""
+    """Read all rows of a table by a client of `jetbridge serve`, and by the driver alone."""
     _fill(bench)
     with ExitStack() as stack:
         bare = stack.enter_context(bare_read(bench.address))
-        location = stack.enter_context(_serving(bench))
+        location = stack.enter_context(_serve(bench))
         readers = {"snapshot": "m", "parts": "parts"}
         works: dict[str, Work] = {name: _scan(bench, location, c) for name, c in readers.items()}
-        works["bare"] = lambda: _same(bench, bare.count(_QUERY))
+        works["bare"] = lambda: _check_rows(bench, bare.count(_QUERY))
         seconds = medians(works, rounds=bench.sizes.rounds)
     name = f"SELECT of {bench.sizes.rows:,} rows over Airport, part of the bare driver"
     yield _part(bench, name, 0.8, seconds["snapshot"], seconds["bare"])
@@ -231,8 +231,8 @@ def reads(bench: Bench) -> Iterator[Result]:
 
 
 def _fill(bench: Bench) -> None:
-    """With a key, so that it can be read in parts; and reads of one moment are allowed."""
-    bench.make_anew("source", " NOT NULL PRIMARY KEY")
+    """Fill a table with a key, so that it can be read in parts, and allow snapshots."""
+    bench.recreate("source", " NOT NULL PRIMARY KEY")
     rows = bench.rows()
     with bench.server.borrow_core() as connection:
         name = bracketed(bench.address.database)
@@ -247,20 +247,20 @@ def _scan(bench: Bench, location: str, catalog: str) -> Work:
 
     def work() -> None:
         with client.scan("dbo", "source") as batches:
-            _same(bench, sum(batch.num_rows for batch in batches))
+            _check_rows(bench, sum(batch.num_rows for batch in batches))
 
     return work
 
 
-def _same(bench: Bench, rows: int) -> None:
+def _check_rows(bench: Bench, rows: int) -> None:
     assert rows == bench.sizes.rows
 
 
 @contextmanager
-def _serving(bench: Bench) -> Iterator[str]:
-    """One database as two catalogs, which differ in how they read."""
+def _serve(bench: Bench) -> Iterator[str]:
+    """Serve one database as two catalogs: with snapshot reads, and without."""
     address = bench.address
-    given = {
+    options = {
         "type": "mssql",
         "server": address.server,
         "database": address.database,
@@ -269,16 +269,16 @@ def _serving(bench: Bench) -> Iterator[str]:
         "encrypt": address.encrypt,
         "trust_server_certificate": address.trust,
     }
-    catalogs = {"m": given, "parts": {**given, "mssql_snapshot_reads": False}}
+    catalogs = {"m": options, "parts": {**options, "mssql_snapshot_reads": False}}
     file = bench.folder / "serve.toml"
-    file.write_text("".join(_toml(name, each) for name, each in catalogs.items()))
+    file.write_text("".join(_toml(name, table) for name, table in catalogs.items()))
     os.environ[_PASSWORD] = address.password
     with started("jetbridge", "serve", "--port", "0", "--config", str(file)) as running:
         yield running.location
 
 
-def _toml(name: str, given: Mapping[str, object]) -> str:
-    lines = [f"{key} = {json.dumps(value)}" for key, value in given.items()]
+def _toml(name: str, options: Mapping[str, object]) -> str:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
     return "\n".join([f"[catalogs.{name}]", *lines, ""])
 
 
@@ -294,13 +294,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks mssql", description=__doc__)
     known = [*SUITES, []]
     parser.add_argument("suites", nargs="*", choices=known, help="default: all, and write results")
-    parser.add_argument("--rows", type=int, default=_ROWS, help="fewer, to try things out")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="after two to warm up")
+    parser.add_argument(
+        "--rows", type=int, default=_ROWS, help="number of rows; only the default writes results"
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds after the warm-ups")
     options = parser.parse_args(arguments)
     sizes = Sizes(options.rows, options.rounds)
-    load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
+    load = os.getloadavg()[0]  # of other processes: above 0.5, ratios on two cores are unreliable
     touch_memory()
-    results = [*_measured(options.suites or list(SUITES), sizes)]
+    results = [*_run_suites(options.suites or list(SUITES), sizes)]
     print(table(results))
     if not options.suites and sizes.are_full:
         server = "given" if mssql_server.is_given() else "stand-in"
@@ -309,16 +311,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _measured(chosen: list[str], sizes: Sizes) -> Iterator[Result]:
-    """Each in a database of its own, which is gone at the end."""
+def _run_suites(selected: list[str], sizes: Sizes) -> Iterator[Result]:
+    """Run each suite in a database of its own, which is dropped at the end."""
     try:
-        for suite in (SUITES[name] for name in SUITES if name in chosen):
+        for suite in (SUITES[name] for name in SUITES if name in selected):
             address = mssql_server.address()
             server = ConnectionPool(address)
             with tempfile.TemporaryDirectory(
                 prefix="jetbridge-bench-", ignore_cleanup_errors=True
-            ) as made:
-                yield from suite(Bench(address, server, Path(made), sizes))
+            ) as folder:
+                yield from suite(Bench(address, server, Path(folder), sizes))
             server.close()
     finally:
         mssql_server.close()

@@ -1,4 +1,4 @@
-"""The yardsticks: Microsoft's drivers without jetbridge, in Python and in Spark's JVM."""
+"""Loads and reads with Microsoft's drivers alone, in Python and in Spark's JVM: the reference."""
 
 import multiprocessing
 import time
@@ -21,19 +21,19 @@ from jetbridge.spark.versions import Jar
 WRITERS = 2
 _BATCH_ROWS = 65_536
 _JDBC = Jar("com.microsoft.sqlserver", "mssql-jdbc", "13.2.1.jre11")
-# What brings it into Spark.
+# Settings by which Spark fetches the driver.
 JDBC_SETTINGS = {"spark.jars.packages": _JDBC.coordinates}
 _ENCRYPT = {"yes": "true", "no": "false", "strict": "strict"}
 
 
 class BareLoad:
-    """Processes with a connection and a part of the rows each; `load` tells them to go."""
+    """Load by several processes, which have a connection and a part of the rows each."""
 
     def __init__(self, pipes: Sequence[Connection]) -> None:
         self._pipes = pipes
 
     def load(self, table: str) -> float:
-        """The seconds until the last of them has committed."""
+        """Return the seconds until all processes have committed."""
         start = time.perf_counter()
         for pipe in self._pipes:
             pipe.send(table)
@@ -50,12 +50,12 @@ def bare_load(address: Address, rows: pa.Table, folder: Path) -> Iterator[BareLo
     for number in range(WRITERS):
         file = folder / f"bare{number}.arrow"
         _write(file, rows.slice(number * step, step))
-        ours, theirs = processes.Pipe()
-        process = processes.Process(target=_work, args=(address, str(file), theirs), daemon=True)
+        own_end, other_end = processes.Pipe()
+        process = processes.Process(target=_work, args=(address, str(file), other_end), daemon=True)
         process.start()
-        theirs.close()
+        other_end.close()
         started.append(process)
-        pipes.append(ours)
+        pipes.append(own_end)
     try:
         yield BareLoad(pipes)
     finally:
@@ -72,7 +72,7 @@ def _write(file: Path, rows: pa.Table) -> None:
 
 
 def _work(address: Address, file: str, pipe: Connection) -> None:
-    """In a process of its own: one transaction for each name of a table, until the pipe ends."""
+    """Load into each table whose name comes through the pipe, in one transaction each."""
     connection = mssql_py_core.PyCoreConnection(address.for_core())
     cursor = connection.cursor()
     try:
@@ -89,9 +89,9 @@ def _work(address: Address, file: str, pipe: Connection) -> None:
 
 
 class JdbcLoad:
-    """`DataFrame.write` with the driver for Java, from rows that Spark holds in its memory.
+    """Load by `DataFrame.write` with the driver for Java, from rows in Spark's memory.
 
-    Raises Unavailable if Spark cannot start, for its jars cannot be fetched.
+    Raise Unavailable if Spark cannot start because its jars cannot be fetched.
     """
 
     def __init__(self, engine: SparkEngine, address: Address, file: Path) -> None:
@@ -106,9 +106,9 @@ class JdbcLoad:
             "password": address.password,
             "useBulkCopyForBatchInsert": "true",
             "bulkCopyForBatchInsertTableLock": "true",
-            # As many rows as a file of ours has; the default of 1,000 is many times as slow.
+            # As many rows as a file of jetbridge; the default of 1,000 is many times slower.
             "batchsize": "102400",
-            # Without transactions, which it makes of SET IMPLICIT_TRANSACTIONS.
+            # Other levels run SET IMPLICIT_TRANSACTIONS.
             "isolationLevel": "NONE",
         }
         with engine.session() as session:
@@ -125,7 +125,7 @@ class JdbcLoad:
 
 @dataclass(frozen=True)
 class BareRead:
-    """The driver's own stream of batches, on a connection that is open."""
+    """Read by the driver's own stream of batches, on an open connection."""
 
     connection: mssql_python.Connection
 

@@ -1,6 +1,6 @@
-"""Memory of CREATE TABLE AS into SQL Server, each measured in a process that is new.
+"""Measures the memory of CREATE TABLE AS into SQL Server, in a new process each time.
 
-python -m benchmarks.mssql_memory ROWS, with the address in JETBRIDGE_BENCH_MSSQL
+Run: python -m benchmarks.mssql_memory ROWS, with the address in JETBRIDGE_BENCH_MSSQL
 """
 
 import json
@@ -26,7 +26,7 @@ from jetbridge.pipeline.run import run
 _ADDRESS = "JETBRIDGE_BENCH_MSSQL"
 _MIB = 1024 * 1024
 _TIMES = 10
-_APART = 150
+_MOST_GROWTH_MIB = 150
 _SAMPLE_SECONDS = 0.05
 _WORKER = "pyspark.daemon"
 _STATEMENT = """
@@ -36,7 +36,7 @@ CREATE OR REPLACE TABLE m.dbo.memory AS SELECT i AS id, (i * 7919 % {rows}) / {r
 
 
 def on_spark(rows: int) -> str:
-    """Settings by which Spark loads so many rows; the default suffices unless things are tried."""
+    """Return settings by which Spark loads so many rows, also if they are fewer than by default."""
     direct = min(MssqlSettings.direct_load_rows, rows - 1)
     return (
         f"SET mssql_copy_parallel_writers = '{WRITERS}'; SET mssql_direct_load_rows = '{direct}';"
@@ -44,25 +44,27 @@ def on_spark(rows: int) -> str:
 
 
 def memory(address: Address, rows: int) -> Iterator[Result]:
-    """So many rows, and ten times as many; Java's memory is not counted."""
+    """Compare so many rows with ten times as many; Java's memory is not counted."""
     sizes = (rows, _TIMES * rows)
     small, large = (_peaks(address, size) for size in sizes)
-    for who, called in (("driver", "the process"), ("worker", "a worker of Spark")):
-        name = f"CREATE TABLE AS, memory of {called}, {sizes[0]:,} and {sizes[1]:,} rows apart"
+    for who, title in (("driver", "the process"), ("worker", "a worker of Spark")):
+        name = f"CREATE TABLE AS, memory of {title}, {sizes[0]:,} and {sizes[1]:,} rows apart"
         numbers = {"small MiB": small[who], "large MiB": large[who]}
-        yield Result(name, large[who] - small[who], "MiB", _APART, False, numbers)
+        yield Result(name, large[who] - small[who], "MiB", _MOST_GROWTH_MIB, False, numbers)
 
 
 def _peaks(address: Address, rows: int) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.mssql_memory", str(rows)]
     environment = {**os.environ, _ADDRESS: address.for_odbc()}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    process = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env=environment
+    )
+    peaks: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
+    return peaks
 
 
 class WorkerMemory:
-    """The most resident bytes of any Python worker below this process while the block runs."""
+    """Measure the most resident bytes of any Python worker of Spark while the block runs."""
 
     def __init__(self) -> None:
         self._done = threading.Event()
@@ -87,15 +89,15 @@ class WorkerMemory:
 
 
 def _run(address: Address, rows: int) -> dict[str, float]:
-    """The most that each had, in MiB."""
+    """Return the peak of this process and of a worker, in MiB."""
     config = Config(catalogs={"m": MssqlConfig(address=address)})
-    with open_session(config) as session, PeakMemory(os.getpid()) as own, WorkerMemory() as theirs:
+    with open_session(config) as session, PeakMemory(os.getpid()) as own, WorkerMemory() as workers:
         for outcome in run(session, on_spark(rows) + _STATEMENT.format(rows=rows)):
             report = outcome.report
     assert report is not None
     assert report.rows_written == rows
-    assert theirs.peak
-    return {"driver": own.peak / _MIB, "worker": theirs.peak / _MIB}
+    assert workers.peak
+    return {"driver": own.peak / _MIB, "worker": workers.peak / _MIB}
 
 
 if __name__ == "__main__":

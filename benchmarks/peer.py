@@ -1,7 +1,7 @@
-"""The yardstick: the smallest pyarrow.flight server that does the same work.
+"""Serve the reference: the smallest pyarrow.flight server that does the same work.
 
-It keeps batches by name and hands them out again. It checks nothing, knows no types, versions,
-row ids or transactions.
+It keeps batches by name and returns them. It has no checks, types, versions, row ids or
+transactions.
 """
 
 from collections.abc import Iterator
@@ -14,29 +14,29 @@ from pyarrow import flight
 class Peer(flight.FlightServerBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__("grpc://127.0.0.1:0")
-        self._kept: dict[str, tuple[pa.Schema, list[pa.RecordBatch]]] = {}
+        self._tables: dict[str, tuple[pa.Schema, list[pa.RecordBatch]]] = {}
 
     def do_get(self, context: Any, ticket: Any) -> flight.RecordBatchStream:
-        schema, batches = self._kept[ticket.ticket.decode()]
+        schema, batches = self._tables[ticket.ticket.decode()]
         return flight.RecordBatchStream(pa.RecordBatchReader.from_batches(schema, batches))
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Keeps the batches as they come; they are to be read back in just these sizes."""
-        self._kept[descriptor.path[0].decode()] = (reader.schema, [part.data for part in reader])
+        """Keep the batches unchanged: their size is part of the measurement."""
+        self._tables[descriptor.path[0].decode()] = (reader.schema, [part.data for part in reader])
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        name, how = (part.decode() for part in descriptor.path)
+        name, mode = (part.decode() for part in descriptor.path)
         writer.begin(reader.schema)
-        # Without an echo in C++ from beginning to end, which beats a loop over the batches.
-        batches = _echoed(reader, writer) if how == "echo" else reader.read_all().to_batches()
-        self._kept[name] = (reader.schema, list(batches))
+        # Without an echo all of it runs in C++, which is faster than a loop over the batches.
+        batches = _echo(reader, writer) if mode == "echo" else reader.read_all().to_batches()
+        self._tables[name] = (reader.schema, list(batches))
         writer.write_metadata(b"done")
 
     def do_action(self, context: Any, action: Any) -> list[flight.Result]:
         return [flight.Result(b"")]
 
 
-def _echoed(reader: Any, writer: Any) -> Iterator[pa.RecordBatch]:
+def _echo(reader: Any, writer: Any) -> Iterator[pa.RecordBatch]:
     for part in reader:
         writer.write_batch(part.data)
         yield part.data

@@ -1,4 +1,4 @@
-"""The speed targets of the pipeline, as ratios to PySpark by hand and between the two engines."""
+"""Measures the pipeline, as ratios to PySpark by hand and between the two engines."""
 
 import argparse
 import os
@@ -28,13 +28,13 @@ _ROWS = 10_000_000
 _SCALES = (0.1, 1.0)
 # A pass over all queries takes minutes at the larger scale.
 _PASSES = 3
-_MS, _SHARE = 150, 0.05
+_MOST_MS, _MOST_PART = 150, 0.05
 _SOURCE = """
 SELECT i AS id, (i * 7919 % {rows}) / {rows} AS x, 'item-' || (i * 7919 % {rows}) AS s,
     make_timestamp(i * 1000000) AS ts
 FROM range({rows}) r(i)
 """
-# `spark`: all that it can do just as DuckDB, whatever the size.
+# `spark`: Spark runs every query that it can run, of any size.
 _SETTINGS = {
     "auto": "SET engine = 'auto'; RESET spark_from",
     "spark": "SET engine = 'auto'; SET spark_from = '0'",
@@ -60,11 +60,11 @@ class Bench:
     sizes: Sizes
 
     def sql(self, text: str) -> list[dict[str, Any]]:
-        """The rows of the last statement, or its report."""
-        found: list[dict[str, Any]] = []
+        """Return the rows of the last statement, or its report."""
+        rows: list[dict[str, Any]] = []
         for outcome in run(self.session, text):
-            found = outcome.table().to_pylist()
-        return found
+            rows = outcome.table().to_pylist()
+        return rows
 
     def by_hand(self, source: str, target: str) -> None:
         assert self.session.means.spark is not None
@@ -73,19 +73,19 @@ class Bench:
 
 
 def copies(bench: Bench) -> Iterator[Result]:
-    """All rows of a table into another one, each time anew."""
+    """Copy all rows of a table into another one, which each run replaces."""
     rows = bench.sizes.rows
     bench.sql(f"CREATE SCHEMA lake.copies; CREATE TABLE lake.copies.source AS {source(rows)}")
 
-    def ours(engine: str) -> None:
+    def copy(engine: str) -> None:
         query = f"CREATE OR REPLACE TABLE lake.copies.{engine} AS FROM lake.copies.source"
         (report,) = bench.sql(f"SET engine = '{engine}'; {query}")
         assert (report["engine"], report["rows_written"]) == (engine, rows)
 
     works: dict[str, Work] = {
-        "spark": partial(ours, "spark"),
+        "spark": partial(copy, "spark"),
         "by hand": partial(bench.by_hand, "lake.copies.source", "lake.copies.by_hand"),
-        "duckdb": partial(ours, "duckdb"),
+        "duckdb": partial(copy, "duckdb"),
     }
     seconds = medians(works, rounds=bench.sizes.rounds)
     bench.sql("RESET engine")
@@ -108,7 +108,7 @@ def queries(bench: Bench) -> Iterator[Result]:
 
 @contextmanager
 def _tpch(bench: Bench, scale: float) -> Iterator[tpch.Benchmark]:
-    """Its tables in a schema of their own, where the session then is."""
+    """Create the tables of TPC-H in a schema of their own, and USE it."""
     schema = f"lake.tpch_{str(scale).replace('.', '_')}"
     with tpch.made(bench.folder / "tpch", scale) as files:
         bench.sql(f"CREATE SCHEMA {schema}; USE {schema}; SET engine = 'duckdb'")
@@ -118,25 +118,26 @@ def _tpch(bench: Bench, scale: float) -> Iterator[tpch.Benchmark]:
 
 
 def _planning(bench: Bench, files: tpch.Benchmark, scale: float) -> Iterator[Result]:
-    """How long it takes until Spark, or DuckDB if Spark cannot, could begin."""
+    """Measure the time until Spark, or DuckDB if Spark cannot run the query, could begin."""
     bench.sql(_SETTINGS["spark"])
-    planned = {number: _planned(bench, query) for number, query in files.queries.items()}
-    taken = {number: _seconds(bench, files, number) for number in files.queries}
-    used = {each: _used(planned[each], planned[each] + taken[each]) for each in planned}
+    planning = {number: _plan_seconds(bench, query) for number, query in files.queries.items()}
+    running = {number: _run_seconds(bench, files, number) for number in files.queries}
+    used = {n: _used(planning[n], planning[n] + running[n]) for n in planning}
     worst = max(used, key=lambda number: used[number])
     numbers = {
         "worst query": float(worst),
-        "its ms": 1000 * planned[worst],
-        "its run s": taken[worst],
-        "all ms": 1000 * sum(planned.values()),
-        "all runs s": sum(taken.values()),
-        **{f"q{number} ms": 1000 * seconds for number, seconds in planned.items()},
+        "its ms": 1000 * planning[worst],
+        "its run s": running[worst],
+        "all ms": 1000 * sum(planning.values()),
+        "all runs s": sum(running.values()),
+        **{f"q{number} ms": 1000 * seconds for number, seconds in planning.items()},
     }
-    name = f"parse, plan and translate at {scale:g}, part of {_MS} ms or {_SHARE:.0%} of the run"
+    allowance = f"{_MOST_MS} ms or {_MOST_PART:.0%} of the run"
+    name = f"parse, plan and translate at {scale:g}, part of {allowance}"
     yield Result(name, used[worst], "", 1, False, numbers)
 
 
-def _planned(bench: Bench, query: str) -> float:
+def _plan_seconds(bench: Bench, query: str) -> float:
     def explain() -> float:
         start = time.perf_counter()
         bench.sql(f"EXPLAIN CREATE OR REPLACE TABLE answer AS {query}")
@@ -145,28 +146,30 @@ def _planned(bench: Bench, query: str) -> float:
     return statistics.median(explain() for _ in range(ROUNDS))
 
 
-def _used(planning: float, all_of_it: float) -> float:
-    """Of the larger of the two allowances."""
-    return planning / max(_MS / 1000, _SHARE * all_of_it)
+def _used(planning: float, total: float) -> float:
+    """Return the part of the larger of the two allowances that planning takes."""
+    return planning / max(_MOST_MS / 1000, _MOST_PART * total)
 
 
-def _seconds(bench: Bench, files: tpch.Benchmark, number: int) -> float:
+def _run_seconds(bench: Bench, files: tpch.Benchmark, number: int) -> float:
     start = time.perf_counter()
     bench.sql(f"CREATE OR REPLACE TABLE q{number} AS {files.queries[number]}")
     return time.perf_counter() - start
 
 
 def _totals(bench: Bench, files: tpch.Benchmark, scale: float) -> Iterator[Result]:
-    def everything(setting: str) -> float:
+    def run_all(setting: str) -> float:
         bench.sql(setting)
-        return sum(_seconds(bench, files, number) for number in files.queries)
+        return sum(_run_seconds(bench, files, number) for number in files.queries)
 
-    works: dict[str, Work] = {name: partial(everything, it) for name, it in _SETTINGS.items()}
+    works: dict[str, Work] = {
+        name: partial(run_all, setting) for name, setting in _SETTINGS.items()
+    }
     rounds = bench.sizes.rounds if scale < 1 else min(bench.sizes.rounds, _PASSES)
     seconds = medians(works, rounds=rounds)
     best = min(seconds["spark"], seconds["duckdb"])
     name = f"TPC-H at {scale:g}, all queries by auto, times the better engine"
-    numbers = {f"{who} s": taken for who, taken in seconds.items()}
+    numbers = {f"{engine} s": value for engine, value in seconds.items()}
     yield Result(name, seconds["auto"] / best, "", 1.1, False, numbers)
 
 
@@ -183,16 +186,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks pipeline", description=__doc__)
     known = [*SUITES, _MEMORY, []]
     parser.add_argument("suites", nargs="*", choices=known, help="default: all, and write results")
-    parser.add_argument("--rows", type=int, default=_ROWS, help="fewer, to try things out")
-    parser.add_argument("--scales", type=float, nargs="*", default=_SCALES, help="of TPC-H")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="after two to warm up")
+    parser.add_argument(
+        "--rows", type=int, default=_ROWS, help="number of rows; only the default writes results"
+    )
+    parser.add_argument(
+        "--scales", type=float, nargs="*", default=_SCALES, help="scale factors of TPC-H"
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds after the warm-ups")
     options = parser.parse_args(arguments)
     sizes = Sizes(options.rows, tuple(options.scales), options.rounds)
-    chosen = options.suites or [*SUITES, _MEMORY]
-    load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
+    selected = options.suites or [*SUITES, _MEMORY]
+    load = os.getloadavg()[0]  # of other processes: above 0.5, ratios on two cores are unreliable
     touch_memory()
-    results = [*_in_one_session(chosen, sizes)]
-    if _MEMORY in chosen:
+    results = [*_in_one_session(selected, sizes)]
+    if _MEMORY in selected:
         results += memory(source, sizes.rows)
     print(table(results))
     if not options.suites and sizes.are_full:
@@ -207,13 +214,15 @@ def _heap() -> dict[str, str]:
     return {name: complete({}, Path())[name]}
 
 
-def _in_one_session(chosen: list[str], sizes: Sizes) -> Iterator[Result]:
-    suites = [suite for name, suite in SUITES.items() if name in chosen]
+def _in_one_session(selected: list[str], sizes: Sizes) -> Iterator[Result]:
+    suites = [suite for name, suite in SUITES.items() if name in selected]
     if not suites:
         return
     with ExitStack() as stack:
-        made = tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True)
-        folder = Path(stack.enter_context(made))
+        temporary = tempfile.TemporaryDirectory(
+            prefix="jetbridge-bench-", ignore_cleanup_errors=True
+        )
+        folder = Path(stack.enter_context(temporary))
         config = Config(catalogs={"lake": LakeConfig(warehouse=str(folder / "warehouse"))})
         session = stack.enter_context(open_session(config))
         for suite in suites:

@@ -1,6 +1,6 @@
-"""Memory of the Python process for CREATE TABLE AS, each measured in a process that is new.
+"""Measures the memory of CREATE TABLE AS in the Python process, in a new process each time.
 
-python -m benchmarks.pipeline_memory WAREHOUSE STATEMENTS
+Run: python -m benchmarks.pipeline_memory WAREHOUSE STATEMENTS
 """
 
 import os
@@ -17,23 +17,25 @@ from jetbridge.pipeline.run import run
 
 _MIB = 1024 * 1024
 _TIMES = 10
-_APART = 200
+_MOST_GROWTH_MIB = 200
 _ENGINES = ("spark", "duckdb")
 
 
 def memory(source: Callable[[int], str], rows: int) -> Iterator[Result]:
-    """A table of so many rows, and of a tenth of them; Java's memory is not counted."""
+    """Compare a table of so many rows with a tenth of them; Java's memory is not counted."""
     sizes = (rows // _TIMES, rows)
-    with tempfile.TemporaryDirectory(prefix="jetbridge-bench-", ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(
+        prefix="jetbridge-bench-", ignore_cleanup_errors=True
+    ) as folder:
         tables = [f"CREATE TABLE lake.s.source{size} AS {source(size)}" for size in sizes]
-        _peak(made, "; ".join(["CREATE SCHEMA lake.s", *tables]))
+        _peak(folder, "; ".join(["CREATE SCHEMA lake.s", *tables]))
         for engine in _ENGINES:
-            small, large = (_peak(made, _copy(engine, size)) for size in sizes)
+            small, large = (_peak(folder, _copy(engine, size)) for size in sizes)
             name = (
                 f"memory of CREATE TABLE AS by {engine}, {sizes[0]:,} and {sizes[1]:,} rows apart"
             )
             numbers = {"small MiB": small, "large MiB": large}
-            yield Result(name, large - small, "MiB", _APART, False, numbers)
+            yield Result(name, large - small, "MiB", _MOST_GROWTH_MIB, False, numbers)
 
 
 def _copy(engine: str, size: int) -> str:
@@ -43,17 +45,17 @@ def _copy(engine: str, size: int) -> str:
 
 def _peak(warehouse: str, statements: str) -> float:
     command = [sys.executable, "-m", "benchmarks.pipeline_memory", warehouse, statements]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return float(process.stdout.splitlines()[-1])
 
 
 def _run(warehouse: str, statements: str) -> float:
-    """The most that this process had while they ran, in MiB."""
+    """Run the statements; return the peak of this process, in MiB."""
     config = Config(catalogs={"lake": LakeConfig(warehouse=warehouse)})
-    with open_session(config) as session, PeakMemory(os.getpid()) as seen:
+    with open_session(config) as session, PeakMemory(os.getpid()) as own:
         for outcome in run(session, statements):
             outcome.table()
-    return seen.peak / _MIB
+    return own.peak / _MIB
 
 
 if __name__ == "__main__":

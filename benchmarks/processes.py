@@ -1,4 +1,4 @@
-"""The servers as processes of their own, and what they hold in memory."""
+"""Runs servers in processes of their own, and measures their memory."""
 
 import subprocess
 import sys
@@ -17,13 +17,15 @@ _END_SECONDS = 30
 
 @dataclass(frozen=True)
 class Running:
+    """Hold the address and the process id of a server."""
+
     location: str
     pid: int
 
 
 @contextmanager
 def started(module: str, *arguments: str) -> Iterator[Running]:
-    """A server in a new process; `module` prints `listening on LOCATION` once it is ready."""
+    """Start a server in a new process; `module` prints `listening on LOCATION` when it is ready."""
     command = [sys.executable, "-m", module, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -42,17 +44,13 @@ def started(module: str, *arguments: str) -> Iterator[Running]:
 
 
 class PeakMemory:
-    """The most resident bytes of a process while the block runs, and those at its beginning."""
+    """Measure the resident bytes of a process: their peak in the block, and those before it."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.before = self.peak = 0
-
-    @property
-    def growth(self) -> int:
-        return self.peak - self.before
 
     def _watch(self) -> None:
         while not self._done.wait(_SAMPLE_SECONDS):

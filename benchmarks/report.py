@@ -1,4 +1,4 @@
-"""Results as a table, and as JSON that says on what they were measured."""
+"""Writes results as a table, and as JSON with the versions and the machine."""
 
 import json
 import os
@@ -15,9 +15,9 @@ _PACKAGES = ("grpcio", "pyarrow", "numpy", "duckdb", "msgspec", "msgpack", "prot
 
 @dataclass(frozen=True)
 class Result:
-    """`value` is what `target` speaks about; `numbers` are what it was made from.
+    """Hold a measured `value`, and the `numbers` from which it was computed.
 
-    A goal is what would be better still; without a target the value is only told.
+    A run fails below `target`, but not below `goal`. None: there is no target, or no goal.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Result:
 
 
 def table(results: Iterable[Result]) -> str:
+    """Return the results as lines with columns."""
     rows = [("measurement", "result", "target", "", "from"), *(r.row() for r in results)]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
@@ -68,6 +69,7 @@ def write(
     settings: dict[str, Any],
     packages: Sequence[str] = (),
 ) -> None:
+    """Write the results as JSON, with the commit, the settings and the versions of packages."""
     document = {
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain", "--", "src")),
@@ -88,5 +90,5 @@ def _rounded(value: Any) -> Any:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return process.stdout.strip()

@@ -1,4 +1,4 @@
-"""The speed targets of the service, each as a ratio to a pyarrow.flight server in the same run."""
+"""Measures the service, as ratios to a pyarrow.flight server in the same run."""
 
 import argparse
 import os
@@ -26,6 +26,8 @@ _MIB = 1024 * 1024
 
 
 class PeerClient:
+    """Call the reference server."""
+
     def __init__(self, location: str) -> None:
         self._client = flight.FlightClient(location)
 
@@ -37,15 +39,15 @@ class PeerClient:
     def read_all(self, name: str) -> pa.Table:
         return self._client.do_get(flight.Ticket(name)).read_all()
 
-    def insert(self, batches: list[pa.RecordBatch], how: str) -> None:
-        descriptor = flight.FlightDescriptor.for_path("inserted", how)
+    def insert(self, batches: list[pa.RecordBatch], mode: str) -> None:
+        descriptor = flight.FlightDescriptor.for_path("inserted", mode)
         writer, reader = self._client.do_exchange(descriptor)
         with writer:
             writer.begin(batches[0].schema)
             assert reader.schema is not None
             for batch in batches:
                 writer.write_batch(batch)
-                if how == "echo":
+                if mode == "echo":
                     assert reader.read_chunk().data.num_rows == batch.num_rows
             writer.done_writing()
             reader.read_chunk()
@@ -55,6 +57,8 @@ class PeerClient:
 
 
 class Bench:
+    """Hold the clients of both servers, and the rows to write."""
+
     def __init__(self, subject: Running, peer: Running) -> None:
         self.session, self.peer = Session(subject.location), PeerClient(peer.location)
         self.session.create_schema()
@@ -71,15 +75,15 @@ class Bench:
 
 
 def scans(bench: Bench) -> Iterator[Result]:
-    """One DoGet over everything; the peer is taken at its better batch size."""
+    """Read all rows by one DoGet; the reference uses the batch size that is best for it."""
     own = bench.filled_table("scanned")
     rows = own.read_all()
     assert rows.num_rows == _MILLION
     for size in _PEER_SIZES:
         bench.peer.put(str(size), rows, size)
     names = [str(size) for size in _PEER_SIZES]
-    tried = medians({name: partial(bench.peer.read_all, name) for name in names})
-    best = min(names, key=tried.__getitem__)
+    by_size = medians({name: partial(bench.peer.read_all, name) for name in names})
+    best = min(names, key=by_size.__getitem__)
     seconds = medians({"jetbridge": own.read_all, "peer": partial(bench.peer.read_all, best)})
     yield _ratio(
         "DoGet of 1M rows, rows/s",
@@ -91,7 +95,7 @@ def scans(bench: Bench) -> Iterator[Result]:
 
 
 def inserts(bench: Bench) -> Iterator[Result]:
-    """Into an empty table each time: neither server is to hold more and more rows."""
+    """Insert into an empty table each time, so that no server holds more and more rows."""
     own = bench.new_table("inserted")
 
     def empty() -> None:
@@ -121,10 +125,10 @@ def single_row(bench: Bench) -> Iterator[Result]:
             "action": repeated(bench.peer.empty_action, _CALLS),
         }
     )
-    insert, action = (1000 * taken / _CALLS for taken in seconds.values())
+    insert, action = (1000 * total / _CALLS for total in seconds.values())
     numbers = {"insert ms": insert, "empty action ms": action}
-    over = insert - 3 * action
-    yield Result("INSERT of one row, over 3 empty actions", over, "ms", 5, False, numbers)
+    excess = insert - 3 * action
+    yield Result("INSERT of one row, over 3 empty actions", excess, "ms", 5, False, numbers)
 
 
 def filters(bench: Bench) -> Iterator[Result]:
@@ -142,12 +146,12 @@ def filters(bench: Bench) -> Iterator[Result]:
             "s = k": lambda: own.select(columns, by_text),
         }
     )
-    for name, what in (("id = k", "ascending bigint"), ("s = k", "shuffled string")):
-        yield _ratio(f"point filter on {what}, times", 3, seconds["full scan"], seconds[name])
+    for name, column in (("id = k", "ascending bigint"), ("s = k", "shuffled string")):
+        yield _ratio(f"point filter on {column}, times", 3, seconds["full scan"], seconds[name])
 
 
 def changes(bench: Bench) -> Iterator[Result]:
-    """The statement finds its rows by `x`, which is scattered over the table."""
+    """Change rows that are selected by `x`, so they are scattered over the table."""
     own = bench.filled_table("changed")
     columns = [1, ROWID_INDEX]
     new = pa.table([bench.rows.column("ts").slice(0, _CHANGED)], names=["ts"])
@@ -155,20 +159,20 @@ def changes(bench: Bench) -> Iterator[Result]:
     slices = iter(range(100))
 
     def delete() -> None:
-        at = next(slices) * _CHANGED
-        start = comparison("COMPARE_GREATERTHANOREQUALTO", 0, "DOUBLE", at / _MILLION)
-        end = comparison("COMPARE_LESSTHAN", 0, "DOUBLE", (at + _CHANGED) / _MILLION)
+        first = next(slices) * _CHANGED
+        start = comparison("COMPARE_GREATERTHANOREQUALTO", 0, "DOUBLE", first / _MILLION)
+        end = comparison("COMPARE_LESSTHAN", 0, "DOUBLE", (first + _CHANGED) / _MILLION)
         assert abs(own.delete(columns, start, end) - _CHANGED) <= 1
 
     def update() -> None:
         assert own.update(columns, new, low) == _CHANGED
 
-    # UPDATE first: DELETE takes its rows away.
+    # UPDATE first, because DELETE removes its rows.
     for name, work in (("UPDATE", update), ("DELETE", delete)):
         seconds = medians({name: work, "full scan": lambda: own.select([0, 1, 2, 3])})
-        taken, scan = seconds.values()
+        change, scan = seconds.values()
         title = f"{name} of 10,000 of 1M rows, full scans"
-        yield Result(title, taken / scan, "", 1, False, {name: taken, "full scan": scan})
+        yield Result(title, change / scan, "", 1, False, {name: change, "full scan": scan})
 
 
 def ddl(bench: Bench) -> Iterator[Result]:
@@ -201,16 +205,16 @@ def ddl(bench: Bench) -> Iterator[Result]:
     seconds = medians({"action": repeated(bench.peer.empty_action, _CALLS), **repeats})
     action = 1000 * seconds["action"] / _CALLS
     for name in works:
-        taken = 1000 * seconds[name] / _CALLS
+        milliseconds = 1000 * seconds[name] / _CALLS
         title = f"create + drop {name}, each, empty actions"
-        numbers = {"ms": taken, "empty action ms": action}
-        yield Result(title, taken / action, "", 2, False, numbers)
+        numbers = {"ms": milliseconds, "empty action ms": action}
+        yield Result(title, milliseconds / action, "", 2, False, numbers)
 
 
 def memory() -> Iterator[Result]:
-    """In a process of its own, which has not grown for something else before.
+    """Measure memory in a new server, which other work has not made grow.
 
-    Both growths are counted from before the insert: the rows are kept meanwhile.
+    Both growths are counted from before the insert, because the server keeps the rows.
     """
     with started("benchmarks.subject") as running:
         session = Session(running.location)
@@ -218,20 +222,25 @@ def memory() -> Iterator[Result]:
         own = session.create_table("large", data.SCHEMA)
         with PeakMemory(running.pid) as inserting:
             own.insert(data.many(_MANY, _SENT_ROWS), data.SCHEMA)
-        kept = rows = 0
+        data_bytes = rows = 0
         with PeakMemory(running.pid) as reading:
             for part in own.stream():
-                kept += part.data.slice().select(data.SCHEMA.names).nbytes
+                data_bytes += part.data.slice().select(data.SCHEMA.names).nbytes
                 rows += part.data.num_rows
     assert rows == _MANY
     for name, peak in (("INSERT", inserting.peak), ("DoGet", reading.peak)):
-        numbers = {"growth MiB": (peak - inserting.before) / _MIB, "data kept MiB": kept / _MIB}
-        over = numbers["growth MiB"] - numbers["data kept MiB"]
-        yield Result(f"{name} of 10M rows, memory over the data", over, "MiB", 200, False, numbers)
+        numbers = {
+            "growth MiB": (peak - inserting.before) / _MIB,
+            "data kept MiB": data_bytes / _MIB,
+        }
+        excess = numbers["growth MiB"] - numbers["data kept MiB"]
+        yield Result(
+            f"{name} of 10M rows, memory over the data", excess, "MiB", 200, False, numbers
+        )
 
 
 def _ratio(name: str, target: float, reference: float, own: float, **more: float) -> Result:
-    """How many times the reference's speed ours is."""
+    """Return our speed, as a multiple of the reference's."""
     numbers = {"seconds": own, "reference seconds": reference, **more}
     return Result(name, reference / own, "", target, True, numbers)
 
@@ -251,19 +260,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "suites", nargs="*", choices=[*SUITES, "memory", []], help="default: all, and write results"
     )
-    chosen = parser.parse_args(arguments).suites
+    selected = parser.parse_args(arguments).suites
     results: list[Result] = []
-    load = os.getloadavg()[0]  # of others: above 0.5 the ratios of two cores mean little
+    load = os.getloadavg()[0]  # of other processes: above 0.5, ratios on two cores are unreliable
     touch_memory()
     with started("benchmarks.subject") as subject, started("benchmarks.peer") as peer:
         bench = Bench(subject, peer)
         for name, suite in SUITES.items():
-            if not chosen or name in chosen:
+            if not selected or name in selected:
                 results += suite(bench)
-    if not chosen or "memory" in chosen:
+    if not selected or "memory" in selected:
         results += memory()
     print(table(results))
-    if not chosen:
+    if not selected:
         settings = {"load_before": load, "rounds": ROUNDS, "warm_ups": WARM_UPS, "rows": _MILLION}
         write(_RESULTS, results, settings)
     return 0

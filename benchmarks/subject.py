@@ -1,4 +1,4 @@
-"""What is measured: jetbridge with an empty memory catalog called `bench`."""
+"""Serve an empty memory catalog named `bench`."""
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.service import Server
