@@ -51,7 +51,7 @@ class _MemoryInsert:
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         mapping = self._mapping_for(batch.schema)
         if mapping.unchanged:
-            mapping.refuse_nulls(batch.columns, self.staging.rows)
+            mapping.refuse_nulls(batch, self.staging.rows)
             stored = batch
         else:
             columns = mapping.convert(batch, self.staging.rows, self.staging.room())
