@@ -18,8 +18,11 @@ LAKE_PACKAGES = (
     "duckdb_extension_avro",
     "duckdb_extension_httpfs",
     "duckdb_extension_iceberg",
+    "py4j",
     "pyiceberg",
+    "pyroaring",
     "pyspark",
+    "sqlalchemy",
 )
 
 

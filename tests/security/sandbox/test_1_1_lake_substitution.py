@@ -100,7 +100,14 @@ def test_names_stay_as_they_are(caller, lake, text):
     table = f'"of {text}"'
     made = f"CREATE OR REPLACE TABLE s.{table} AS SELECT n AS \"{text}\", {{'{text}': n}} AS f"
     caller.run(f"SET engine='spark'; {made} FROM s.one")
-    caller.run(f"SET engine='spark'; CREATE OR REPLACE TABLE s.named AS FROM s.{table}")
+    copy = f"CREATE OR REPLACE TABLE s.named AS FROM s.{table}"
+    if "." in text:  # the lake stores such a field under another name, and Spark would look there
+        refused = caller.ask(f"SET engine='spark'; {copy}")
+        assert refused.status == "FAILED_PRECONDITION"
+        assert "the column f" in refused.message
+        caller.run(copy)
+    else:
+        caller.run(f"SET engine='spark'; {copy}")
     assert columns(lake, "named") == [text, "f"]
     assert rows(lake.load_schema("s").load_table("named")) == [(1, {text: 1})]
 
