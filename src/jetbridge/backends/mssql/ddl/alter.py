@@ -24,7 +24,7 @@ from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types, declared, declared_columns
-from jetbridge.backends.tables.alter import altered
+from jetbridge.backends.tables.alter import alter_definition
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddCheck,
@@ -75,7 +75,7 @@ def alter(
     filled = isinstance(change, AddColumn) and server.query(ddl.any_row(now.schema, now.name))
     # What uses the column is the server's to say, not only what clients are shown.
     meant = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
-    after = altered(before, meant, now.title(), 1 if filled else 0).definition
+    after = alter_definition(before, meant, now.title(), 1 if filled else 0).definition
     if after is before:
         return now.name
     babelfish = server.is_babelfish()
