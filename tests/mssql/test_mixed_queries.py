@@ -43,6 +43,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("query", QUERIES)
 def test_both_engines_give_the_same(mixed, query):
     found = {}

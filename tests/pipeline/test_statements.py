@@ -27,6 +27,7 @@ def orders(target):
     return target
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -61,6 +62,7 @@ def test_insert_returning(orders):
     assert (none.num_rows, none.column_names) == (0, ["id", "name", "price"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "error", "problem"),
     [
@@ -106,6 +108,7 @@ def test_deletes(orders):
     assert orders.rows("SELECT count(*) FROM t.dbo.orders") == [(0,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

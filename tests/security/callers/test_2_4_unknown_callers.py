@@ -93,6 +93,7 @@ def apart() -> Iterator[tuple[str, int]]:
         process.communicate("")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compressed", [True, False])
 def test_nothing_of_a_message_is_kept_before_the_token_is_known(compressed: bool) -> None:
     """What is compressed stays so."""
@@ -134,6 +135,7 @@ def idle(location: str, method: str, count: int) -> tuple[list[Raw], list[Any], 
     return callers, calls, ended
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [REFLECT, SERVICE + "Handshake", SERVICE + "DoAction"])
 def test_calls_that_never_send_lock_nobody_out(method: str) -> None:
     with serving(limits=Limits(first_message_seconds=1)) as server:

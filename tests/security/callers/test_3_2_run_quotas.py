@@ -77,6 +77,7 @@ def serving(folder: Path, staged_bytes: int) -> Iterator[Served]:
         process.communicate()
 
 
+@pytest.mark.full
 def test_calls_of_one_token_share_its_memory_and_leave_the_rest_to_another(tmp_path: Path) -> None:
     with (
         serving(tmp_path, 10**10) as served,

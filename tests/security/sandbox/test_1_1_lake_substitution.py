@@ -72,6 +72,7 @@ def test_names_of_columns_stay_as_they_are_in_files_between_engines(caller, lake
     assert rows(lake.load_schema("s").load_table("passed")) == [(1,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", HADOOPS)
 def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(caller, lake, text):
     query = f"SELECT {{'x': n, '{text}': n}} AS f FROM s.one"
@@ -85,6 +86,7 @@ def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(call
     assert rows(lake.load_schema("s").load_table("passed")) == [({"x": 1, text: 1},)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", HADOOPS)
 def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
     caller.run(f"CREATE OR REPLACE TABLE s.odd AS SELECT 0 AS n, 'a' AS \"{text}\"")
@@ -94,6 +96,7 @@ def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
     assert rows(lake.load_schema("s").load_table("odd")) == [(0, "c"), (1, "b")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", REFERENCES)
 def test_names_stay_as_they_are(caller, lake, text):
     """Of a table, a column and a field; also where Spark itself looks for the table."""
@@ -133,6 +136,7 @@ def local() -> Iterator[Bench]:
         yield made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", REFERENCES)
 def test_text_in_the_dialect_of_spark_stays_as_it_is(local, text):
     local.sql("SET dialect = 'spark'")

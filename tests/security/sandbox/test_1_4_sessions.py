@@ -126,6 +126,7 @@ READS = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", READS)
 def test_1_4_no_file_is_read_by_its_name(ours: Caller, warehouse: Path, text: str) -> None:
     """Not even one of a table that the client may read, and whose folder is open to its DuckDB."""
