@@ -45,7 +45,7 @@ class StatementMemory:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, owner: str) -> Iterator[StatementShare]:
+    def reserve(self, owner: str) -> Iterator[StatementShare]:
         with self._lock:
             memory = self._part(owner)
             self._taken[owner] += memory

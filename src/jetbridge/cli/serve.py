@@ -77,7 +77,7 @@ def statements_for_clients(
     ) -> Iterable[dict[str, Any]]:
         from jetbridge.app.sessions import client_reports  # noqa: PLC0415
 
-        with memory.taken(owner) as share:
+        with memory.reserve(owner) as share:
             yield from client_reports(config, shared, catalogs, text, catalog, may_use, share)
 
     return execute

@@ -9,12 +9,12 @@ from typing import Any
 
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.functions import (
-    FAR_FILES,
-    FILES,
-    REFUSED,
-    REFUSED_TABLES,
-    ROWS,
-    TYPED_BY_JSON,
+    FILE_TABLE_FUNCTIONS,
+    JSON_TYPED_FUNCTIONS,
+    REFUSED_FUNCTIONS,
+    REFUSED_TABLE_FUNCTIONS,
+    REMOTE_FILE_TABLE_FUNCTIONS,
+    ROW_TABLE_FUNCTIONS,
     may_run,
 )
 from jetbridge.duckdb_engine.planner import QueryReferences, StatementConnection, nodes
@@ -29,7 +29,7 @@ _MOST_VALUES = 1_000_000
 
 
 def reads_files(names: QueryReferences) -> bool:
-    return bool(names.functions & FILES)
+    return bool(names.table_functions & FILE_TABLE_FUNCTIONS)
 
 
 class FileScope(Enum):
@@ -53,10 +53,10 @@ class AccessRules:
 
     def check(self, desk: StatementConnection, query: str) -> QueryReferences:
         """What the query names; raises PermissionDenied for what it may not use."""
-        names = desk.names(query)
+        names = desk.references(query)
         if self.trusted and self.files is FileScope.ALL:
             return names
-        files = names.functions & (FILES | FAR_FILES)
+        files = names.table_functions & (FILE_TABLE_FUNCTIONS | REMOTE_FILE_TABLE_FUNCTIONS)
         if files and self.files is FileScope.NONE:
             raise PermissionDenied(
                 f"{sorted(files)[0]} reads files, which is off: see [sql] files and folders"
@@ -67,19 +67,21 @@ class AccessRules:
         return names
 
     def _refuse(self, names: QueryReferences) -> None:
-        for name in sorted(names.functions - ROWS - FILES):
-            raise _refusal(name, known=name in FAR_FILES or name in REFUSED_TABLES)
-        for name in sorted(names.calls):
+        for name in sorted(names.table_functions - ROW_TABLE_FUNCTIONS - FILE_TABLE_FUNCTIONS):
+            raise _refusal(
+                name, known=name in REMOTE_FILE_TABLE_FUNCTIONS or name in REFUSED_TABLE_FUNCTIONS
+            )
+        for name in sorted(names.called_functions):
             if not may_run(name):
-                raise _refusal(name, known=name in REFUSED)
+                raise _refusal(name, known=name in REFUSED_FUNCTIONS)
         for node in nodes(names.tree):
             _refuse_type(node)
-            if str(node.get("function_name")).lower() in TYPED_BY_JSON:
+            if str(node.get("function_name")).lower() in JSON_TYPED_FUNCTIONS:
                 _refuse_deep_type(node)
 
     def missing(self, parts: tuple[str, ...], names: QueryReferences) -> NotFound | None:
         """A name that no catalog has: a part of the query, or perhaps a file."""
-        if len(parts) == 1 and fold(parts[0]) in names.parts:
+        if len(parts) == 1 and fold(parts[0]) in names.cte_names:
             return None
         return (
             None

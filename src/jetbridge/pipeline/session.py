@@ -21,7 +21,7 @@ from jetbridge.duckdb_engine.planner import (
     DuckDBAccess,
     PlannerDatabase,
     StatementConnection,
-    names_in,
+    query_references,
 )
 from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope, reads_files
@@ -194,7 +194,7 @@ class Session:
 
         `target` is the catalog whose rows it changes.
         """
-        with self._bench(query, self._needed(query, target)).desk() as desk:
+        with self._bench(query, self._needed(query, target)).connect() as desk:
             yield desk
 
     def begin(self) -> Cancellation:
@@ -213,7 +213,7 @@ class Session:
         """
         if self.means.rules.trusted:
             return frozenset(self.catalogs)
-        names = names_in(query) if query else None
+        names = query_references(query) if query else None
         if names and self.means.rules.files is FileScope.FOLDERS and reads_files(names):
             return None
         found = {target} if target else set()
@@ -245,8 +245,8 @@ class Session:
             else [*folders, *self._other_folders(needed)],
             [secret for reach in reaches for secret in reach.secrets],
             means.memory_limit,
-            reads_tables=needed is not None,
-            extended=extended,
+            include_table_folders=needed is not None,
+            load_extensions=extended,
             threads=means.threads,
             spill_bytes=means.spill_bytes,
         )

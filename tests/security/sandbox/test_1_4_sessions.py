@@ -210,8 +210,8 @@ def test_1_4_duckdb_reaches_only_what_the_statement_names(
 def test_1_4_two_sessions_have_two_folders() -> None:
     own = []
     for _ in range(2):
-        bench = PlannerDatabase(["m"], DuckDBAccess(extended=False))
-        with bench.desk() as desk:
+        bench = PlannerDatabase(["m"], DuckDBAccess(load_extensions=False))
+        with bench.connect() as desk:
             own += [row[0] for row in desk.fetch("SELECT current_setting('temp_directory')")]
         assert Path(own[-1]).is_dir()
         bench.close()
@@ -221,17 +221,17 @@ def test_1_4_two_sessions_have_two_folders() -> None:
 
 def test_1_4_spill_folders_and_files_are_for_their_owner_alone() -> None:
     """While a query spills, under an umask that takes nothing away."""
-    bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", extended=False))
+    bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", load_extensions=False))
     seen: dict[str, int] = {}
     done = threading.Event()
     before = os.umask(0)
     try:
-        with bench.desk() as desk:
+        with bench.connect() as desk:
             ((own,),) = desk.fetch("SELECT current_setting('temp_directory')")
             watch = threading.Thread(target=look, args=(Path(own), seen, done))
             watch.start()
             try:
-                desk.keep(
+                desk.create_table_as(
                     ("m", "main", "big"),
                     "SELECT repeat(hash(i)::VARCHAR, 4) AS a FROM range(900000) r(i)",
                 )

@@ -30,7 +30,7 @@ def session():
 @pytest.fixture
 def answer(session, monkeypatch):
     """The rows, and whether DuckDB kept a copy of the table to find them."""
-    real = StatementConnection.keep
+    real = StatementConnection.create_table_as
 
     def ask(query):
         kept = []
@@ -39,7 +39,7 @@ def answer(session, monkeypatch):
             kept.append(given)
             return real(*given)
 
-        monkeypatch.setattr(StatementConnection, "keep", keep)
+        monkeypatch.setattr(StatementConnection, "create_table_as", keep)
         (outcome,) = run(session, query)
         return outcome.table(), bool(kept)
 

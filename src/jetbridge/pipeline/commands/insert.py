@@ -101,7 +101,7 @@ def _planned(session: Session, desk: StatementConnection, statement: Insert, tab
     given = [name for name, _ in columns]
     if session.settings.dialect == SPARK:  # the table casts what it is given
         return plan_query(session, desk, statement.query, tuple(given))
-    return plan_query(session, desk, queries.assigned(statement.query, given, columns))
+    return plan_query(session, desk, queries.cast_to_target(statement.query, given, columns))
 
 
 def _with_defaults(statement: Insert, table: Table) -> Insert:

@@ -81,19 +81,19 @@ def _keep_changed(
 ) -> None:
     """The source once, so that it is the same for all clauses; then what happens to each row."""
     with register_tables(desk, source.sources, source.query):
-        desk.keep(SOURCE, source.query)
+        desk.create_table_as(SOURCE, source.query)
     rules = session.means.rules
     # Expressions stand where the files of the table may be read.
-    strict = rules.without_files() if desk.reads_tables else rules
+    strict = rules.without_files() if desk.reads_table_files else rules
     found = bind_query(desk, places, text, rules=strict, target=table)
     with register_tables(desk, found.sources, found.query):
-        desk.keep(CHANGED, found.query)
+        desk.create_table_as(CHANGED, found.query)
 
 
 def _merged(
     session: Session, desk: StatementConnection, path: Path, merging: BeginWrite, clock: PhaseTimer
 ) -> int:
-    query = queries.everything(CHANGED)
+    query = queries.select_all(CHANGED)
     with session.writing(path, HOW, merging, clock) as write:
         return sum(write(batch).affected_rows for batch in desk.stream(query))
 
@@ -108,7 +108,7 @@ class _Parts:
 
     def query(self) -> str:
         effective = self.wanted.effective_clauses()
-        return queries.all_of([self._clause(clause, earlier) for clause, earlier in effective])
+        return queries.union_all([self._clause(clause, earlier) for clause, earlier in effective])
 
     def _clause(self, clause: WhenClause, earlier: Sequence[str]) -> str:
         wanted = self.wanted
@@ -117,13 +117,13 @@ class _Parts:
             message = f"Merge error condition WHEN {clause.case.value}"
             action = queries.error_expression(message, clause.message)
         kind = pa.field(ROWID, self.table.info().row_id or pa.int64())
-        rowid = queries.none(duckdb_type(kind))
+        rowid = queries.null_of_type(duckdb_type(kind))
         if clause.case is not MatchCase.NEW:
             rowid = queries.column(wanted.alias, ROWID)
         values = self._values(clause)
         made = [(MERGE_ACTION, action), (ROWID, rowid)]
         for field in self.table.info().schema:
-            made.append((field.name, queries.as_type(values[field.name], duckdb_type(field))))
+            made.append((field.name, queries.cast_to_type(values[field.name], duckdb_type(field))))
         return queries.merge_part(
             made,
             queries.MergeSides(TARGET, wanted.alias, SOURCE, wanted.source_alias, self._on()),

@@ -50,7 +50,7 @@ class ReturningClause:
             item = words.until(",")
             items.append(names if item.upper() in stars else item)
             words.take(",")
-        return queries.returned(", ".join(items), CHANGED, self.alias)
+        return queries.select_returning(", ".join(items), CHANGED, self.alias)
 
 
 def check(
@@ -64,7 +64,7 @@ def check(
         return
     query = answers.query()
     names = rules.without_files().check(desk, query)
-    if names.tables != {CHANGED} or names.functions:
+    if names.tables != {CHANGED} or names.table_functions:
         raise BadRequest("RETURNING may not read tables: it sees the rows that were written")
     desk.declare(CHANGED, pa.schema([*answers.schema, *extra]))
     desk.types(query)
@@ -73,7 +73,7 @@ def check(
 def returned(desk: StatementConnection, answers: ReturningClause) -> StatementResult:
     """For rows that a table has answered with."""
     desk.register(queries.ANSWERS, answers.rows())
-    desk.keep(CHANGED, queries.everything((queries.ANSWERS,)))
+    desk.create_table_as(CHANGED, queries.select_all((queries.ANSWERS,)))
     return evaluated(desk, answers)
 
 

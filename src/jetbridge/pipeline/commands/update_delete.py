@@ -44,8 +44,8 @@ def change(session: Session, statement: UpdateOrDelete) -> StatementResult:
         with clock.phase("load"), register_tables(desk, found.sources, query):
             source = found.query
             if answers.wanted:  # read twice: to change the rows, and to tell of them
-                desk.keep(CHANGED, queries.one_row_per_id(source))
-                source = queries.everything(CHANGED)
+                desk.create_table_as(CHANGED, queries.one_row_per_id(source))
+                source = queries.select_all(CHANGED)
             begin = _beginning(statement.kind, path, table)
             with session.writing(path, statement.kind.value, begin, clock) as write:
                 rows = _written(desk, write, _sent(source, statement), clock)
@@ -78,7 +78,7 @@ def _query(statement: UpdateOrDelete, table: Table) -> str:
 
 def _sent(source: str, statement: UpdateOrDelete) -> str:
     """What the table is sent: row ids, and the columns that change."""
-    return queries.picked(source, [ROWID, *(name for name, _ in statement.assignments)])
+    return queries.select_columns(source, [ROWID, *(name for name, _ in statement.assignments)])
 
 
 def _beginning(kind: DmlKind, path: Path, table: Table) -> BeginWrite:

@@ -1,6 +1,6 @@
 """UPDATE, DELETE and MERGE INTO as values: no command reads the text of a statement again."""
 
-from jetbridge.dialects.duckdb.statements import renamed
+from jetbridge.dialects.duckdb.statements import rename_columns
 from jetbridge.duckdb_engine.statements import (
     check_list_text,
     check_query_text,
@@ -104,7 +104,7 @@ def _source(cursor: TokenCursor) -> tuple[str, str]:
         query = check_query_text(cursor.inside())
         alias = cursor.alias("ON", "USING") or "source"
         if cursor.peek() == "(":
-            query = renamed(query, alias, cursor.names_in_brackets())
+            query = rename_columns(query, alias, cursor.names_in_brackets())
         return query, alias
     start = cursor.position()
     name = cursor.name()

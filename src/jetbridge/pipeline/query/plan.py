@@ -53,9 +53,9 @@ def bind_query(
     desk.use(places.place.catalog, places.place.schema)
     names = rules.check(desk, query)
     past = rewrite_time_travel(desk, query, rules)
-    written = _sources(places, desk.names(past.query) if past.tables else names, rules)
+    written = _sources(places, desk.references(past.query) if past.tables else names, rules)
     sources = {path: places.table(places.settled(path)) for path in written.values()}
-    _guard(desk, places, names.parts, written)
+    _guard(desk, places, names.cte_names, written)
     for key, each in past.tables.items():
         sources[PAST, DEFAULT_SCHEMA, key] = places.past(*each)
     if target is not None:
@@ -94,7 +94,7 @@ def plan_of_spark(
     """A query in Spark SQL; what it yields Spark has told, in DuckDB's types, and if NOT NULL."""
     names = _names([name for name, _, _ in described], columns)
     types = tuple(kind for _, kind, _ in described)
-    schema = desk.schema(queries.typed(list(zip(names, types, strict=True))))
+    schema = desk.schema(queries.select_nulls(list(zip(names, types, strict=True))))
     fields = [
         pa.field(field.name, field.type, nullable=not never, metadata=field.metadata)
         for field, (_, _, never) in zip(schema, described, strict=True)

@@ -29,10 +29,10 @@ def register_tables(
         for number, (path, table) in enumerate(sources.items()):
             wanted = path == TARGET
             relation = None
-            if supports(table, CanRelate) and desk.reads_tables:
+            if supports(table, CanRelate) and desk.reads_table_files:
                 relation = stack.enter_context(table.relation(row_ids=wanted))
             if relation is not None:
-                desk.define(path, relation)
+                desk.create_view(path, relation)
             else:
                 name = f"jetbridge_rows_{number}"
                 _copy(desk, path, table, name, wanted_of.get(path), row_ids=wanted)
@@ -61,7 +61,7 @@ def _copy(
     batches = within(current(), table.scan(scan))  # DuckDB takes them by threads of its own
     desk.register(name, pa.RecordBatchReader.from_batches(schema, batches))
     columns = [(f.name, duckdb_type(f), f in read) for f in whole]
-    desk.keep(path, queries.with_null_columns(name, columns))
+    desk.create_table_as(path, queries.with_null_columns(name, columns))
 
 
 def stream_rows(
@@ -86,7 +86,7 @@ def _copied(desk: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch] 
     """The rows as the table has them, for a query that does nothing but read one."""
     if len(plan.sources) != 1 or any(supports(each, CanRelate) for each in plan.sources.values()):
         return None
-    path, columns = desk.copied(plan.query) or ((), ())
+    path, columns = desk.single_table_read(plan.query) or ((), ())
     table = next((each for name, each in plan.sources.items() if name == path), None)
     if table is None or len(set(columns)) < len(columns):
         return None

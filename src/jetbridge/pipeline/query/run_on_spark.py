@@ -159,7 +159,7 @@ def spool_rows(plan: Plan, spool: Written, memory_limit: str) -> Iterator[pa.Rec
         folders, memory_limit=memory_limit, secrets=spool.secrets, extensions=extensions
     )
     with closing(reader):
-        batches = reader.stream(queries.spooled(spool.names, columns))
+        batches = reader.stream(queries.read_spool(spool.names, columns))
         for batch in all_rows(batches, spool.rows, "its spool"):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 

@@ -21,7 +21,7 @@ class TableScan:
 def table_scans(desk: StatementConnection, query: str) -> Mapping[Path, TableScan]:
     """By table; whatever is not told here is needed wholly. The tables are still empty."""
     found: dict[Path, TableScan] = {}
-    for path, scan in desk.scans(query):
+    for path, scan in desk.table_scans(query):
         need = _need(scan)
         found[path] = need if path not in found else _either(found[path], need)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jetbridge.catalog import AsOf, AtUnit
-from jetbridge.dialects.duckdb.statements import expression
+from jetbridge.dialects.duckdb.statements import select_expression
 from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest
@@ -32,7 +32,7 @@ def rewrite_time_travel(
     if not words.finds("AT", "("):
         return TimeTravelQuery(query, {})
     found: dict[str, tuple[ObjectName, AsOf]] = {}
-    for start in reversed(desk.travels(query)):
+    for start in reversed(desk.time_travel_positions(query)):
         clause = TokenCursor(query[start:])
         name = clause.name()
         alias = clause.alias("AT") or name.name
@@ -49,7 +49,7 @@ def rewrite_time_travel(
 
 
 def _constant(desk: StatementConnection, text: str, rules: AccessRules) -> str:
-    names = rules.check(desk, expression(text))
-    if names.tables or names.functions:
+    names = rules.check(desk, select_expression(text))
+    if names.tables or names.table_functions:
         raise BadRequest(f"AT ({text[:40]}) must be a constant, as VERSION => 3")
     return desk.constant(text)
