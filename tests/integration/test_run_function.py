@@ -239,7 +239,11 @@ def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
         ("EXPLAIN", "first.s.explained", "column: b INTEGER"),
         ("EXPLAIN", "first.s.explained", "reads: second.s.x"),
         ("EXPLAIN", "first.s.explained", "engine: duckdb"),
-        ("EXPLAIN", "first.s.explained", "because: there is no lake, so there is no Spark"),
+        (
+            "EXPLAIN",
+            "first.s.explained",
+            "because: Spark is not available: no catalog of this session uses it",
+        ),
         (
             "EXPLAIN",
             "first.s.explained",
@@ -247,7 +251,7 @@ def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
         ),
         ("EXPLAIN", "", "column: one INTEGER NOT NULL"),
         ("EXPLAIN", "", "engine: duckdb"),
-        ("EXPLAIN", "", "because: there is no lake, so there is no Spark"),
+        ("EXPLAIN", "", "because: Spark is not available: no catalog of this session uses it"),
         ("SELECT", "", ""),
     ]
     assert run("FROM first.s.explained").status == "NOT_FOUND"

@@ -17,7 +17,9 @@ from jetbridge.config.model import CatalogConfig, LakeConfig, MssqlConfig
 from jetbridge.config.rules import MAX_PORT
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.parsing.statements import Attach
+from jetbridge.pipeline.secrets import FindSecret
 
+Secret = Mapping[str, str] | None
 PASSWORD_VARIABLE = "MSSQL_PASSWORD"  # noqa: S105 - the name of a variable
 _CONNECTION = re.compile(
     r"(?:^|;)\s*(?:server|data source|addr|address|network address|password|pwd)\s*=",
@@ -38,43 +40,44 @@ _SECRET = ("type", "host", "port", "password_env", *_PARTS)
 _SECRET += ("provider", "scope", "application_name")
 
 
-def catalog_config_for_attach(statement: Attach) -> CatalogConfig:
+def catalog_config_for_attach(statement: Attach, find_secret: FindSecret) -> CatalogConfig:
     """The catalog of an ATTACH; where TYPE is left out, the address says which it is."""
     kind = statement.options.get("type", "mssql" if is_url(statement.place) else "lake").lower()
     if kind not in _KINDS:
         raise BadRequest(f"TYPE {kind} is not one of {', '.join(_KINDS)}")
-    return _KINDS[kind](statement)
+    return _KINDS[kind](statement, find_secret(statement.options.get("secret"), kind))
 
 
-def _lake(statement: Attach) -> LakeConfig:
+def _lake(statement: Attach, _: Secret) -> LakeConfig:
     if _CONNECTION.search(statement.place) or is_url(statement.place):
         raise BadRequest("that looks like the address of a SQL Server: write (TYPE mssql)")
     return LakeConfig(warehouse=statement.place)
 
 
-def _memory(_: Attach) -> CatalogConfig:
+def _memory(_: Attach, __: Secret) -> CatalogConfig:
     return CatalogConfig("memory")
 
 
-def _mssql(statement: Attach) -> MssqlConfig:
+def _mssql(statement: Attach, secret: Secret) -> MssqlConfig:
     settings = _settings(statement.options)
     given = parts(statement.place) if statement.place.strip() else {}
     found = {name: value for name, value in given.items() if value}
-    found = {**_fitting(statement, found), **found}
+    found = {**_fitting(statement, secret or {}, found), **found}
     found.setdefault("password", os.environ.get(PASSWORD_VARIABLE, ""))
     return MssqlConfig(address=address_of(found), settings=settings)
 
 
-_KINDS: Mapping[str, Callable[[Attach], CatalogConfig]] = {
+_KINDS: Mapping[str, Callable[[Attach, Secret], CatalogConfig]] = {
     "lake": _lake,
     "memory": _memory,
     "mssql": _mssql,
 }
 
 
-def _fitting(statement: Attach, found: Mapping[str, str]) -> Mapping[str, str]:
+def _fitting(
+    statement: Attach, secret: Mapping[str, str], found: Mapping[str, str]
+) -> Mapping[str, str]:
     """What the secret says. One that was not asked for is not shown to another server."""
-    secret = statement.secret or {}
     if "secret" in statement.options or "server" not in found or "server" not in secret:
         return secret
     return secret if secret["server"].lower() == _with_port(found["server"]).lower() else {}

@@ -22,7 +22,7 @@ from jetbridge.app.compose import (
     open_catalogs,
 )
 from jetbridge.app.statement_memory import StatementShare
-from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
+from jetbridge.backends.mssql.settings import IGNORED_SETTINGS, SETTINGS, MssqlSettings
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import Setting
@@ -35,6 +35,7 @@ from jetbridge.pipeline.parsing.statements import Attach
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import ProgressListener, Report, ignore_progress
 from jetbridge.pipeline.run import run
+from jetbridge.pipeline.secrets import FindSecret
 from jetbridge.pipeline.session import Session, SessionResources, StatementResult
 from jetbridge.pipeline.settings import Settings
 from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
@@ -97,8 +98,8 @@ def _settings(config: Config) -> Settings:
 def _means(
     config: Config, shared: SharedResources, catalogs: Mapping[str, Catalog]
 ) -> SessionResources:
-    def opened(statement: Attach) -> Catalog:
-        given = catalog_config_for_attach(statement)
+    def opened(statement: Attach, find_secret: FindSecret) -> Catalog:
+        given = catalog_config_for_attach(statement, find_secret)
         return BACKENDS[given.type](statement.alias, given, shared)
 
     files = FileScope.ALL if config.sql.files else FileScope.NONE
@@ -110,6 +111,7 @@ def _means(
         close_catalog=close_catalog,
         make_secret=parse_secret,
         settings=_catalog_settings(config),
+        ignored_settings=IGNORED_SETTINGS,
     )
 
 
@@ -192,6 +194,7 @@ def client_reports(
         threads=share.threads,
         spill_bytes=share.spill_bytes,
         settings=_catalog_settings(config),
+        ignored_settings=IGNORED_SETTINGS,
     )
     opened = Session(seen, means, settings=_settings(config), place=SearchPath(catalog))
     try:

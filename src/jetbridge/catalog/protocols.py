@@ -120,6 +120,14 @@ class CanConfigure(Protocol):
 
 
 @runtime_checkable
+class CanDefaultSchema(Protocol):
+    """A catalog with a schema for names that say no schema, beside `main`."""
+
+    def default_schema(self) -> str:
+        """Return the schema of such names where the catalog has no schema `main`."""
+
+
+@runtime_checkable
 class CanCreateTables(Protocol):
     """A schema that takes CREATE TABLE and DROP TABLE."""
 

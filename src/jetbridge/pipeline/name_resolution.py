@@ -3,14 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jetbridge.catalog import AsOf, CanSnapshot, CanTravel, Catalog, Schema, Table, supports
+from jetbridge.catalog import (
+    AsOf,
+    CanDefaultSchema,
+    CanSnapshot,
+    CanTravel,
+    Catalog,
+    Schema,
+    Table,
+    supports,
+)
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound, NotSupported
 from jetbridge.pipeline.parsing.statements import ObjectName
 
 DEFAULT_SCHEMA = "main"
-# Where SQL Server looks for tables of which no schema is named.
-_ELSE = "dbo"
 Path = tuple[str, str, str]
 
 
@@ -42,10 +49,12 @@ class NameResolver:
         return catalog, DEFAULT_SCHEMA if schema is None else schema, name.name
 
     def default_schema(self, catalog: str) -> str:
-        """Where tables are of which no schema is named: in `main`, or `dbo` if there is none."""
-        now = self._now(catalog)
-        there = (name for name in (DEFAULT_SCHEMA, _ELSE) if _has_schema(now, name))
-        return next(there, DEFAULT_SCHEMA)
+        """Return the schema of names that say none: `main`, or else the catalog's own default."""
+        live, current = self.catalogs[catalog], self._now(catalog)
+        if not supports(live, CanDefaultSchema) or _has_schema(current, DEFAULT_SCHEMA):
+            return DEFAULT_SCHEMA
+        own = live.default_schema()
+        return own if _has_schema(current, own) else DEFAULT_SCHEMA
 
     def settled(self, path: Path) -> Path:
         """Of one that was `written`, the path of the table that was found."""

@@ -1,14 +1,14 @@
 """Secrets of one session: what CREATE SECRET says, kept here and shown nowhere."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jetbridge.catalog import OnConflict
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, NotFound
 
-# The name of one that has none; ATTACH takes it where it names no other.
-UNNAMED = "__default_mssql"
+# Returns what a secret says, by its name; None for the one without a name, of this TYPE.
+FindSecret = Callable[[str | None, str], Mapping[str, str] | None]
 # Text of which no message may quote a piece: what cannot be read may be cut anywhere.
 _TELLING = re.compile(
     r"""\b(?:password|pwd)\s*[='"$] | \bsecret\b | ^\s*attach\b | ://[^/\s']*:[^/\s']*@""",
@@ -20,6 +20,11 @@ HIDDEN = "the statement cannot be read; it may hold a password, so no piece of i
 def may_tell(text: str) -> bool:
     """Whether a password may be in it."""
     return _TELLING.search(text) is not None
+
+
+def default_name(secret_type: str) -> str:
+    """Return the name of a secret that CREATE SECRET gives none, as DuckDB does."""
+    return f"__default_{fold(secret_type)}"
 
 
 class Secrets:
@@ -41,9 +46,9 @@ class Secrets:
     def drop(self, name: str) -> bool:
         return self._kept.pop(fold(name), None) is not None
 
-    def wanted(self, name: str | None) -> Mapping[str, str] | None:
+    def wanted(self, name: str | None, secret_type: str) -> Mapping[str, str] | None:
         """What the one of this name says; without a name, what the unnamed one does, if any."""
-        found = self._kept.get(fold(name or UNNAMED))
+        found = self._kept.get(fold(name or default_name(secret_type)))
         if found is None and name is not None:
             known = ", ".join(each for each, _ in self._kept.values())
             hint = f"there are {known}" if known else "make it with CREATE SECRET"

@@ -1,7 +1,6 @@
 """One person's statements, one after the other: what they share, and what each leads to."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +16,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import Setting, truth
+from jetbridge.duckdb_engine.instance import needs_extensions
 from jetbridge.duckdb_engine.planner import (
     DuckDBAccess,
     PlannerDatabase,
@@ -29,13 +29,10 @@ from jetbridge.pipeline.name_resolution import NameResolver, Path, SearchPath
 from jetbridge.pipeline.parsing.statements import Attach, CreateSecret, ObjectName
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import REPORT, PhaseTimer, ProgressListener, Report, ignore_progress
-from jetbridge.pipeline.secrets import Secrets
-from jetbridge.pipeline.settings import IDLE, NO_EFFECT, Settings, refuse_unknown
+from jetbridge.pipeline.secrets import FindSecret, Secrets
+from jetbridge.pipeline.settings import NO_EFFECT, Settings, refuse_unknown
 from jetbridge.pipeline.transactions import BeginWrite, WriteTransaction
 from jetbridge.runtime.cancellation import Cancellation
-
-# Words of queries that need DuckDB's extensions: `s3://`, `read_avro`, `iceberg_scan`.
-_EXTENDED = re.compile("://|avro|iceberg", re.IGNORECASE)
 
 
 @dataclass
@@ -60,6 +57,7 @@ class SessionResources:
 
     `make_secret` checks what CREATE SECRET says. `settings` are those of kinds of catalogs, also
     of kinds that are not attached yet; their values go to all catalogs that have CanConfigure.
+    `ignored_settings` may be set, and have no effect.
     `threads` and `spill_bytes` are limits of DuckDB besides its memory; None: its own.
     """
 
@@ -69,10 +67,11 @@ class SessionResources:
     memory_limit: str = "2GB"
     threads: int | None = None
     spill_bytes: int | None = None
-    open_catalog: Callable[[Attach], Catalog] | None = None
+    open_catalog: Callable[[Attach, FindSecret], Catalog] | None = None
     close_catalog: Callable[[Catalog], None] = lambda _: None
     make_secret: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    ignored_settings: Collection[str] = frozenset()
 
 
 class Session:
@@ -123,7 +122,7 @@ class Session:
         Raises BadRequest with what is allowed.
         """
         self.check_setting(name, value)
-        if name.lower() in IDLE:
+        if name.lower() in self.means.ignored_settings:
             return NO_EFFECT
         known = self._known(name)
         if known not in self.means.settings:
@@ -136,7 +135,7 @@ class Session:
 
     def check_setting(self, name: str, value: str | None) -> None:
         """Raise BadRequest for a setting that does not exist, or a value that is not allowed."""
-        if name.lower() in IDLE:
+        if name.lower() in self.means.ignored_settings:
             return
         known = self._known(name)
         setting = self.means.settings.get(known)
@@ -225,7 +224,7 @@ class Session:
     def _bench(self, query: str, needed: frozenset[str] | None) -> PlannerDatabase:
         """With the extensions for lakes and stores only where needed: they take 0.3 s to load."""
         lake = any(supports(self.catalogs[name], CanBeReached) for name in needed or ())
-        extended = lake or _EXTENDED.search(query) is not None
+        extended = lake or needs_extensions(query)
         if (needed, extended) not in self._benches:
             access = self._access(needed, extended)
             self._benches[needed, extended] = PlannerDatabase(list(self.catalogs), access)
@@ -257,7 +256,10 @@ class Session:
     def refuse_attach(self) -> None:
         """Raise FailedPrecondition where no catalog can be attached."""
         if self.means.open_catalog is None:
-            raise FailedPrecondition("ATTACH is not allowed here; name the catalog in the file")
+            raise FailedPrecondition(
+                "ATTACH is not supported in run(); add the catalog to the configuration file of "
+                "the server"
+            )
 
     def attach(self, statement: Attach) -> None:
         assert self.means.open_catalog is not None  # noqa: S101 - `refuse_attach` has looked
@@ -267,8 +269,7 @@ class Session:
         if fold(alias) in map(fold, set(self.catalogs) - set(replaced)):
             self._leave(alias, statement, read_only=read_only)
             return
-        secret = self.secrets.wanted(statement.options.get("secret"))
-        catalog = self.means.open_catalog(replace(statement, secret=secret))
+        catalog = self.means.open_catalog(statement, self.secrets.wanted)
         if self.detach(alias) and fold(place.catalog) == fold(alias):
             self.place = replace(place, catalog=alias)
         self.catalogs[alias] = self._attached[alias] = catalog
@@ -289,7 +290,9 @@ class Session:
     def refuse_secrets(self) -> None:
         """Raise FailedPrecondition where there are no secrets."""
         if self.means.make_secret is None:
-            raise FailedPrecondition("CREATE SECRET is not allowed here; it is for `jetbridge sql`")
+            raise FailedPrecondition(
+                "CREATE SECRET is not supported in run(); use it in `jetbridge sql`"
+            )
 
     def create_secret(self, statement: CreateSecret) -> bool:
         """Whether it was made: IF NOT EXISTS leaves one that is there."""

@@ -8,18 +8,6 @@ from typing import Any
 
 from jetbridge.errors import BadRequest
 
-# What DuckDB's mssql extension has besides, and what there is nothing for here.
-IDLE = frozenset(
-    "mssql_" + name
-    for name in ["connection_limit", "connection_cache", "connection_timeout", "reset_connection"]
-    + ["idle_timeout", "min_connections", "acquire_timeout", "query_timeout", "metadata_timeout"]
-    + ["attach_validation_timeout", "catalog_cache_ttl", "exec_invalidate_cache"]
-    + ["enable_statistics", "statistics_level", "statistics_use_dbcc"]
-    + ["statistics_cache_ttl_seconds", "tds_packet_size", "login7_max_packet", "utf8_support"]
-    + ["named_instance_resolution", "browser_timeout_seconds", "utf8_collation"]
-    + ["catalog_native_types", "convert_varchar_max", "order_pushdown"]
-    + ["insert_use_returning_output", "dml_batch_size", "dml_max_parameters", "dml_use_prepared"]
-)
 NO_EFFECT = "it has no effect here"
 ENGINES = ("auto", "spark", "duckdb")
 DIALECTS = ("duckdb", "spark")

@@ -137,7 +137,7 @@ def test_client_sets_them_for_its_own_statements():
     ],
 )
 def test_client_makes_no_secrets_and_attaches_nothing(text):
-    with pytest.raises(FailedPrecondition, match="not allowed here") as refused:
+    with pytest.raises(FailedPrecondition, match="not supported in run") as refused:
         reports(text, ConfigurableCatalog())
     assert WORD not in str(refused.value)
 

@@ -17,10 +17,13 @@ def nothing_in_the_environment(monkeypatch):
     monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
 
 
+def no_secret(*_) -> None:
+    """Finds no secret."""
+
+
 def mssql(place, options=None, secret=None) -> MssqlConfig:
-    found = catalog_config_for_attach(
-        Attach(place, "m", MSSQL if options is None else options, secret=secret)
-    )
+    statement = Attach(place, "m", MSSQL if options is None else options)
+    found = catalog_config_for_attach(statement, lambda *_: secret)
     assert isinstance(found, MssqlConfig)
     return found
 
@@ -37,7 +40,7 @@ def mssql(place, options=None, secret=None) -> MssqlConfig:
     ],
 )
 def test_type_or_else_the_address_says_what_is_attached(place, options, expected):
-    assert catalog_config_for_attach(Attach(place, "o", options)) == expected
+    assert catalog_config_for_attach(Attach(place, "o", options), no_secret) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,13 +49,13 @@ def test_type_or_else_the_address_says_what_is_attached(place, options, expected
 )
 def test_connection_string_without_its_type_is_no_folder(place):
     with pytest.raises(BadRequest, match=r"write \(TYPE mssql\)") as refused:
-        catalog_config_for_attach(Attach(place, "m"))
+        catalog_config_for_attach(Attach(place, "m"), no_secret)
     assert WORD not in str(refused.value)
 
 
 def test_other_types_are_refused_with_those_there_are():
     with pytest.raises(BadRequest, match="TYPE postgres is not one of lake, memory, mssql"):
-        catalog_config_for_attach(Attach("x", "m", {"type": "postgres"}))
+        catalog_config_for_attach(Attach("x", "m", {"type": "postgres"}), no_secret)
 
 
 SECRET = {"server": "db,1433", "database": "s", "user": "u", "password": "of-secret"}

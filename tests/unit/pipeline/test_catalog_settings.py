@@ -15,7 +15,7 @@ VARCHAR = {"mssql_ctas_text_type": "VARCHAR"}
 
 @pytest.fixture
 def session():
-    means = SessionResources(settings=SETTINGS)
+    means = SessionResources(settings=SETTINGS, ignored_settings={"mssql_query_timeout"})
     opened = Session({"m": ConfigurableCatalog(), "memory": MemoryCatalog()}, means)
     sql(opened, "CREATE SCHEMA m.s; CREATE SCHEMA memory.s; USE m.s")
     yield opened

@@ -8,11 +8,18 @@ from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 
 
+class CatalogWithDbo(MemoryCatalog):
+    """Tables in memory, with the default schema of SQL Server."""
+
+    def default_schema(self):
+        return "dbo"
+
+
 @pytest.fixture
 def session():
     """`m` has a schema `dbo` and no `main`, as databases of SQL Server have."""
-    catalogs = {"memory": MemoryCatalog(), "m": MemoryCatalog()}
-    opened = Session(catalogs, SessionResources(open_catalog=lambda _: MemoryCatalog()))
+    catalogs = {"memory": MemoryCatalog(), "m": CatalogWithDbo()}
+    opened = Session(catalogs, SessionResources(open_catalog=lambda *_: MemoryCatalog()))
     rows(opened, "CREATE SCHEMA m.dbo; CREATE SCHEMA m.s; CREATE TABLE m.dbo.t AS SELECT 1 AS a")
     yield opened
     opened.close()
@@ -119,7 +126,7 @@ READ_ONLY = [
 ]
 
 
-def filled(_):
+def filled(*_):
     made = MemoryCatalog()
     session = Session({"r": made})
     rows(session, "CREATE SCHEMA r.s; CREATE TABLE r.s.t AS SELECT 1 AS a")

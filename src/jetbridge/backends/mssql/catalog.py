@@ -26,6 +26,9 @@ from jetbridge.spark.engine import SparkEngine
 
 __all__ = ["MssqlCatalog", "SpoolOptions"]
 
+# Where SQL Server looks for tables of which no schema is named.
+DEFAULT_SCHEMA = "dbo"
+
 
 class MssqlCatalog:
     """A database as a catalog; it connects when it is first used. `engine` runs large loads."""
@@ -81,6 +84,9 @@ class MssqlCatalog:
         self._sweeper.start()
         allowed = self._database.settings.snapshot_reads and self._database.cache.allows_snapshots()
         return MssqlSnapshot(self._database, self._snapshots.open() if allowed else None)
+
+    def default_schema(self) -> str:
+        return DEFAULT_SCHEMA
 
     def create_schema(self, info: SchemaInfo) -> MssqlSchema:
         if not info.name:

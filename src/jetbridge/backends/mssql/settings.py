@@ -66,6 +66,18 @@ def _tablock(value: str) -> str:
 
 
 _PREFIX = "mssql_"
+# Settings of DuckDB's mssql extension that scripts may set, and that have no effect here.
+IGNORED_SETTINGS = frozenset(
+    _PREFIX + name
+    for name in ["connection_limit", "connection_cache", "connection_timeout", "reset_connection"]
+    + ["idle_timeout", "min_connections", "acquire_timeout", "query_timeout", "metadata_timeout"]
+    + ["attach_validation_timeout", "catalog_cache_ttl", "exec_invalidate_cache"]
+    + ["enable_statistics", "statistics_level", "statistics_use_dbcc"]
+    + ["statistics_cache_ttl_seconds", "tds_packet_size", "login7_max_packet", "utf8_support"]
+    + ["named_instance_resolution", "browser_timeout_seconds", "utf8_collation"]
+    + ["catalog_native_types", "convert_varchar_max", "order_pushdown"]
+    + ["insert_use_returning_output", "dml_batch_size", "dml_max_parameters", "dml_use_prepared"]
+)
 # Names in scripts for DuckDB's extension.
 ALIASES: Mapping[str, str] = {"mssql_default_table_kind": "mssql_ctas_table_kind"}
 # What is allowed (a range, some words, or a function), and the description.

@@ -12,7 +12,14 @@ from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.name_resolution import NameResolver
 from jetbridge.pipeline.parsing.statements import Query
 from jetbridge.pipeline.query import run_on_duckdb
-from jetbridge.pipeline.query.engine_choice import AUTO, DUCKDB, SPARK, EngineChoice, choose_engine
+from jetbridge.pipeline.query.engine_choice import (
+    AUTO,
+    DUCKDB,
+    NO_SPARK,
+    SPARK,
+    EngineChoice,
+    choose_engine,
+)
 from jetbridge.pipeline.query.plan import Plan, bind_query, plan_of_spark
 from jetbridge.pipeline.query.run_on_spark import spool_rows
 from jetbridge.pipeline.report import PhaseTimer
@@ -58,8 +65,10 @@ def engine_for(session: Session, desk: StatementConnection, plan: Plan) -> Engin
 def _planned_by_spark(
     session: Session, desk: StatementConnection, query: str, columns: tuple[str, ...]
 ) -> Plan:
-    if session.means.spark is None or not session.means.rules.trusted:
-        raise FailedPrecondition("dialect = spark needs a lake, and the local command")
+    if session.means.spark is None:
+        raise FailedPrecondition(NO_SPARK)
+    if not session.means.rules.trusted:
+        raise FailedPrecondition("dialect = spark is for the local command only")
     described = session.means.spark.described(query)
     return plan_of_spark(desk, query, described, columns)
 
@@ -107,7 +116,7 @@ def fall_back_to_duckdb(session: Session, choice: EngineChoice, error: BadReques
 @contextmanager
 def _spooled(session: Session, choice: EngineChoice, clock: PhaseTimer) -> Iterator[Written]:
     if session.means.spark is None:
-        raise FailedPrecondition("there is no lake, so there is no Spark")
+        raise FailedPrecondition(NO_SPARK)
     with ExitStack() as stack:
         with clock.phase("spool"):
             spool = stack.enter_context(

@@ -31,8 +31,8 @@ def change(session: Session, statement: UpdateOrDelete) -> StatementResult:
         session.transaction.refuse_reading(path)
     if table.info().row_id is None:
         raise NotSupported(
-            f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed; in SQL Server "
-            "a table needs a primary key for that"
+            f"table {'.'.join(path)!r} has no row ids, so its rows cannot be updated or deleted; "
+            "give it a primary key"
         )
     clock = session.clock()
     query = _query(statement, table)

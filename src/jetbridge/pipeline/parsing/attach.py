@@ -10,7 +10,7 @@ from jetbridge.pipeline.parsing.statements import (
     Statement,
 )
 from jetbridge.pipeline.parsing.tokens import TokenCursor
-from jetbridge.pipeline.secrets import UNNAMED
+from jetbridge.pipeline.secrets import default_name
 
 _KEPT = "secrets are kept until the session ends, and nowhere else"
 
@@ -46,10 +46,11 @@ def create_secret(words: TokenCursor, on_conflict: OnConflict) -> Statement:
     """What follows SECRET."""
     if words.take("IF", "NOT", "EXISTS"):
         on_conflict = OnConflict.IGNORE
-    name = UNNAMED if words.peek() == "(" else words.identifier()
+    name = "" if words.peek() == "(" else words.identifier()
     if words.take("IN"):
         raise NotSupported(f"IN is not supported: {_KEPT}")
-    return CreateSecret(name, _options(words), on_conflict)
+    options = _options(words)
+    return CreateSecret(name or default_name(options.get("type", "")), options, on_conflict)
 
 
 def drop_secret(words: TokenCursor) -> Statement:

@@ -1,6 +1,6 @@
 """What a statement asks for; each is a frozen value that knows its own text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -202,13 +202,12 @@ class TransactionStatement:
 
 @dataclass(frozen=True)
 class Attach:
-    """`place` may hold a password, and `secret` is what a secret of the session says."""
+    """`place` may hold a password."""
 
     place: str = field(repr=False)
     alias: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
     on_conflict: OnConflict = OnConflict.ERROR
-    secret: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from jetbridge.pipeline.settings import Settings
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 
 AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
+NO_SPARK = "Spark is not available: no catalog of this session uses it"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def choose_engine(
     """
     if settings.engine == DUCKDB:
         return EngineChoice(DUCKDB, "asked for")
-    found = _relations(plan.sources) if has_spark else "there is no lake, so there is no Spark"
+    found = _relations(plan.sources) if has_spark else NO_SPARK
     if settings.engine != SPARK:
         small = "" if isinstance(found, str) else _small(found, settings)
         if isinstance(found, str) or small:
