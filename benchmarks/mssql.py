@@ -157,7 +157,7 @@ def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[Ours, JdbcLoad | None]:
     try:
         with ExitStack() as trying:
             ours = trying.enter_context(_ours(bench, JDBC_SETTINGS))
-            runner = ours.session.means.spark
+            runner = ours.session.begin_statement().spark
             assert runner is not None
             jdbc = JdbcLoad(runner.engine, bench.address, bench.file())
             stack.push(trying.pop_all())

@@ -67,8 +67,9 @@ class Bench:
         return found
 
     def by_hand(self, source: str, target: str) -> None:
-        assert self.session.means.spark is not None
-        with self.session.means.spark.engine.session() as session:
+        spark = self.session.begin_statement().spark
+        assert spark is not None
+        with spark.engine.session() as session:
             session.spark.table(source).writeTo(target).using("iceberg").createOrReplace()
 
 

@@ -194,7 +194,7 @@ def test_what_is_no_statement(run, text):
         ("ALTER TABLE s.w SET (x = 1)", "UNIMPLEMENTED", "use ADD, DROP, RENAME"),
         ("CREATE TABLE s.v (a INT REFERENCES s.w (a))", "UNIMPLEMENTED", "foreign keys"),
         ("CREATE OR REPLACE SCHEMA s", "UNIMPLEMENTED", "use DROP SCHEMA first"),
-        ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN takes a query"),
+        ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN supports queries"),
         ("SET engin = 'spark'", "INVALID_ARGUMENT", "did you mean engine"),
         ("SET engine = 'hive'", "INVALID_ARGUMENT", "allowed are"),
         ("SET dialect = 'spark'", "INVALID_ARGUMENT", "local command"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql.settings import ALIASES, SETTINGS
+from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
 from jetbridge.config import (
     LAKE_RULES,
     MSSQL_DEFAULTS,
@@ -62,8 +62,8 @@ def shown(value: object) -> str:
 def test_reference_lists_every_setting_with_its_default_and_meaning():
     text = (ROOT / "docs/reference/sql.md").read_text()
     page = text.split("\n## Settings\n")[1].split("\n## ")[0]
-    first = settings.Settings()
-    expected = [(name, f"`{first.shown(name)}`") for name in settings.RULES]
+    first = settings.SettingValues()
+    expected = [(name, f"`{first.shown(name)}`") for name in settings.SETTINGS]
     expected += [(name, f"`{shown(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
@@ -71,8 +71,8 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
 
 def test_reference_lists_the_settings_without_effect_and_the_other_names():
     text = (ROOT / "docs/reference/sql.md").read_text()
-    assert [name for name in (*settings.IDLE, *ALIASES) if f"`{name}`" not in text] == []
-    assert settings.IDLE.isdisjoint((*SETTINGS, *ALIASES))
+    assert [name for name in (*IGNORED_SETTINGS, *ALIASES) if f"`{name}`" not in text] == []
+    assert IGNORED_SETTINGS.isdisjoint((*SETTINGS, *ALIASES))
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -42,16 +42,16 @@ _SECRET += ("provider", "scope", "application_name")
 
 def catalog_config_for_attach(statement: Attach, find_secret: FindSecret) -> CatalogConfig:
     """The catalog of an ATTACH; where TYPE is left out, the address says which it is."""
-    kind = statement.options.get("type", "mssql" if is_url(statement.place) else "lake").lower()
+    kind = statement.options.get("type", "mssql" if is_url(statement.location) else "lake").lower()
     if kind not in _KINDS:
         raise BadRequest(f"TYPE {kind} is not one of {', '.join(_KINDS)}")
     return _KINDS[kind](statement, find_secret(statement.options.get("secret"), kind))
 
 
 def _lake(statement: Attach, _: Secret) -> LakeConfig:
-    if _CONNECTION.search(statement.place) or is_url(statement.place):
+    if _CONNECTION.search(statement.location) or is_url(statement.location):
         raise BadRequest("that looks like the address of a SQL Server: write (TYPE mssql)")
-    return LakeConfig(warehouse=statement.place)
+    return LakeConfig(warehouse=statement.location)
 
 
 def _memory(_: Attach, __: Secret) -> CatalogConfig:
@@ -60,7 +60,7 @@ def _memory(_: Attach, __: Secret) -> CatalogConfig:
 
 def _mssql(statement: Attach, secret: Secret) -> MssqlConfig:
     settings = _settings(statement.options)
-    given = parts(statement.place) if statement.place.strip() else {}
+    given = parts(statement.location) if statement.location.strip() else {}
     found = {name: value for name, value in given.items() if value}
     found = {**_fitting(statement, secret or {}, found), **found}
     found.setdefault("password", os.environ.get(PASSWORD_VARIABLE, ""))

@@ -32,12 +32,13 @@ from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
 from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.parsing.statements import Attach
+from jetbridge.pipeline.query.planner_databases import DuckDBLimits
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import ProgressListener, Report, ignore_progress
+from jetbridge.pipeline.report import ProgressListener, Report, StatementResult, ignore_progress
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.secrets import FindSecret
-from jetbridge.pipeline.session import Session, SessionResources, StatementResult
-from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
 from jetbridge.spark import SparkEngine
 from jetbridge.spark.settings import is_local
@@ -61,12 +62,7 @@ def open_session(
     engine = new_engine(config, verbose) or engine_for_attach(config, verbose)
     shared = SharedResources(config.limits, engine)
     catalogs = open_catalogs(config, shared)
-    session = Session(
-        catalogs,
-        _means(config, shared, catalogs),
-        settings=_settings(config),
-        watch=watch,
-    )
+    session = Session(catalogs, _means(config, shared, catalogs), listener=watch)
     try:
         yield session
     finally:
@@ -89,10 +85,11 @@ def _sweep(engine: SparkEngine, catalogs: Iterable[Catalog]) -> None:
                 log.warning("the lake was not swept: %s", str(error)[:300])
 
 
-def _settings(config: Config) -> Settings:
-    return (
-        Settings().changed("engine", config.sql.engine).changed("spark_from", config.sql.spark_from)
-    )
+def _settings(config: Config) -> SettingValues:
+    values = SettingValues(_catalog_settings(config), IGNORED_SETTINGS)
+    for name in ("engine", "spark_from"):
+        values = values.changed(name, getattr(config.sql, name))
+    return values
 
 
 def _means(
@@ -106,12 +103,9 @@ def _means(
     return SessionResources(
         AccessRules(files, trusted=True),
         spark=_runner(config, shared.engine, catalogs.values()),
-        memory_limit=config.sql.memory_limit,
-        open_catalog=opened,
-        close_catalog=close_catalog,
-        make_secret=parse_secret,
-        settings=_catalog_settings(config),
-        ignored_settings=IGNORED_SETTINGS,
+        limits=DuckDBLimits(config.sql.memory_limit),
+        attach=AttachSupport(opened, close_catalog, parse_secret),
+        settings=_settings(config),
     )
 
 
@@ -187,16 +181,12 @@ def client_reports(
     seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
     folders = tuple(str(folder) for folder in config.sql.folders)
     means = SessionResources(
-        AccessRules(FileScope.FOLDERS if folders else FileScope.NONE),
-        folders=folders,
+        AccessRules(FileScope.FOLDERS if folders else FileScope.NONE, folders=folders),
         spark=_runner(config, shared.engine, seen.values()),
-        memory_limit=f"{share.memory_bytes}B",
-        threads=share.threads,
-        spill_bytes=share.spill_bytes,
-        settings=_catalog_settings(config),
-        ignored_settings=IGNORED_SETTINGS,
+        limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
+        settings=_settings(config),
     )
-    opened = Session(seen, means, settings=_settings(config), place=SearchPath(catalog))
+    opened = Session(seen, means, search_path=SearchPath(catalog))
     try:
         for outcome in run(opened, text):
             yield from (report.as_row() for report in _reports(outcome))
@@ -249,7 +239,7 @@ def session(
     given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
     with open_session(given) as opened:
         for name, value in (settings or {}).items():
-            opened.change(name, value)
+            opened.change_setting(name, value)
         yield Statements(opened)
 
 

@@ -156,7 +156,7 @@ def session(warehouse: Path) -> Iterator[Session]:
     )
     opened = Session(
         open_catalogs(config, SharedResources(config.limits, new_engine(config, verbose=False))),
-        SessionResources(AccessRules(FileScope.FOLDERS), folders=("/allowed",)),
+        SessionResources(AccessRules(FileScope.FOLDERS, folders=("/allowed",))),
     )
     yield opened
     opened.close()
@@ -185,7 +185,7 @@ SETTINGS = (
 def test_1_4_duckdb_reaches_only_what_the_statement_names(
     session: Session, warehouse: Path, query: str, target: str | None, open_to_it: list[str]
 ) -> None:
-    with session.desk(query, target) as desk:
+    with session.begin_statement().connect(query, target) as desk:
         found = dict(desk.fetch(SETTINGS))
         assert [row[0] for row in desk.fetch("SELECT current_setting('lock_configuration')")] == [
             True
@@ -259,7 +259,7 @@ def look(folder: Path, seen: dict[str, int], done: threading.Event) -> None:
 
 def test_1_4_a_memory_catalog_needs_no_folder() -> None:
     opened = Session({"m": MemoryCatalog()}, SessionResources(AccessRules(FileScope.NONE)))
-    with opened.desk("SELECT 1") as desk:
+    with opened.begin_statement().connect("SELECT 1") as desk:
         ((own, listed),) = desk.fetch(
             "SELECT current_setting('temp_directory'), current_setting('allowed_directories')"
         )

@@ -105,7 +105,7 @@ def test_what_is_attached_is_closed_with_the_session(opened):
 def test_spark_spools_where_the_configuration_says(opened, spool, folder):
     config = Config(catalogs={"m": MSSQL, "n": replace(MSSQL, spool=spool)})
     with jetbridge.session(config) as session:
-        runner = session.session.means.spark
+        runner = session.session.begin_statement().spark
         assert runner is not None
         assert runner.folder == folder
 

@@ -144,4 +144,4 @@ def test_rows_are_read_before_the_first_is_written(session, monkeypatch, stateme
     list(run(session, "CREATE OR REPLACE TABLE m.s.own AS SELECT 1 AS a"))
     said.clear()
     list(run(session, statement))
-    assert said == [{"streams": streams}]
+    assert said == [{"read_first": not streams}]

@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE INTO as values: no command reads the text of a statement again."""
+"""Reads UPDATE, DELETE and MERGE INTO, and the RETURNING of all statements."""
 
 from jetbridge.dialects.duckdb.statements import rename_columns
 from jetbridge.duckdb_engine.statements import (
@@ -33,7 +33,8 @@ def read_update_or_delete(cursor: TokenCursor) -> UpdateOrDelete:
     has_sources = cursor.take("FROM" if updates else "USING")
     from_ = check_sources_text(cursor.until("WHERE", "RETURNING")) if has_sources else ""
     where = cursor.expression("RETURNING") if cursor.take("WHERE") else ""
-    return UpdateOrDelete(kind, target, alias, assignments, with_, from_, where, _returning(cursor))
+    returning = read_returning(cursor)
+    return UpdateOrDelete(kind, target, alias, assignments, with_, from_, where, returning)
 
 
 def _kind(cursor: TokenCursor) -> DmlKind:
@@ -47,12 +48,16 @@ def _kind(cursor: TokenCursor) -> DmlKind:
     return DmlKind.DELETE
 
 
-def _returning(cursor: TokenCursor) -> str:
-    return check_list_text(cursor.rest()) if cursor.take("RETURNING") else ""
+def read_returning(cursor: TokenCursor) -> tuple[str, ...]:
+    """Read RETURNING and its expressions, which end the statement; () without RETURNING."""
+    if not cursor.take("RETURNING"):
+        return ()
+    check_list_text(cursor.rest())
+    return cursor.items()
 
 
 def _assignments(cursor: TokenCursor, *ends: str) -> tuple[tuple[str, str], ...]:
-    """Read `SET a = 1, b = c + 1` up to one of these words."""
+    """Read `SET a = 1, b = c + 1` up to one of these keywords."""
     cursor.expect("SET")
     assignments: list[tuple[str, str]] = []
     while not assignments or cursor.take(","):
@@ -91,15 +96,15 @@ def read_merge(cursor: TokenCursor) -> MergeStatement:
         condition,
         using,
         tuple(clauses),
-        _returning(cursor),
+        read_returning(cursor),
     )
     if not merge.effective_clauses():
-        raise BadRequest("MERGE INTO needs a WHEN clause that does something")
+        raise BadRequest("MERGE INTO needs a WHEN clause that changes rows")
     return merge
 
 
 def _source(cursor: TokenCursor) -> tuple[str, str]:
-    """A query, and what its rows are called in the other parts."""
+    """Read the source; return its query, and the name of its rows in the other clauses."""
     if cursor.take("("):
         query = check_query_text(cursor.inside())
         alias = cursor.alias("ON", "USING") or "source"
@@ -158,7 +163,7 @@ def _insert(cursor: TokenCursor, case: MatchCase, condition: str) -> WhenClause:
     if cursor.take("DEFAULT", "VALUES"):
         return WhenClause(case, condition, "INSERT", ())
     if cursor.take("VALUES"):
-        values = tuple(("", value) for value in cursor.texts_in_brackets())
+        values = tuple(("", value) for value in cursor.expressions_in_brackets())
         if columns and len(columns) != len(values):
             raise BadRequest(f"INSERT names {len(columns)} columns and has {len(values)} values")
         return WhenClause(case, condition, "INSERT", values, columns)
