@@ -92,7 +92,7 @@ def test_exact_types_are_kept(planned):
 
 def test_other_names_for_columns(planned):
     assert planned("SELECT 1, 2", ("a", "b")).schema.names == ["a", "b"]
-    with pytest.raises(BadRequest, match="3 names for the 2 columns"):
+    with pytest.raises(BadRequest, match="names 3 columns, but the query has 2"):
         planned("SELECT 1, 2", ("a", "b", "c"))
 
 

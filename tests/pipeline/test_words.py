@@ -143,7 +143,7 @@ def test_not_null_is_inferred_where_it_is_certain(m, query, required):
 
 def test_show_in_any_case(m):
     assert m.rows("SHOW SETTINGS") == m.rows("show all")
-    with pytest.raises(BadRequest, match="is not understood here"):
+    with pytest.raises(BadRequest, match="expected the end of the statement before"):
         m.sql("SHOW TABLES FROM other")
 
 
