@@ -141,5 +141,5 @@ class SettingValues:
 
 def _unknown(name: str, known: list[str]) -> BadRequest:
     similar = difflib.get_close_matches(name.lower(), known, cutoff=_SIMILAR)
-    hint = f"; did you mean {' or '.join(similar)}?" if similar else ";"
-    return BadRequest(f"there is no setting {name!r}{hint} Known are {', '.join(known)}")
+    hint = f"; did you mean {' or '.join(similar)}?" if similar else "."
+    return BadRequest(f"there is no setting {name!r}{hint} The settings are {', '.join(known)}")

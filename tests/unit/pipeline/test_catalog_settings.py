@@ -134,7 +134,8 @@ def test_unknown_name_is_one_error_with_near_names_and_all_names(session, statem
     with pytest.raises(BadRequest) as refused:
         sql(session, statement.format("mssql_ctas_txt_type"))
     assert "'mssql_ctas_txt_type'; did you mean mssql_ctas_text_type?" in str(refused.value)
-    assert f"Known are engine, dialect, spark_from, {', '.join(SETTINGS)}" in str(refused.value)
+    known = ", ".join(["engine", "dialect", "spark_from", *SETTINGS])
+    assert f"The settings are {known}" in str(refused.value)
 
 
 def test_bad_value_is_refused_at_once_and_changes_nothing(session):

@@ -1,4 +1,4 @@
-"""Reads UPDATE, DELETE and MERGE INTO, and the RETURNING of all statements."""
+"""Reads INSERT, UPDATE, DELETE and MERGE INTO, with their RETURNING."""
 
 from jetbridge.dialects.duckdb.statements import rename_columns
 from jetbridge.duckdb_engine.statements import (
@@ -10,14 +10,58 @@ from jetbridge.duckdb_engine.statements import (
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.parsing.statements import (
     DmlKind,
+    Insert,
     MatchCase,
     MergeStatement,
     UpdateOrDelete,
+    ValuesList,
     WhenClause,
 )
 from jetbridge.pipeline.parsing.tokens import TokenCursor
 
+# What ends a WHEN clause.
 _ENDS = ("WHEN", "RETURNING")
+
+
+def read_insert(cursor: TokenCursor) -> Insert:
+    """Read INSERT INTO; raises NotSupported for a form that is not supported."""
+    with_ = check_with_text(cursor.until("INSERT")) if cursor.peek() == "WITH" else ""
+    cursor.expect("INSERT")
+    if cursor.take("OR"):
+        raise NotSupported(
+            f"INSERT OR {cursor.peek()} is not supported: use MERGE INTO for rows that may exist"
+        )
+    cursor.expect("INTO")
+    target = cursor.name()
+    columns = cursor.names_in_brackets() if _is_column_list(cursor) else ()
+    by_name = cursor.take("BY", "NAME")
+    if not by_name:
+        cursor.take("BY", "POSITION")
+    if cursor.take("DEFAULT", "VALUES"):
+        raise NotSupported("DEFAULT VALUES is not supported: name a column and its value")
+    if cursor.contains("ON", "CONFLICT", "(") or cursor.contains("ON", "CONFLICT", "DO"):
+        raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
+    query = cursor.until("RETURNING")
+    values = None if with_ else _read_values(query, cursor.dialect)
+    query = f"{with_} FROM ({check_query_text(query)})" if with_ else query
+    return Insert(target, query, columns, by_name, read_returning(cursor), values)
+
+
+def _read_values(query: str, dialect: str) -> ValuesList | None:
+    """Read VALUES with DEFAULT in it, since only the table knows its defaults; else None."""
+    cursor = TokenCursor(query, dialect)
+    if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
+        return None
+    rows: list[tuple[str, ...]] = []
+    while not rows or cursor.take(","):
+        rows.append(cursor.expressions_in_brackets())
+    return ValuesList(tuple(rows), cursor.rest())
+
+
+def _is_column_list(cursor: TokenCursor) -> bool:
+    """Return whether a list of columns comes next, and not a query in brackets."""
+    ahead = TokenCursor(cursor.rest())
+    return ahead.take("(") and ahead.peek() not in ("SELECT", "WITH", "VALUES", "FROM", "(")
 
 
 def read_update_or_delete(cursor: TokenCursor) -> UpdateOrDelete:
@@ -114,7 +158,9 @@ def _source(cursor: TokenCursor) -> tuple[str, str]:
     start = cursor.position()
     name = cursor.name()
     if cursor.peek() == "(":
-        raise NotSupported("a function as the source of MERGE INTO: write USING (FROM ...) AS s")
+        raise NotSupported(
+            "a function is not supported as the source of MERGE INTO: write USING (FROM ...) AS s"
+        )
     text = cursor.text[start : cursor.position()].strip()
     return f"FROM {text}", cursor.alias("ON", "USING") or name.name
 

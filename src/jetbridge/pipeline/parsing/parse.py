@@ -6,8 +6,6 @@ from collections.abc import Callable
 from jetbridge.catalog import OnConflict
 from jetbridge.duckdb_engine.statements import (
     REWRITTEN,
-    check_query_text,
-    check_with_text,
     kind_of_statement,
 )
 from jetbridge.errors import BadRequest, NotSupported
@@ -19,7 +17,7 @@ from jetbridge.pipeline.parsing.attach import (
     read_drop_secret,
     take_secret,
 )
-from jetbridge.pipeline.parsing.dml import read_merge, read_returning, read_update_or_delete
+from jetbridge.pipeline.parsing.dml import read_insert, read_merge, read_update_or_delete
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
@@ -38,7 +36,6 @@ from jetbridge.pipeline.parsing.statements import (
     TransactionCommand,
     TransactionStatement,
     Use,
-    ValuesList,
 )
 from jetbridge.pipeline.parsing.tokens import SPARK, TokenCursor, split_text
 from jetbridge.pipeline.secrets import HIDDEN, may_hold_secret
@@ -59,20 +56,20 @@ _ALTERNATIVES = {
     "VIEW": "views are not supported: use CREATE TABLE ... AS SELECT, or WITH in the query",
     "SEQUENCE": "sequences are not supported: use row_number() in a query",
     "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY on the lake",
-    "MACRO": "macros are not supported: write the expression out",
-    "FUNCTION": "functions are not supported: write the expression out",
-    "TYPE": "types of your own are not supported: write ENUM (...) at the column",
+    "MACRO": "macros are not supported: write the expression in the query",
+    "FUNCTION": "CREATE FUNCTION is not supported: write the expression in the query",
+    "TYPE": "CREATE TYPE is not supported: write ENUM (...) as the type of the column",
     "TEMP": "temporary tables are not supported: use WITH in the query",
     "TEMPORARY": "temporary tables are not supported: use WITH in the query",
     "PIVOT": "PIVOT without a list of values is not supported: write FROM (PIVOT t ON b IN (...))",
     "COMMENT": "COMMENT ON is not supported",
-    "LOAD": "extensions cannot be loaded",
+    "LOAD": "extensions cannot be loaded: use the functions that DuckDB has built in",
     "PRAGMA": "PRAGMA is not supported: use SET name = value",
     "CALL": "CALL is not supported: use SELECT",
-    "PREPARE": "prepared statements are not supported: write the values out",
-    "EXECUTE": "prepared statements are not supported: write the values out",
+    "PREPARE": "prepared statements are not supported: write the values in the statement",
+    "EXECUTE": "prepared statements are not supported: write the values in the statement",
     "VACUUM": "VACUUM is not supported: use jetbridge optimize",
-    "ANALYZE": "ANALYZE is not supported: the lake keeps its statistics by itself",
+    "ANALYZE": "ANALYZE is not supported: every write updates the statistics of its table",
     "EXPORT": "EXPORT is not supported: read the tables with SELECT",
     "IMPORT": "IMPORT is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
 }
@@ -94,12 +91,12 @@ def _read_spark_sql(text: str) -> Statement:
     if first in ("SELECT", "WITH", "FROM", "VALUES", "("):
         return Query(text)
     if first == "CREATE" and cursor.contains("AS"):
-        return _create(cursor)
+        return _read_create(cursor)
     if first == "INSERT":
-        return _insert(cursor)
+        return read_insert(cursor)
     if first == "EXPLAIN":
         cursor.expect("EXPLAIN")
-        return _explained(_read_spark_sql(cursor.rest()))
+        return _explain_of(_read_spark_sql(cursor.rest()))
     (statement,) = parse(text)
     return statement
 
@@ -137,9 +134,9 @@ def _not_supported(text: str) -> NotSupported:
     return NotSupported(f"{first or 'this statement'} is not supported")
 
 
-def _rows(cursor: TokenCursor) -> Statement:
+def _read_rows(cursor: TokenCursor) -> Statement:
     if cursor.take("DESCRIBE") or cursor.take("DESC"):
-        return _describe(cursor)
+        return _read_describe(cursor)
     if cursor.take("SHOW"):
         if cursor.take("ALL", "TABLES"):
             return Show("all tables")
@@ -154,7 +151,7 @@ def _rows(cursor: TokenCursor) -> Statement:
     return Query(cursor.text)
 
 
-def _describe(cursor: TokenCursor) -> Statement:
+def _read_describe(cursor: TokenCursor) -> Statement:
     if cursor.peek() in ("SELECT", "FROM", "WITH", "VALUES", "(", "PIVOT"):
         return Describe(cursor.rest())
     name = cursor.name()
@@ -162,17 +159,17 @@ def _describe(cursor: TokenCursor) -> Statement:
     return Describe(name)
 
 
-def _explain(cursor: TokenCursor) -> Statement:
+def _read_explain(cursor: TokenCursor) -> Statement:
     cursor.expect("EXPLAIN")
     if cursor.take("ANALYZE"):
         raise NotSupported(
             "EXPLAIN ANALYZE is not supported: every statement reports its seconds; use EXPLAIN"
         )
     (inner,) = parse(cursor.rest())
-    return _explained(inner)
+    return _explain_of(inner)
 
 
-def _explained(inner: Statement) -> Explain:
+def _explain_of(inner: Statement) -> Explain:
     if not isinstance(inner, Query | CreateTableAs | Insert):
         raise NotSupported(
             "EXPLAIN supports queries, CREATE TABLE AS and INSERT; other statements are not planned"
@@ -180,7 +177,7 @@ def _explained(inner: Statement) -> Explain:
     return Explain(inner)
 
 
-def _create(cursor: TokenCursor) -> Statement:
+def _read_create(cursor: TokenCursor) -> Statement:
     text = cursor.text
     if cursor.peek() != "CREATE":
         raise _not_supported(text)
@@ -191,19 +188,19 @@ def _create(cursor: TokenCursor) -> Statement:
     if cursor.take("SCHEMA"):
         if conflict is OnConflict.REPLACE:
             raise NotSupported("CREATE OR REPLACE SCHEMA is not supported: use DROP SCHEMA first")
-        return CreateSchema(*_named(cursor, conflict))
+        return CreateSchema(*_read_target(cursor, conflict))
     if not cursor.take("TABLE"):
         raise _not_supported(text)
-    target, conflict = _named(cursor, conflict)
+    target, conflict = _read_target(cursor, conflict)
     if cursor.take("AS"):
-        return CreateTableAs(target, _query(cursor), conflict)
-    columns = _only_names(cursor)
+        return CreateTableAs(target, _read_query(cursor), conflict)
+    columns = _read_new_names(cursor)
     if columns:
-        return CreateTableAs(target, _query(cursor), conflict, columns)
-    return CreateTable(target, _declared(cursor), conflict)
+        return CreateTableAs(target, _read_query(cursor), conflict, columns)
+    return CreateTable(target, _read_columns(cursor), conflict)
 
 
-def _declared(cursor: TokenCursor) -> str:
+def _read_columns(cursor: TokenCursor) -> str:
     """Return the columns in brackets; refuse anything after them, which DuckDB would also run."""
     columns = cursor.rest()
     if cursor.contains("REFERENCES"):  # a reserved word
@@ -215,13 +212,14 @@ def _declared(cursor: TokenCursor) -> str:
     return columns
 
 
-def _named(cursor: TokenCursor, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
+def _read_target(cursor: TokenCursor, conflict: OnConflict) -> tuple[ObjectName, OnConflict]:
+    """Read `[IF NOT EXISTS] name`."""
     if cursor.take("IF", "NOT", "EXISTS"):
         conflict = OnConflict.IGNORE
     return cursor.name(), conflict
 
 
-def _only_names(cursor: TokenCursor) -> tuple[str, ...]:
+def _read_new_names(cursor: TokenCursor) -> tuple[str, ...]:
     """Read `(a, b) AS`, new names for the columns of a query; () if columns are declared."""
     ahead = TokenCursor(cursor.rest())
     try:
@@ -235,7 +233,7 @@ def _only_names(cursor: TokenCursor) -> tuple[str, ...]:
     return names
 
 
-def _query(cursor: TokenCursor) -> str:
+def _read_query(cursor: TokenCursor) -> str:
     """Return the query without WITH DATA; refuse WITH NO DATA."""
     text = cursor.rest()
     upper = " ".join(text.upper().split())
@@ -244,47 +242,7 @@ def _query(cursor: TokenCursor) -> str:
     return re.sub(r"(?i)\s+WITH\s+DATA$", "", text)
 
 
-def _insert(cursor: TokenCursor) -> Statement:
-    with_ = check_with_text(cursor.until("INSERT")) if cursor.peek() == "WITH" else ""
-    cursor.expect("INSERT")
-    if cursor.take("OR"):
-        raise NotSupported(
-            f"INSERT OR {cursor.peek()} is not supported: use MERGE INTO for rows that may exist"
-        )
-    cursor.expect("INTO")
-    target = cursor.name()
-    columns = cursor.names_in_brackets() if _is_column_list(cursor) else ()
-    by_name = cursor.take("BY", "NAME")
-    if not by_name:
-        cursor.take("BY", "POSITION")
-    if cursor.take("DEFAULT", "VALUES"):
-        raise NotSupported("DEFAULT VALUES is not supported: name a column and its value")
-    if cursor.contains("ON", "CONFLICT", "(") or cursor.contains("ON", "CONFLICT", "DO"):
-        raise NotSupported("ON CONFLICT is not supported: use MERGE INTO")
-    query = cursor.until("RETURNING")
-    values = None if with_ else _values(query, cursor.dialect)
-    query = f"{with_} FROM ({check_query_text(query)})" if with_ else query
-    return Insert(target, query, columns, by_name, read_returning(cursor), values)
-
-
-def _values(query: str, dialect: str) -> ValuesList | None:
-    """Read VALUES with DEFAULT in it, since only the table knows its defaults; else None."""
-    cursor = TokenCursor(query, dialect)
-    if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
-        return None
-    rows: list[tuple[str, ...]] = []
-    while not rows or cursor.take(","):
-        rows.append(cursor.expressions_in_brackets())
-    return ValuesList(tuple(rows), cursor.rest())
-
-
-def _is_column_list(cursor: TokenCursor) -> bool:
-    """Return whether a list of columns comes next, and not a query in brackets."""
-    ahead = TokenCursor(cursor.rest())
-    return ahead.take("(") and ahead.peek() not in ("SELECT", "WITH", "VALUES", "FROM", "(")
-
-
-def _drop(cursor: TokenCursor) -> Statement:
+def _read_drop(cursor: TokenCursor) -> Statement:
     text = cursor.text
     cursor.expect("DROP")
     if cursor.take("SECRET"):
@@ -301,7 +259,7 @@ def _drop(cursor: TokenCursor) -> Statement:
     return Drop(kind, name, if_exists, cascade)
 
 
-def _alter(cursor: TokenCursor) -> Statement:
+def _read_alter(cursor: TokenCursor) -> Statement:
     text = cursor.text
     if cursor.peek() != "ALTER":
         raise _not_supported(text)
@@ -312,11 +270,11 @@ def _alter(cursor: TokenCursor) -> Statement:
     return AlterTable(cursor.name(), read_alter_action(cursor), if_exists)
 
 
-def _transaction(cursor: TokenCursor) -> Statement:
+def _read_transaction(cursor: TokenCursor) -> Statement:
     return TransactionStatement(_TRANSACTION_COMMANDS[cursor.peek()])
 
 
-def _set(cursor: TokenCursor) -> Statement:
+def _read_set(cursor: TokenCursor) -> Statement:
     if cursor.take("USE"):
         return Use(cursor.name())
     reset = cursor.take("RESET")
@@ -330,10 +288,10 @@ def _set(cursor: TokenCursor) -> Statement:
         return SetValue(name, None)
     if not cursor.take("="):
         cursor.expect("TO")
-    return SetValue(name, _value(cursor))
+    return SetValue(name, _read_value(cursor))
 
 
-def _load(cursor: TokenCursor) -> Statement:
+def _read_load(cursor: TokenCursor) -> Statement:
     text = cursor.text
     cursor.take("FORCE")
     verb = cursor.identifier().upper()
@@ -343,7 +301,7 @@ def _load(cursor: TokenCursor) -> Statement:
     return Load(verb, name.lower())
 
 
-def _value(cursor: TokenCursor) -> str:
+def _read_value(cursor: TokenCursor) -> str:
     text = cursor.rest().strip()
     try:
         value = cursor.string()
@@ -354,18 +312,18 @@ def _value(cursor: TokenCursor) -> str:
 
 
 _READERS: dict[str, Callable[[TokenCursor], Statement]] = {
-    "SELECT": _rows,
-    "EXPLAIN": _explain,
-    "CREATE": _create,
-    "INSERT": _insert,
+    "SELECT": _read_rows,
+    "EXPLAIN": _read_explain,
+    "CREATE": _read_create,
+    "INSERT": read_insert,
     "UPDATE": read_update_or_delete,
     "DELETE": read_update_or_delete,
     "MERGE_INTO": read_merge,
-    "DROP": _drop,
-    "ALTER": _alter,
-    "TRANSACTION": _transaction,
-    "SET": _set,
-    "LOAD": _load,
+    "DROP": _read_drop,
+    "ALTER": _read_alter,
+    "TRANSACTION": _read_transaction,
+    "SET": _read_set,
+    "LOAD": _read_load,
     "ATTACH": read_attach,
     "DETACH": read_detach,
 }
