@@ -26,9 +26,10 @@ from benchmarks.mssql_memory import memory, on_spark
 from benchmarks.processes import started
 from benchmarks.report import Result, table, write
 from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
-from jetbridge.config import CatalogConfig, Config, MssqlConfig
+from jetbridge.config import CatalogConfig, Config
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.errors import Unavailable
 from jetbridge.pipeline.report import Report

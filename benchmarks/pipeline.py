@@ -16,7 +16,8 @@ from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
 from benchmarks.pipeline_memory import memory
 from benchmarks.report import Result, table, write
 from jetbridge.app.sessions import open_session
-from jetbridge.config import Config, LakeConfig
+from jetbridge.backends.lake.config import LakeConfig
+from jetbridge.config import Config
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 from jetbridge.spark.settings import complete

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.app.compose import build_app
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.service.limits import Token
+from jetbridge.config.limits import Token
 from tests.integration.run_calls import run_sql
 from tests.integration.wire_calls import Answer, Wire, read_rows
 
@@ -37,10 +36,10 @@ def location(folder: Path) -> Iterator[str]:
         sql=SqlConfig(folders=(folder,)),
         credentials=Credentials(tokens=tokens),
     )
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     yield app.server.location
-    app.stop(1.0)
+    app.close(1.0)
 
 
 @pytest.fixture(scope="module")

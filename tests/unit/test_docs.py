@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
+from jetbridge.backends.mssql.config import MSSQL_KEYS
 from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
-from jetbridge.config import (
-    LAKE_RULES,
-    MSSQL_DEFAULTS,
-    RULES,
-    TABLES,
-    LakeConfig,
-    ServerConfig,
-    SqlConfig,
-)
+from jetbridge.config import RULES, TABLES, ServerConfig, SqlConfig
+from jetbridge.config.limits import Limits
 from jetbridge.pipeline import settings
-from jetbridge.service.limits import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
@@ -50,7 +44,7 @@ def test_reference_lists_every_key_with_its_default(name):
         # A type must be given, and properties are Iceberg's own keys.
         expected = {"type": "none", **{key: expected[key] for key in LAKE_RULES}}
         # Settings are on the page of statements, which the test below reads.
-        own = {key: value for key, value in MSSQL_DEFAULTS.items() if key not in SETTINGS}
+        own = {key: value for key, value in MSSQL_KEYS.items() if key not in SETTINGS}
         expected |= {key: default_text(value) for key, value in own.items()}
     assert ROW.findall(section(name)) == list(expected.items())
 

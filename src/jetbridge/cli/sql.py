@@ -13,11 +13,12 @@ from types import FrameType
 
 import pyarrow as pa
 
+from jetbridge.app.configuration import load_config
 from jetbridge.app.sessions import open_session
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.progress import Progress
 from jetbridge.cli.terminal import note, print_error, say, say_json
-from jetbridge.config import Config, ConfigError, load_config
+from jetbridge.config import Config, ConfigError
 from jetbridge.duckdb_engine.rendering import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
 from jetbridge.pipeline.parsing.tokens import split_text, without_secrets

@@ -107,7 +107,7 @@ class SettingValues:
 
     def is_ignored(self, name: str) -> bool:
         """Return whether SET accepts this name without an effect."""
-        return name.lower() in self.ignored
+        return name.lower() not in SETTINGS and name.lower() in self.ignored
 
     def value(self, name: str) -> Any:
         """Return the value in effect; raise BadRequest for an unknown name."""

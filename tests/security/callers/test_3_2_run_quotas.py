@@ -18,8 +18,8 @@ import grpc
 import pytest
 
 from jetbridge.app.statement_memory import MINIMUM, StatementMemory
+from jetbridge.config.limits import Limits
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.limits import Limits
 from tests.faults.peers import wait_until
 from tests.integration.test_limits import eventually
 from tests.security.callers.running import Caller, status

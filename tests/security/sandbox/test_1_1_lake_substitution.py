@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.config import ConfigError, load_config
+from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.spark.settings import SUBSTITUTE, complete
 from tests import lakes

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge.app.compose import SharedResources, new_engine, open_catalogs
+from jetbridge.app.compose import new_engine, open_catalogs
+from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.config import CatalogConfig, Config, LakeConfig
+from jetbridge.catalog.backend import SharedResources
+from jetbridge.config import CatalogConfig, Config
 from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.session import Session, SessionResources

@@ -45,8 +45,12 @@ class MssqlSettings:
                 raise BadRequest(
                     f"SQL Server has no setting {name!r}; known: {', '.join(SETTINGS)}"
                 )
-            fields[full_name.removeprefix(_PREFIX)] = setting.read(value)
+            fields[full_name.removeprefix(PREFIX)] = setting.read(value)
         return replace(self, **fields)
+
+    def by_name(self) -> Mapping[str, Any]:
+        """Return the values by the full names of the settings."""
+        return {PREFIX + name: value for name, value in vars(self).items()}
 
 
 def _length(value: str) -> str:
@@ -65,10 +69,10 @@ def _tablock(value: str) -> str:
     return one_of("mssql_copy_tablock", "auto", "on", "off")(text)
 
 
-_PREFIX = "mssql_"
+PREFIX = "mssql_"
 # Settings of DuckDB's mssql extension that scripts may set, and that have no effect here.
 IGNORED_SETTINGS = frozenset(
-    _PREFIX + name
+    PREFIX + name
     for name in ["connection_limit", "connection_cache", "connection_timeout", "reset_connection"]
     + ["idle_timeout", "min_connections", "acquire_timeout", "query_timeout", "metadata_timeout"]
     + ["attach_validation_timeout", "catalog_cache_ttl", "exec_invalidate_cache"]
@@ -136,7 +140,7 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
 
 def _setting(name: str, default: object) -> Setting:
     allowed, about = _DESCRIPTIONS[name]
-    full = _PREFIX + name
+    full = PREFIX + name
     if allowed is truth:
         read = truth(full)
     elif not isinstance(allowed, tuple):
@@ -150,5 +154,5 @@ def _setting(name: str, default: object) -> Setting:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    _PREFIX + each.name: _setting(each.name, each.default) for each in fields(MssqlSettings)
+    PREFIX + each.name: _setting(each.name, each.default) for each in fields(MssqlSettings)
 }

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.cli import main
-from jetbridge.config import ConfigError, MssqlConfig, load_config
+from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
