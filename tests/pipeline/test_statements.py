@@ -207,7 +207,7 @@ def test_settings(target):
     assert names[3:] == list(SETTINGS)
     with pytest.raises(BadRequest, match=r"allowed are auto, spark, duckdb"):
         target.sql("SET engine = 'fast'")
-    with pytest.raises(BadRequest, match=r"did you mean engine\?.*Known are engine"):
+    with pytest.raises(BadRequest, match=r"did you mean engine\?.*The settings are engine"):
         target.sql("SET engin = 'spark'")
 
 

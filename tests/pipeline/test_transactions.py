@@ -16,7 +16,7 @@ def two(target):
     target.sql("CREATE OR REPLACE TABLE t.dbo.b AS SELECT 1 AS id")
     target.keyed("a")
     yield target
-    if target.session.transaction is not None:
+    if target.session.in_transaction:
         target.sql("ROLLBACK")
 
 

@@ -21,9 +21,9 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.config.limits import Openness
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import failed_logins
-from jetbridge.service.limits import Openness
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw, said

@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.compose import SharedResources
+from jetbridge.app.client_statements import statements_for_clients
 from jetbridge.app.run_function import with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.store import Store
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
+from jetbridge.config.limits import Shares
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit, time_quota
-from jetbridge.service.limits import Shares
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw

@@ -13,9 +13,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from jetbridge.app import compose
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.config import load_config
 from jetbridge.config.seal_keys import KEPT, keep_seal_key
 from jetbridge.service import Server
 from tests.faults.peers import wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.config import LakeConfig
+from jetbridge.backends.lake.config import LakeConfig
 from tests.security.sandbox.clients import Caller, serving
 
 
