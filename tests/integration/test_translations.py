@@ -6,6 +6,7 @@ takes the time of all.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,8 @@ def others(session: SparkConnection, request: pytest.FixtureRequest) -> Problems
 
 def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Entry]:
     """Return the entries that this run has tests of."""
-    tests = [item for item in request.session.items if fixture in getattr(item, "fixturenames", ())]
+    items: list[Any] = request.session.items
+    tests = [item for item in items if fixture in getattr(item, "fixturenames", ())]
     return [item.callspec.params["entry"] for item in tests if item.path == request.path]
 
 
