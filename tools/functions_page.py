@@ -109,17 +109,17 @@ def page() -> str:
         "### Others\n",
         listed(functions.RUN | functions.UNLISTED_RUN),
         "The second argument of "
-        + ", ".join(f"`{name}`" for name in sorted(functions.TYPED_BY_JSON))
+        + ", ".join(f"`{name}`" for name in sorted(functions.JSON_TYPED_FUNCTIONS))
         + "\nis a string.\n",
         "### Table functions\n",
-        listed(functions.ROWS),
+        listed(functions.ROW_TABLE_FUNCTIONS),
         "### Table functions that read files, in `[sql] folders` only\n",
-        listed(functions.FILES),
+        listed(functions.FILE_TABLE_FUNCTIONS),
         "## Refused\n",
-        *refused("function", functions.REFUSED),
-        *refused("table function", functions.REFUSED_TABLES),
+        *refused("function", functions.REFUSED_FUNCTIONS),
+        *refused("table function", functions.REFUSED_TABLE_FUNCTIONS),
         "### Each table function reads files that cannot be judged beforehand\n",
-        listed(functions.FAR_FILES),
+        listed(functions.REMOTE_FILE_TABLE_FUNCTIONS),
     ]
     return "\n".join(parts)
 

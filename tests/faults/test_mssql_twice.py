@@ -21,6 +21,7 @@ from tests.faults.mssql_scene import Scene, opened
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 COLUMNS = (BulkColumn("id", "bigint"),)
@@ -106,6 +107,7 @@ def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, p
         assert totals(scene, run) == expected(1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [{"delay": 0.5, "drop": "reset"}, pytest.param({"delay": 0.5}, marks=pytest.mark.soak)],

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field, replace
 import grpc
 
 from jetbridge.catalog import Catalog, fold
+from jetbridge.config.limits import Limits, Token
 from jetbridge.errors import NotFound, PermissionDenied
-from jetbridge.service.limits import Token
+from jetbridge.wire.limits import InputLimits
 
 
 def new_trace_id() -> str:
     """16 hexadecimal digits; short enough to read out on the telephone."""
     return secrets.token_hex(8)
+
+
+def input_limits(limits: Limits) -> InputLimits:
+    """Return the limits of the decoders: a message unpacks to no more than it may have packed."""
+    return InputLimits(limits.message_bytes, limits.batch_rows, limits.request_bytes)
 
 
 _MAX_TRANSACTION_ID = 256

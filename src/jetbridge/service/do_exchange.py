@@ -18,12 +18,14 @@ from jetbridge.catalog import (
     CanUpdate,
     DMLOptions,
     ScalarFunction,
+    Table,
     TableInfo,
     TableInOutFunction,
     Write,
     fold,
     supports,
 )
+from jetbridge.config.limits import Limits
 from jetbridge.errors import (
     BadRequest,
     LimitExceeded,
@@ -36,9 +38,8 @@ from jetbridge.runtime.cancellation import shielded
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.batch_layout import conform
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import Call, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
-from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
 from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
 from jetbridge.wire.codec import encode
@@ -58,10 +59,26 @@ log = logging.getLogger(__name__)
 # Batches are decoded when this much has come: reading them one by one costs twice as much.
 _DECODE_BYTES = 2 * 1024 * 1024
 
-_STATEMENTS: dict[str, tuple[type[object], str]] = {
-    "insert": (CanInsert, "inserting"),
-    "update": (CanUpdate, "updating"),
-    "delete": (CanDelete, "deleting"),
+Start = Callable[[DMLOptions], AbstractContextManager[Write]]
+
+
+def _inserting(table: Table) -> Start | None:
+    return table.inserting if supports(table, CanInsert) else None
+
+
+def _updating(table: Table) -> Start | None:
+    return table.updating if supports(table, CanUpdate) else None
+
+
+def _deleting(table: Table) -> Start | None:
+    return table.deleting if supports(table, CanDelete) else None
+
+
+# Each returns what starts the statement on a table, or None if the table does not support it.
+_STATEMENTS: dict[str, Callable[[Table], Start | None]] = {
+    "insert": _inserting,
+    "update": _updating,
+    "delete": _deleting,
 }
 
 _FUNCTIONS = ("scalar_function", "table_function_in_out")
@@ -91,11 +108,12 @@ class DoExchange:
         requests = prefetched(requests)
         with self.gate.entered(call.owner):
             with within(requests, self.limits.first_message_seconds):
-                opening = read_opening(requests, self.limits.input)
+                opening = read_opening(requests, input_limits(self.limits))
             descriptor = read_descriptor(opening.descriptor)
             if operation in _FUNCTIONS:
                 served, name = self.locator.name(call, descriptor)
-                yield from _call(operation, served, name, opening, requests, self.limits.input)
+                limits = input_limits(self.limits)
+                yield from _call(operation, served, name, opening, requests, limits)
                 return
             located = self.locator.to_write(call, descriptor, operation)
             yield from self._statement(operation, located, opening.decoder, requests, call)
@@ -245,14 +263,11 @@ def _move_pin(located: LocatedTable) -> None:
         )
 
 
-def _starter(
-    operation: str, located: LocatedTable
-) -> Callable[[DMLOptions], AbstractContextManager[Write]]:
-    capability, method = _STATEMENTS[operation]
-    if not supports(located.table, capability):
+def _starter(operation: str, located: LocatedTable) -> Start:
+    start = _STATEMENTS[operation](located.table)
+    if start is None:
         name = located.name
         raise NotSupported(f"table {name.schema}.{name.name} does not take {operation.upper()}")
-    start: Callable[[DMLOptions], AbstractContextManager[Write]] = getattr(located.table, method)
     return start
 
 

@@ -30,6 +30,7 @@ from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,
     Alteration,
+    ChangeType,
     RenameColumn,
     RenameField,
     RenameTable,
@@ -172,8 +173,8 @@ def _planned(now: TableState, result: AlteredTable, change: Alteration, rows: in
 
 
 def _computes(change: Alteration, rows: int) -> bool:
-    """Whether values come from an expression, so that no file can stay as it is."""
-    return bool(rows and getattr(change, "expression", "") and hasattr(change, "field"))
+    """Return whether an expression computes new values, so that all files are rewritten."""
+    return rows > 0 and isinstance(change, ChangeType) and bool(change.expression)
 
 
 def _add_default(result: AlteredTable, field: Json) -> bool:

@@ -63,7 +63,7 @@ class _Merge:
         if len(np.unique(row_ids)) != len(row_ids) or self._row_ids.add(row_ids) != len(row_ids):
             raise BadRequest(
                 f"a row of {self.seen.title()!r} is matched by several rows of the source; "
-                "let the source have one for each"
+                "use a source with one row for each"
             )
 
     def _stage(self, batch: pa.RecordBatch, writer: DataWriter, *, check: bool) -> None:

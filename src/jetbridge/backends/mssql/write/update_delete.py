@@ -338,7 +338,8 @@ class _Merge:
         known = len(ids) - ids.null_count
         if self._rows.add(ids, [*bulk_columns(self._columns), _ACTION], [*values, actions]) < known:
             raise BadRequest(
-                f"several source rows of MERGE change one row of {self._table.title()}"
+                f"a row of {self._table.title()!r} is matched by several rows of the source; "
+                "use a source with one row for each"
             )
         self._new += len(ids) - known
         return DMLResult(batch.num_rows)
