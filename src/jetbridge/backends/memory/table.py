@@ -1,5 +1,6 @@
 """Handles of tables: one frozen version to read, and the cell of the table to write to."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
@@ -8,8 +9,14 @@ import pyarrow as pa
 from jetbridge.backends.memory import insert, scan, update_delete
 from jetbridge.backends.memory.alter import alter_table
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
-from jetbridge.backends.memory.time_travel import find_version
-from jetbridge.catalog import Alteration, AsOf, DMLOptions, Scan, TableInfo, Write
+from jetbridge.backends.tables.time_travel import (
+    describe_kept_versions,
+    parse_timestamp,
+    parse_version,
+    to_microseconds,
+    version_not_kept,
+)
+from jetbridge.catalog import Alteration, AsOf, AtUnit, DMLOptions, Scan, TableInfo, Write
 from jetbridge.errors import NotFound
 
 
@@ -60,4 +67,22 @@ class MemoryTable(MemoryTableSnapshot):
             if self._cell.dropped:
                 raise NotFound("table", self._cell.name())
             history = list(self._cell.history)
-        return MemoryTableSnapshot(find_version(self._cell.name(), history, point))
+        return MemoryTableSnapshot(_find_version(self._cell.name(), history, point))
+
+
+def _find_version(
+    table: str, history: Sequence[MemoryTableVersion], point: AsOf
+) -> MemoryTableVersion:
+    """Return the version; raise NotFound, which names the versions that are kept."""
+    oldest, newest = history[0], history[-1]
+    if point.unit == AtUnit.VERSION:
+        index = parse_version(point.value) - oldest.version
+        exists = 0 <= index < len(history)
+    else:
+        timestamp = parse_timestamp(point.value)
+        index = bisect_right(history, timestamp, key=lambda v: to_microseconds(v.time)) - 1
+        exists = index >= 0
+    if exists:
+        return history[index]
+    kept = describe_kept_versions(oldest.version, newest.version, oldest.time)
+    raise version_not_kept(table, point, kept)
