@@ -1,4 +1,4 @@
-"""Sends mutated requests from several connections and judges every answer."""
+"""Send mutated requests over several connections and check every answer."""
 
 import random
 import re
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def send(channel: grpc.Channel, request: Request) -> tuple[grpc.StatusCode, str]:
-    """The code and the longest of the texts that came with it."""
+    """Send a request; return the status code and its longest message."""
     path = SERVICE + request.method
     call: Any
     stub: Any
@@ -84,7 +84,7 @@ def send(channel: grpc.Channel, request: Request) -> tuple[grpc.StatusCode, str]
 
 
 class Barrage:
-    """Request `n` is always the same one, made from the seed and `n` alone."""
+    """Generate requests; request `n` depends only on the seed and `n`."""
 
     def __init__(self, server: ServerProcess, seed: int) -> None:
         self.server, self.seed = server, seed
@@ -106,7 +106,7 @@ class Barrage:
         self._stack.close()
 
     def prepare(self) -> None:
-        """Fills the catalog by the recorded statements, then makes hand-made requests for it."""
+        """Replay the recorded statements, then build requests about their tables."""
         for request in [*self.recording, *preparation()]:
             send(self._channels[0], request)
         made = hand_made()
@@ -119,7 +119,7 @@ class Barrage:
         self.requests = [request for kind in self.kinds for request in kind]
 
     def clean_up(self) -> None:
-        """Drops everything; what the server then still holds is not data."""
+        """Drop everything, so that what the server still holds is not data."""
         for schema in self.client.list_schemas():
             if schema.name == "jetbridge":  # of the server itself
                 continue
@@ -155,7 +155,7 @@ class Barrage:
 
 
 def _by_kind(requests: list[Request]) -> list[list[Request]]:
-    """So that each kind is as likely as any other, however often it was recorded."""
+    """Group the recorded requests, so that every kind is equally likely."""
     kinds: dict[tuple, list[Request]] = {}
     for request in requests:
         headers = dict(request.headers)

@@ -20,7 +20,7 @@ def catalog() -> MemoryCatalog:
 
 @pytest.fixture
 def narrow(catalog: MemoryCatalog) -> Iterator[Server]:
-    """Takes one exchange and two scans at a time."""
+    """Start a server that accepts one exchange and two scans at a time."""
     limits = Limits(exchanges=1, scans=2)
     with Server({"memory": catalog}, port=0, limits=limits) as running:
         running.start()
@@ -29,7 +29,7 @@ def narrow(catalog: MemoryCatalog) -> Iterator[Server]:
 
 @pytest.fixture
 def witness(narrow: Server) -> Iterator[Client]:
-    """A client of the narrow server that is not cut, and its table."""
+    """Connect a second client to the narrow server; return it and its table."""
     with connect(narrow.location, "memory") as connected:
         connected.create_schema("s")
         connected.create_table(*PATH, COLUMNS, checks=["v >= 0"])
@@ -39,7 +39,7 @@ def witness(narrow: Server) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def lake_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeServer]:
-    """One for all tests that leave it usable; each has a schema of its own."""
+    """Start one server for all tests that leave it usable; each test has its own schema."""
     with LakeServer(tmp_path_factory.mktemp("lake"), "--busy-seconds", str(BUSY)) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Clients that all work at once: each keeps a model of its own tables, and all share one."""
+"""Clients that work at once: each has a model of its own tables, and all share one table."""
 
 import random
 import threading
@@ -25,14 +25,14 @@ def open_accounts(client: Client) -> None:
 
 
 def money_is_all_there(client: Client) -> bool:
-    """Whatever was moved, and by whom: every snapshot has the same accounts and the same sum."""
+    """Check that every snapshot has the same accounts and the same sum."""
     found = client.read(*SHARED)
     accounts = sorted(found["account"].to_pylist())
     return accounts == list(range(ACCOUNTS)) and sum(found["money"].to_pylist()) == ACCOUNTS * START
 
 
 class Member:
-    """One client with a schema of its own: what it reads there is what it wrote."""
+    """Act as one client with its own schema, which must read what it wrote."""
 
     def __init__(self, location: str, number: int, seed: int) -> None:
         self.client = connect(location, "memory")
@@ -106,7 +106,7 @@ class Member:
                 del rows[rowid]
 
     def move_money(self) -> None:
-        """Reads and writes in one transaction; a conflict is no error, but it must move nothing."""
+        """Read and write in one transaction; a conflict is allowed but must change nothing."""
         try:
             with self.client.transaction() as view:
                 found = view.read(*SHARED, ["money", "rowid"]).to_pylist()
@@ -125,7 +125,7 @@ class Member:
 def run_members(
     members: list[Member], stop: threading.Event, seconds: float
 ) -> list[BaseException]:
-    """What went wrong, if anything."""
+    """Run the members in threads; return their errors."""
     wrong: list[BaseException] = []
 
     def work(member: Member) -> None:

@@ -1,4 +1,4 @@
-"""Clients that change the same tables at once, and remember what the server acknowledged."""
+"""Clients that change the same tables at once and remember what the server acknowledged."""
 
 import random
 from collections import Counter
@@ -28,7 +28,7 @@ def create(client: Client) -> None:
 
 @dataclass
 class Member:
-    """One client. What it was told is done is in `counted`, `inserted` and `deleted`."""
+    """Act as one client; `counted`, `inserted` and `deleted` hold what was acknowledged."""
 
     location: str
     number: int
@@ -46,7 +46,7 @@ class Member:
                 self.until_done(client, self.rng.choice(steps))
 
     def until_done(self, client: Client, step) -> None:
-        """A conflict means that nothing was done: the transaction is run again."""
+        """Run a transaction again until it has no conflict."""
         for _ in range(TRIES):
             try:
                 with client.transaction() as view:
@@ -59,7 +59,7 @@ class Member:
         self.done["given up"] += 1
 
     def count(self, view: Client) -> None:
-        """Sets a counter to one more than it was in this transaction."""
+        """Set a counter to one more than the value that this transaction read."""
         found = view.read(*COUNTERS, ["key", "n", "rowid"]).to_pylist()
         chosen = self.rng.choice(found)
         new = chosen["n"] + 1
@@ -73,7 +73,7 @@ class Member:
         self.inserted += keys
 
     def delete(self, view: Client) -> None:
-        """Rows of anyone."""
+        """Delete rows of any member."""
         found = view.read(*ITEMS, ["key", "rowid"]).to_pylist()
         chosen = self.rng.sample(found, min(len(found), 3))
         view.delete(*ITEMS, pa.array([row["rowid"] for row in chosen], pa.int64()))
@@ -92,10 +92,10 @@ def run_all(location: str, clients: int, statements: int, seed: int) -> list[Mem
 
 
 def check_one_after_the_other(client: Client, members: list[Member]) -> None:
-    """The tables are as if the acknowledged statements had run in some order, and no other had.
+    """Check that the acknowledged statements ran in some order, and no other statement did.
 
-    Whoever counts writes one more than he read, so the values that were written tell the order:
-    each once, none left out, the last of them in the table.
+    Each count writes one more than it read. So the written values give the order: each value occurs
+    once, none is missing, and the table has the last one.
     """
     written: dict[int, list[int]] = {key: [] for key in range(KEYS)}
     for key, value in (each for member in members for each in member.counted):

@@ -1,4 +1,4 @@
-"""What a table must hold, and how it differs from that: worked out by a DuckDB of our own."""
+"""Compute what a table must hold, and how it differs, with a DuckDB of the test."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _FACTS = """
 
 
 def made(first: int, count: int, step: int = 0) -> pa.Table:
-    """Rows whose every value follows from the id and from the step that made them."""
+    """Return rows whose values follow from the id and the step that wrote them."""
     ids = np.arange(first, first + count, dtype=np.int64)
     texts = pa.array(ids).cast(pa.string())
     parts = (ids % PARTITIONS).astype(np.int32)
@@ -26,7 +26,7 @@ def made(first: int, count: int, step: int = 0) -> pa.Table:
 
 
 def differences(found: pa.Table, expected: pa.Table) -> dict[str, Any]:
-    """Empty if both hold the same rows, each as often: count, DISTINCT, SUM, EXCEPT both ways."""
+    """Return the differences: by count, DISTINCT, SUM, and EXCEPT both ways."""
     with duckdb.connect() as model:
         model.register("found", found.select(expected.schema.names))
         model.register("expected", expected)
@@ -53,7 +53,7 @@ def read(client: Client, path: tuple[str, str]) -> pa.Table:
 
 
 def settled(found: pa.Table, before: pa.Table, after: pa.Table, *, done: bool) -> pa.Table:
-    """Whichever of the two the table holds; only `after` will do for a statement that is done."""
+    """Return which of two states the table has; after an acknowledged statement, only `after`."""
     wrong_after = differences(found, after)
     if not wrong_after:
         return after

@@ -1,4 +1,4 @@
-"""A lake's server as a process that may be killed, and Spark's JVM beneath it."""
+"""Run a lake's server as a process that tests kill, with Spark's JVM below it."""
 
 import json
 import os
@@ -24,7 +24,7 @@ BUSY = 3
 
 
 class LakeServer:
-    """`folder` holds the configuration, the log, and the warehouse if that is nowhere else."""
+    """Run one server; `folder` holds its configuration, its log and, by default, the warehouse."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class LakeServer:
             yield connected
 
     def order(self, *words: str) -> Any:
-        """Done by the server beside what its clients want; see `lake_server`."""
+        """Send an order to the standard input of the server; see `lake_server`."""
         assert self.process.stdin
         self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
@@ -85,7 +85,7 @@ class LakeServer:
         return json.loads(answer)
 
     def jvm(self) -> psutil.Process:
-        """Spark's driver, as soon as it runs."""
+        """Return the process of Spark's driver, once it runs."""
         found: psutil.Process = wait_until(lambda: next(iter(self._jvms()), None), PATIENCE)
         return found
 
@@ -93,7 +93,7 @@ class LakeServer:
         return jvms(psutil.Process(self.process.pid))
 
     def kill(self) -> None:
-        """With kill -9; returns when Spark, whose input that closes, has ended too."""
+        """Kill the server with SIGKILL; return when Spark has ended, too."""
         running = self._jvms() if self.process.poll() is None else []
         self.process.kill()
         self.process.wait()
@@ -115,6 +115,6 @@ class LakeServer:
                     pipe.close()
 
     def restart(self) -> None:
-        """On the same port, so that clients find it again."""
+        """Start the server again on the same port."""
         self._close_pipes()
         self.start(self.port)

@@ -1,4 +1,4 @@
-"""A lake whose server, or Spark, is killed again and again, and what its tables must hold."""
+"""A lake whose server or Spark is killed repeatedly, and what its tables must hold."""
 
 import itertools
 import logging
@@ -49,20 +49,20 @@ class Scene:
         return ended
 
     def settle(self, client: Client, work: "Work", *, done: bool) -> None:
-        """Checks that the table is as before or after."""
+        """Check that the table is as before the statement or as after it."""
         before = self.models[work.table]
         found = settled(read(client, work.table), before, work.after, done=done)
         self.models[work.table] = found
         log.info("the table is as %s", "after" if found is work.after else "before")
 
     def check_next_statements(self, client: Client, table: Table) -> None:
-        """The server takes the next statement, and nothing is lost by it."""
+        """Check that the server runs the next statement and loses nothing."""
         self.fill(client, table, made(SPARE + next(self.numbers), 1))
         wrong = differences(read(client, table), self.models[table])
         assert not wrong, wrong
 
     def check_swept(self, client: Client, table: Table) -> None:
-        """Nothing is left behind, and what is swept is not missed."""
+        """Check that nothing is left behind, and that no swept file is missing."""
         swept = self.server.order("sweep")
         left = leftovers(self.server.warehouse)
         assert not left, f"{left} outlive the sweeper, which took {swept}"
@@ -71,7 +71,7 @@ class Scene:
 
 
 class Work(NamedTuple):
-    """A statement on a table, and what the table holds when it is done."""
+    """Hold a statement on a table, and the rows of the table after it."""
 
     table: Table
     run: Callable[[Client], object]
@@ -83,7 +83,7 @@ Kill = Callable[[Scene], object]
 
 @contextmanager
 def opened(folder: Path, spark: dict[str, str] | None = None) -> Iterator[Scene]:
-    """With a partitioned table, whose rows Spark changes."""
+    """Open a server with a partitioned table, whose rows Spark changes."""
     with LakeServer(folder, spark=spark) as server:
         scene = Scene(server)
         with server.client() as client:
@@ -95,7 +95,7 @@ def opened(folder: Path, spark: dict[str, str] | None = None) -> Iterator[Scene]
 
 
 def insert(scene: Scene, client: Client) -> Work:
-    """Into a table of its own, which is not partitioned."""
+    """Insert into a table without partitions."""
     table = ("s", f"plain{next(scene.numbers)}")
     scene.create(client, table)
     scene.fill(client, table, made(0, 1000))
@@ -105,7 +105,7 @@ def insert(scene: Scene, client: Client) -> Work:
 
 
 def laid_insert(scene: Scene, client: Client) -> Work:
-    """Into a table of its own with partitions, so that Spark writes the files."""
+    """Insert into a table with partitions, so that Spark writes the files."""
     table = ("s", f"laid{next(scene.numbers)}")
     scene.create(client, table)
     scene.server.order("partition", *table, "p")
@@ -114,7 +114,7 @@ def laid_insert(scene: Scene, client: Client) -> Work:
 
 
 def merge(scene: Scene, client: Client) -> Work:
-    """An UPDATE of half of the partitioned table."""
+    """Update half of the partitioned table."""
     before = scene.models[PARTED]
     half = before.num_rows // 2
     found = client.read(*PARTED, ["id", "v", "rowid"])
@@ -127,7 +127,7 @@ def merge(scene: Scene, client: Client) -> Work:
 
 
 def compaction(scene: Scene, client: Client) -> Work:
-    """Of files with deleted rows, which an UPDATE leaves."""
+    """Compact files with deleted rows, which an UPDATE leaves."""
     work = merge(scene, client)
     work.run(client)
     scene.models[PARTED] = work.after
@@ -135,7 +135,7 @@ def compaction(scene: Scene, client: Client) -> Work:
 
 
 def plain_compaction(scene: Scene, client: Client) -> Work:
-    """Of a table of its own, whose files Spark has not written: that is quicker."""
+    """Compact a table whose files Spark has not written, which is faster."""
     table = ("s", f"plain{next(scene.numbers)}")
     scene.create(client, table)
     for number in range(JOINED):

@@ -1,4 +1,4 @@
-"""Files of a warehouse that nothing refers to: read from the metadata, not asked of the backend."""
+"""Find files of a warehouse that no metadata refers to, without the code of the backend."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ BRANCHES = "jetbridge_"
 
 
 def leftovers(warehouse: Path) -> list[str]:
-    """Paths below the warehouse, branches that a statement made for itself, servers but one."""
+    """Return unreferenced paths, branches of statements, and all servers but one."""
     reader = LakeReader([str(warehouse)])
     try:
         used: set[Path] = set()
@@ -66,7 +66,7 @@ def _referenced(reader: LakeReader, location: str, metadata: dict[str, Any]) -> 
 
 
 def _entries(reader: LakeReader, manifest: Path) -> Iterator[Path]:
-    """Status 2 is an entry that only tells what the snapshot has removed."""
+    """Return the entries of a manifest; status 2 marks a file that the snapshot has removed."""
     sql = f"SELECT data_file.file_path FROM read_avro('{manifest}') WHERE status <> 2"
     for path in reader.query(sql).column(0).to_pylist():
         yield _path(path)
@@ -78,7 +78,7 @@ def _path(location: str) -> Path:
 
 
 def _base(path: Path) -> Path:
-    """Hadoop keeps the checksum of `name` in `.name.crc`."""
+    """Return the name of the file; Hadoop keeps the checksum of `name` in `.name.crc`."""
     name = path.name
     if name.startswith(".") and name.endswith(".crc"):
         return path.with_name(name[1 : -len(".crc")])

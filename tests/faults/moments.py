@@ -1,4 +1,4 @@
-"""Moments in the middle of a statement, told by the files that it writes."""
+"""Wait for moments in the middle of a statement, by the files that it writes."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class Moment(NamedTuple):
-    """When the `number`-th new file below `folder` is there, whose name is like `names`."""
+    """Name the moment at which `folder` has `number` new files that match `names`."""
 
     folder: str
     names: str
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
 
 class Watch:
-    """Begins to look when it is made. `TABLE` in the moment's folder stands for `table`."""
+    """Watch a folder from now on; `TABLE` in its path stands for `table`."""
 
     def __init__(self, warehouse: Path, table: Path, moment: Moment) -> None:
         self._folder = warehouse / moment.folder.replace("TABLE", str(table))
@@ -37,7 +37,7 @@ class Watch:
         return set(self._folder.rglob(self._moment.names)) if self._folder.exists() else set()
 
     def wait(self, running: Future[Result]) -> bool:
-        """Whether the statement still ran at that moment."""
+        """Wait for the moment; return whether the statement was still running."""
         deadline = time.monotonic() + PATIENCE
         while len(self._files() - self._before) < self._moment.number:
             if running.done():
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Broken(NamedTuple):
-    """What the statement said, and whether it still ran when its server or Spark was killed."""
+    """Hold the result of a statement, and whether it ran when its server or Spark was killed."""
 
     error: BaseException | None
     in_the_middle: bool

@@ -1,4 +1,4 @@
-"""The process that loads SQL Server, as a child that may be killed; its Spark is beneath it."""
+"""Run the process that loads SQL Server as a child that tests kill, with Spark below it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _PASSWORD = "JETBRIDGE_FAULTS_PASSWORD"  # noqa: S105 - the name of a variable
 
 
 class Driver:
-    """A session of the pipeline (`pipeline_child`) whose catalog `t` is the server's database."""
+    """Run a session of the pipeline (`pipeline_child`) with the database as catalog `t`."""
 
     def __init__(self, file: Path, password: str) -> None:
         command = [sys.executable, "-m", "tests.faults.pipeline_child", str(file)]
@@ -46,7 +46,7 @@ class Driver:
         return self.answer()
 
     def kill(self) -> None:
-        """With kill -9; returns when all that it has started is gone, too."""
+        """Kill the process with SIGKILL; return when all of its children have ended."""
         with suppress(psutil.NoSuchProcess):
             children = self.process.children(recursive=True)
             self.process.kill()
@@ -59,7 +59,7 @@ class Driver:
 def driver(
     server: StandIn, folder: Path, settings: Mapping[str, str], spark: Mapping[str, str]
 ) -> Iterator[Driver]:
-    """`folder` takes the configuration and the spools; `settings` are those of SQL Server."""
+    """Start a driver; `folder` holds configuration and spools, `settings` are for SQL Server."""
     address = server.master()
     values: dict[str, str | bool] = {
         "type": "mssql",

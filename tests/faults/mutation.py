@@ -1,4 +1,4 @@
-"""Requests of every kind, and what becomes of them when bits, values or messages go wrong."""
+"""Build requests of every kind, and mutate their bits, values and messages."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ class Request:
 
 
 def recorded() -> Iterator[Request]:
-    """In the order in which the real client sent them."""
+    """Return the recorded requests in the order in which the client sent them."""
     for file in sorted(VECTORS.glob("*.jsonl")):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         for line in sorted(lines, key=lambda each: each["n"]):
@@ -73,7 +73,7 @@ PATH = pb.FlightDescriptor(type=pb.FlightDescriptor.PATH, path=["made", "t"])
 
 
 def preparation() -> list[Request]:
-    """Creates what the hand-made requests are about."""
+    """Return requests that create the objects of the hand-made requests."""
     table = {"schema_name": "made", "arrow_schema": MADE.serialize().to_pybytes()}
     return [
         action("create_schema", catalog_name="cat", schema="made", comment=None, tags={}),
@@ -162,7 +162,7 @@ def hand_made() -> list[Request]:
 
 
 def tickets(endpoints: bytes) -> list[Request]:
-    """DoGet for what the action `endpoints` answered."""
+    """Return DoGet requests for the tickets that the action `endpoints` returned."""
     found = [pb.FlightEndpoint.FromString(each) for each in msgpack.unpackb(endpoints, raw=True)]
     return [Request("DoGet", _headers(), (each.ticket.SerializeToString(),)) for each in found]
 
@@ -197,7 +197,7 @@ def _noise(rng: random.Random, data: bytes, _other: bytes) -> bytes:
 
 
 def _extreme(rng: random.Random, data: bytes, _other: bytes) -> bytes:
-    """A length or an offset that is far too large, or negative."""
+    """Return a length or an offset that is far too large, or negative."""
     start = rng.randrange(len(data))
     value = rng.choice([b"\xff" * 4, b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0" * 4, b"\xff" * 8])
     return data[:start] + value + data[start + len(value) :]
@@ -257,7 +257,7 @@ STRANGE: tuple[Any, ...] = (
 
 
 def _other_value(rng: random.Random, value: Any, depth: int = 0) -> Any:
-    """The same structure with one value in it replaced, removed or doubled."""
+    """Return the same structure with one value replaced, removed or doubled."""
     for kind, change in CHANGES:
         if isinstance(value, kind) and value and depth < 40 and rng.random() < 0.85:
             return change(rng, value, depth + 1)
@@ -309,7 +309,7 @@ CHANGES: tuple[tuple[type, Callable[[random.Random, Any, int], Any]], ...] = (
 
 
 def _readable_body(message: bytes) -> dict | None:
-    """None for what an earlier mutation has broken already."""
+    """Decode a body; return None if an earlier mutation has broken it."""
     try:
         body = msgpack.unpackb(
             pb.Action.FromString(message).body, raw=False, unicode_errors="surrogateescape"
@@ -329,7 +329,7 @@ def _other_body(rng: random.Random, message: bytes, body: dict) -> bytes:
 
 
 def _as_sent(value: Any) -> Any:
-    """Binary in a str becomes bytes again."""
+    """Convert binary in a str back to bytes."""
     if isinstance(value, str) and not value.isprintable():
         return value.encode("utf-8", "surrogateescape")
     return value
@@ -345,7 +345,7 @@ def _other_headers(rng: random.Random, headers: Headers) -> Headers:
 
 
 def _inner(rng: random.Random, method: str, message: bytes, other: bytes) -> bytes:
-    """Breaks what is in the message and leaves the message itself whole."""
+    """Mutate what a message contains, but not the message itself."""
     kind: Any = {"DoAction": pb.Action, "DoExchange": pb.FlightData, "DoGet": pb.Ticket}.get(
         method, pb.FlightDescriptor
     )

@@ -1,4 +1,4 @@
-"""Arrow types that a client may send but hardly ever does."""
+"""Send Arrow types that clients may send but rarely do."""
 
 import random
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ NAMES = ("id", "ID", "rowid", "", "s", "a.b", 'q"uote', "n\u00e9", "x" * 300)
 
 
 def tables(rng: random.Random) -> Iterator[Request]:
-    """CREATE TABLE and ADD COLUMN of every type."""
+    """Return CREATE TABLE and ADD COLUMN requests with every type."""
     where = {"catalog": "cat", "schema": "made", "name": "t"}
     for number, kind in enumerate(TYPES):
         field = pa.field(rng.choice(NAMES), kind)
@@ -65,7 +65,7 @@ def tables(rng: random.Random) -> Iterator[Request]:
 
 
 def inserts(rng: random.Random) -> Iterator[Request]:
-    """INSERT and UPDATE of columns with another type than the table has."""
+    """Return INSERT and UPDATE requests with another type than the column."""
     rows = made_rows()
     for kind in TYPES:
         values = pa.nulls(2, kind)

@@ -1,4 +1,4 @@
-"""Both ends of a connection for tests of what happens when one of them fails."""
+"""Both ends of a connection, for tests in which one of them fails."""
 
 import os
 import queue
@@ -34,7 +34,7 @@ MEMORY = "\n[catalogs.memory]\ntype = 'memory'\n"
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE, step: float = 0.002) -> Any:
-    """The first true value of the condition."""
+    """Wait until the condition is true; return its value."""
     deadline = time.monotonic() + seconds
     while True:
         if value := condition():
@@ -55,7 +55,7 @@ def wait_until_computing(process: psutil.Process, seconds: float = 0.3) -> None:
 
 
 def contents(client: Client, schema: str, table: str) -> pa.Table:
-    """Every row with its row id, in the order of the row ids."""
+    """Return every row with its row id, ordered by row id."""
     names = [*client.table(schema, table).schema.names, "rowid"]
     return client.read(schema, table, names).sort_by("rowid").combine_chunks()
 
@@ -67,7 +67,7 @@ def channel_to(location: str) -> Iterator[grpc.Channel]:
 
 
 class RawExchange:
-    """A DoExchange message by message, without the care that our own client takes."""
+    """Run a DoExchange message by message, without the checks of the Python client."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RawExchange:
         self._outbox.put(_END)
 
     def ended(self) -> grpc.StatusCode:
-        """Waits for the end, and frees gRPC's thread that waits for more to send."""
+        """Wait for the end, and free gRPC's thread that waits for more messages to send."""
         with suppress(grpc.RpcError):
             for _ in self.call:
                 pass
@@ -122,7 +122,7 @@ class RawExchange:
 
 
 class ServerProcess:
-    """`jetbridge serve` as a process of its own; it serves `memory` unless told otherwise."""
+    """Run `jetbridge serve` in a process of its own, by default with the catalog `memory`."""
 
     def __init__(self, directory: Path, config: str = "", port: int = 0) -> None:
         file = directory / "jetbridge.toml"
@@ -188,7 +188,7 @@ class ServerProcess:
 
 
 def spill_files(pid: int) -> list[str]:
-    """Open files without a name: what statements have staged on disk."""
+    """Return open files without a name: rows that statements have staged on disk."""
     found = []
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A session of the pipeline in a process of its own, whose Spark can be killed."""
+"""Run a session of the pipeline in a process of its own, whose Spark tests kill."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ class PipelineProcess:
 
 
 class Target:
-    """`t` with one row, to be replaced by those of `source`, in the schema `s` of a lake."""
+    """Hold table `t` with one row, which statements replace by the rows of `source`."""
 
     def __init__(self, there: PipelineProcess, lake: str, warehouse: Path) -> None:
         self.there, self.lake, self.warehouse = there, lake, warehouse
@@ -53,13 +53,13 @@ class Target:
         there.rows(f"CREATE TABLE IF NOT EXISTS {lake}.s.source AS {rows}")
 
     def renew(self, engine: str) -> Path:
-        """The folder of `t`; what is said next runs on that engine."""
+        """Create `t` with one row, set the engine of later statements, return the folder of `t`."""
         self.there.rows(f"RESET engine; CREATE OR REPLACE TABLE {self.lake}.s.t AS SELECT 1 AS id")
         self.there.rows(f"SET engine = '{engine}'")
         return table_folder(self.warehouse, "s", "t").relative_to(self.warehouse)
 
     def look(self) -> Any:
-        """On the engine that was chosen last."""
+        """Return the rows of `t`, read by the engine that was chosen last."""
         return self.there.rows(self._look)
 
 
@@ -70,7 +70,7 @@ def running(
     settings: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[PipelineProcess]:
-    """With lakes in these folders, settings for its Spark, and more lines of its configuration."""
+    """Start a session with lakes in these folders and these settings."""
     lines = ["[spark]"]
     lines += [
         f"{json.dumps(name)} = {json.dumps(value)}" for name, value in (settings or {}).items()

@@ -1,4 +1,4 @@
-"""A TCP proxy that knows HTTP/2 frames, so that a connection can break at a chosen one."""
+"""A TCP proxy that reads HTTP/2 frames, so that tests can break a connection at any frame."""
 
 import selectors
 import socket
@@ -23,7 +23,7 @@ class Side(Enum):
 
 
 class Cut(Enum):
-    """How a connection breaks."""
+    """Name how a connection breaks."""
 
     RESET = "reset"
     FIN = "fin"
@@ -58,13 +58,13 @@ def forward(_side: Side, _frame: Frame) -> Verdict:
 
 
 def before_half_close(side: Side, frame: Frame) -> Verdict:
-    """The server gets every byte but the end of the stream."""
+    """Forward every byte but the end of the stream to the server."""
     ends = side is Side.CLIENT and frame.ends_stream
     return Verdict.WITHOUT_END if ends else Verdict.FORWARD
 
 
 class _Pipe:
-    """One direction of one connection."""
+    """Forward one direction of one connection."""
 
     def __init__(self, side: Side, source: socket.socket, target: socket.socket) -> None:
         self.side, self.source, self.target = side, source, target
@@ -72,7 +72,7 @@ class _Pipe:
         self.preface = _PREFACE if side is Side.CLIENT else 0
 
     def frames(self) -> list[tuple[bytes, Frame | None]]:
-        """What has come whole; the preface is no frame."""
+        """Return the complete frames so far; the preface is not a frame."""
         found: list[tuple[bytes, Frame | None]] = []
         if self.preface and len(self.buffer) >= self.preface:
             found.append((self._take(self.preface), None))
@@ -92,7 +92,7 @@ class _Pipe:
 
 
 class Proxy:
-    """One thread moves everything: a socket that another thread reads would not close at once."""
+    """Forward connections in one thread: a socket that another thread reads closes late."""
 
     def __init__(self, location: str, cut: Cut = Cut.RESET) -> None:
         url = urlsplit(location)
@@ -117,7 +117,7 @@ class Proxy:
         return f"grpc://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self, how: Cut) -> None:
-        """Breaks all connections now; later ones are served again."""
+        """Break all connections now; serve new ones."""
         self._tell(how)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The table that the fault tests break statements on."""
+"""The table on which fault tests break statements."""
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ def only_rowids(rowids: list[int]) -> pa.RecordBatch:
 
 
 def statement(operation: str, batches: int) -> list[pa.RecordBatch]:
-    """What a client sends: each batch concerns eight rows of its own."""
+    """Return the batches of a client; each concerns eight other rows."""
     groups = [list(range(8 * n, 8 * n + 8)) for n in range(batches)]
     make = {
         "insert": lambda rows: some_rows(ROWS + rows[0], len(rows)),

@@ -1,4 +1,4 @@
-"""A disk that is soon full: a small tmpfs, where the test may mount one."""
+"""A small tmpfs, which a test can fill, if the test may mount one."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ class Disk:
         return found.f_bavail * found.f_frsize
 
     def leave(self, blocks: int) -> None:
-        """Fills it up to so many blocks."""
+        """Fill the disk until so many blocks are free."""
         self.release()
         with self._ballast.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, max(1, self.free - blocks * BLOCK))
@@ -30,7 +30,7 @@ class Disk:
 
 
 def may_mount() -> bool:
-    """Only root may, and not in every container."""
+    """Return whether tests may mount: only root may, and not in every container."""
     probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     try:
         return subprocess.run(probe, capture_output=True, check=False).returncode == 0

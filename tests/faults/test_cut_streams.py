@@ -38,12 +38,12 @@ PYTESTS_OWN = frozenset(spill_files(os.getpid()))
 
 
 def staged() -> set[str]:
-    """Files that the server has open for rows of statements."""
+    """Return the files that the server has open for staged rows."""
     return set(spill_files(os.getpid())) - PYTESTS_OWN
 
 
 def next_statement_works(witness: Client, before: pa.Table) -> None:
-    """Nothing is left: no change, no place taken, no file."""
+    """Check that nothing is left: no change, no open exchange, no file."""
 
     def place_is_free() -> bool:
         try:
@@ -112,7 +112,7 @@ def test_cut_before_the_servers_schema_came_leaves_the_table_as_it_was(
 
 
 def run_whole(channel: grpc.Channel, batches: list[pa.RecordBatch], operation: str) -> RawExchange:
-    """A statement that the client believes to have ended properly."""
+    """Run a statement that ends properly for the client."""
     exchange = RawExchange(channel, operation, PATH, batches[0].schema)
     exchange.read()
     for batch in batches:
@@ -156,7 +156,7 @@ def cut_before_half_close(witness, proxy, operation, cut, times):
 @pytest.mark.parametrize("verdict", [Verdict.HALF, Verdict.BREAK], ids=["half", "whole"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_cut_at_every_frame_publishes_all_or_nothing(witness, proxy, operation, verdict, side):
-    """The last frames may go either way: the answer is lost, but the client had ended."""
+    """The last frames allow both: the client has ended, but its answer is lost."""
     batches = statement(operation, BATCHES)
     before = contents(witness, *PATH)
     for at in range(BATCHES + 3):
@@ -191,7 +191,7 @@ def at_frame(side: Side, number: int, verdict: Verdict) -> Callable[[Side, Frame
 
 
 def play(exchange: RawExchange, batches: list[pa.RecordBatch]) -> bool:
-    """Whether the whole statement was acknowledged."""
+    """Run the statement; return whether it was acknowledged."""
     try:
         exchange.read()
         for batch in batches:
@@ -259,7 +259,7 @@ def test_error_in_batch_400_of_500_leaves_nothing(witness, good, bad, error, ret
     ids=["update", "delete"],
 )
 def test_error_in_the_last_batch_of_a_change_leaves_nothing(witness, operation, bad):
-    """A row id that never was."""
+    """The last batch has a row id that no row ever had."""
     batches = [*statement(operation, BATCHES), bad]
     with (
         unchanged(witness),

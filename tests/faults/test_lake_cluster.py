@@ -1,7 +1,4 @@
-"""A lake on a standalone cluster of two workers, one of which is killed now and then.
-
-Applications come one after the other: each takes all workers for as long as it runs.
-"""
+"""A lake on a standalone cluster of two workers, one of which tests kill."""
 
 import os
 import re
@@ -59,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run_conformance(spark: Cluster, *options: str) -> int:
-    """How many tests passed; none may fail."""
+    """Run the conformance suite; return how many tests passed."""
     before = spark.applications()
     command = [sys.executable, "-m", "pytest", "-m", "lake", "-q", *options]
     done = subprocess.run(
@@ -89,7 +86,7 @@ def test_whole_conformance_suite_runs_on_a_cluster(spark):
 
 
 def with_both_workers(spark: Cluster) -> None:
-    """And a program of the application on each."""
+    """Wait until both workers run an executor of the application."""
     spark.add_workers(cluster.WORKERS - len(spark.workers))
     wait_until(lambda: spark.executors() == cluster.WORKERS, cluster.SECONDS)
 

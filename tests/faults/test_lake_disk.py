@@ -1,4 +1,4 @@
-"""A warehouse on a disk that gets full: statements fail with a word about it, and leave nothing."""
+"""On a full disk, statements fail with an error that names it, and leave nothing."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 def large() -> pa.Table:
-    """Forty megabytes that no codec makes smaller."""
+    """Return forty megabytes that no codec compresses."""
     texts = np.random.default_rng(4).bytes(50 * LARGE_ROWS).hex()
     strings = [texts[at : at + 100] for at in range(0, len(texts), 100)]
     return made(1000, LARGE_ROWS).set_column(2, COLUMNS.field("s"), pa.array(strings))
@@ -60,7 +60,7 @@ def client(on_disk: LakeServer, disk: Disk) -> Iterator[Client]:
 
 @pytest.fixture
 def table(client: Client) -> Table:
-    """A table of a thousand rows."""
+    """Create a table with a thousand rows."""
     return filled(client)
 
 
@@ -105,7 +105,7 @@ def delete(client: Client, table: Table) -> pa.Table:
 
 
 def create(client: Client, table: Table) -> pa.Table:
-    """Another table; this one stays as it is."""
+    """Create another table, which leaves this one unchanged."""
     client.create_table(table[0], f"{table[1]}_other", COLUMNS)
     client.insert(table[0], f"{table[1]}_other", SMALL)
     return SMALL
@@ -126,7 +126,7 @@ CASES = [
 def test_on_a_disk_that_is_nearly_full_a_statement_is_done_or_refused(
     client, on_disk, disk, statement, free
 ):
-    """However little room there is; where there is some again, the table takes the next one."""
+    """Once there is space again, the table accepts the next statement."""
     outcomes = []
     for blocks in free:
         disk.release()
@@ -154,7 +154,7 @@ def attempted(
 
 @pytest.mark.full
 def test_file_that_may_not_grow_is_like_a_full_disk(lake_server):
-    """For those who may not mount one."""
+    """For machines where the test cannot mount a disk."""
     with lake_server.client() as client:
         client.create_schema("limited")
         table = filled(client, "limited")

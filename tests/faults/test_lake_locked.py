@@ -1,4 +1,4 @@
-"""The SQLite file of a lake's catalog, locked by another process while statements run."""
+"""Another process locks the SQLite file of a lake's catalog while statements run."""
 
 import itertools
 import sqlite3
@@ -28,7 +28,7 @@ HELD = [
 
 
 class Shared:
-    """A server, and what its table must hold."""
+    """Hold a server, and what its table must hold."""
 
     def __init__(self, server: LakeServer) -> None:
         self.server, self.rows = server, made(0, 1000)

@@ -1,8 +1,4 @@
-"""Loads into SQL Server by a standalone cluster: executors killed, and tasks tried twice at once.
-
-The Python processes of an executor that is killed with kill -9 may go on for a moment, while Spark
-begins their parts elsewhere.
-"""
+"""Loads into SQL Server by a cluster: executors are killed, and tasks have two attempts."""
 
 from collections.abc import Iterator
 
@@ -80,7 +76,7 @@ def test_an_executor_killed_costs_no_row_and_doubles_none(spark, scene, remote, 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_speculative_attempt_loads_nothing_twice(spark, scene, remote, kind):
-    """One writer stands still; Spark tries its part again, which waits at the ledger's key."""
+    """One writer hangs; Spark's second attempt waits for the key of the ledger."""
     wait_until(lambda: len(executors(spark)) == cluster.WORKERS, cluster.SECONDS)
     work = Work(kind, MILLION)
     scene.prepare(work)

@@ -1,4 +1,4 @@
-"""Loads into SQL Server whose connections are lost: at any packet, and at every COMMIT."""
+"""Loads into SQL Server that lose connections: at any packet, and at every COMMIT."""
 
 import random
 from collections import Counter
@@ -34,7 +34,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def events(scene: Scene, work: Work, *kinds: str) -> Counter[str]:
-    """How many there are of each if nothing goes wrong."""
+    """Count the events of a load without faults."""
     scene.prepare(work)
     for when in kinds:
         scene.order(when=when, times=None)
@@ -90,7 +90,7 @@ def test_fifty_connections_lost_in_loads_of_a_million_rows(tmp_path):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("work", WORKS, ids=str)
 def test_the_first_and_the_last_commit_happen_once_if_their_answers_are_lost(scene, work):
-    """Those of a part and of the publication, where there are parts."""
+    """The commit of a part, and the commit that publishes, if the load has parts."""
     for at in {1, events(scene, work, "committed")["committed"]}:
         cut(scene, work, "committed", at, "reset")
     assert scene.left() == []

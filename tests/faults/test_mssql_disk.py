@@ -1,4 +1,4 @@
-"""Loads into SQL Server whose spool fills its disk, or that need a Spark which does not start."""
+"""Loads into SQL Server whose spool fills the disk, or whose Spark does not start."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_spool_that_spark_fills_leaves_the_table_as_it_was(scene, disk):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_spark_that_does_not_start_leaves_the_table_as_it_was(tmp_path, kind):
-    """Because of its memory; or, beside the Spark of the run, because a process has one at most."""
+    """Too little memory; or a second Spark, of which a process can have only one."""
     broken = SparkEngine(
         {"spark.driver.memory": "none"}, log_file=tmp_path / "spark.log", scratch=tmp_path
     )

@@ -1,4 +1,4 @@
-"""Loads into SQL Server that it refuses: deadlocks, a full log, and a query that fails late."""
+"""Loads that SQL Server refuses: deadlocks, a full log, and a query that fails late."""
 
 from collections.abc import Iterator
 
@@ -45,7 +45,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No long pauses between the tries."""
+    """Shorten the pauses between tries."""
     monkeypatch.setattr(transactions, "_FIRST_PAUSE", 0.01)
 
 
@@ -177,7 +177,7 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
 def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
-    """Its lock is lost with an idle connection; then someone else takes the load for dead."""
+    """A load loses its lock with an idle connection; then another session takes it for dead."""
 
     stage = staged_load.load_with_spark
 
@@ -199,7 +199,7 @@ def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", [NEW, INSERT_FEW], ids=str)
 def test_a_server_without_answers_for_bulk_copy_is_sent_inserts(scene, work):
-    """The driver asks for the columns of the table before it sends any row."""
+    """The driver asks for the columns of the table before it sends rows."""
     scene.prepare(work)
     scene.order(when="statement", pattern="sp_tablecollations_100", number=207, times=None)
     scene.bench.sql(work.statement)

@@ -1,4 +1,4 @@
-"""Queries that Spark runs, whose rows go from its workers to SQL Server; what goes wrong there."""
+"""Queries on Spark whose rows go from Spark's workers to SQL Server, with faults."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ DUCKDB = "SET dialect = 'duckdb'"
 
 @dataclass(frozen=True)
 class OnSpark(Work):
-    """In Spark's own SQL; what is asked afterwards is for DuckDB."""
+    """Run the statement in Spark's dialect, and later statements in DuckDB's."""
 
     columns: str = COLUMNS
 
@@ -111,7 +111,7 @@ def test_a_query_that_fails_late_leaves_the_table_as_it_was(scene):
 
 
 def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(scene):
-    """Spark has made all rows by then, and some are loaded."""
+    """Spark has computed all rows by then, and some are loaded."""
     late = f"id, CAST(if(id = {LARGE - 1}, -1, 1) AS TINYINT) AS v"
     work = OnSpark("replace", LARGE, late)
     scene.prepare(work)

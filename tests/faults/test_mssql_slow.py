@@ -1,4 +1,4 @@
-"""Changes that take SQL Server longer than the 30 seconds that its driver waits for them."""
+"""Changes that take longer than the 30 seconds that the driver waits for SQL Server."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ OLD = [(i, f"old {i}", i) for i in range(10)]
 
 @dataclass(frozen=True)
 class Change:
-    """`text` is what is sent at its end, and takes so long."""
+    """Hold a change; `text` is the statement at its end, which takes so long."""
 
     statement: str
     text: str
@@ -53,7 +53,7 @@ CHANGES = {
 
 @pytest.fixture
 def scene(tmp_path) -> Iterator[Scene]:
-    """Without Spark, which has nothing to do with it."""
+    """Open a scene without Spark."""
     with opened(None, tmp_path) as there:
         with there.witness.borrow_core() as connection:
             connection.run(f"CREATE TABLE dbo.target ({DEFINED})")

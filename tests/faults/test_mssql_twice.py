@@ -1,4 +1,4 @@
-"""Two attempts at the same part at the same time, as Spark's speculation makes them: rows once."""
+"""Two attempts at one part at the same time, as with Spark's speculation, load it once."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def parts(tmp_path) -> Iterator[list[SpoolPart]]:
-    """The files are there for as long as the spool is."""
+    """Spool the parts; their files exist as long as the spool."""
     spool = RowSpool(SpoolOptions(spool=str(tmp_path)), PART_ROWS)
     for number in range(PARTS):
         ids = pa.array(range(number * PART_ROWS, (number + 1) * PART_ROWS), pa.int64())
@@ -50,7 +50,7 @@ def parts(tmp_path) -> Iterator[list[SpoolPart]]:
 
 @contextmanager
 def load_of(scene: Scene) -> Iterator[tuple[Database, LoadTables, LoadTarget]]:
-    """A staging table and a ledger, as a statement makes them."""
+    """Create a staging table and a ledger, as a statement does."""
     scene.clear()
     database = scene.bench.catalog.database
     with run_load(database, "dbo") as run:
@@ -91,7 +91,7 @@ def test_two_attempts_at_one_part_load_it_once(scene, parts):
 
 
 def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, parts):
-    """It waits for the first, and does not take its failure for a success."""
+    """It waits for the first attempt, and does not take its failure for success."""
     with load_of(scene) as (database, run, goal):
         order = LoadTask(database.server.address, goal, run.ledger, database.settings)
 

@@ -37,7 +37,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def workers(scene: Scene) -> list[psutil.Process]:
-    """The processes of Spark that have a connection to the server."""
+    """Return the processes of Spark that are connected to the server."""
     return [each for each in psutil.Process().children(recursive=True) if talks(each, scene)]
 
 
@@ -51,7 +51,7 @@ def talks(process: psutil.Process, scene: Scene) -> bool:
 
 
 def kill_workers(scene: Scene, work: Work, share: float) -> None:
-    """When about so much of the rows is loaded."""
+    """Kill the workers when this part of the rows is loaded."""
     scene.prepare(work)
     scene.order(when="bulk row", at=max(int(work.rows * share), 1), delay=1.0)
     with ThreadPoolExecutor(1) as pool:

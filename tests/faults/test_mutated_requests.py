@@ -1,4 +1,4 @@
-"""Whatever is sent, the server answers with a proper error and stays as it was."""
+"""The server answers every mutated request with a proper error and keeps its state."""
 
 from contextlib import ExitStack
 
@@ -25,7 +25,7 @@ def barrage(tmp_path):
 
 
 def bombard(barrage: Barrage, first: int, count: int, outcome: Outcome) -> None:
-    """In rounds, each on a catalog made anew, so that data does not pile up."""
+    """Send requests in rounds, each with a new catalog, so that data does not accumulate."""
     for start in range(first, first + count, ROUND):
         barrage.prepare()
         barrage.run(start, min(ROUND, first + count - start), outcome)
@@ -33,7 +33,7 @@ def bombard(barrage: Barrage, first: int, count: int, outcome: Outcome) -> None:
 
 
 def settled(barrage: Barrage) -> tuple[int, int, int]:
-    """Memory, threads and open files once the expired transactions are gone.
+    """Return memory, threads and open files without expired transactions.
 
     A new transaction removes those that have expired.
     """
@@ -43,7 +43,7 @@ def settled(barrage: Barrage) -> tuple[int, int, int]:
 
 
 def every_place_is_free(barrage: Barrage) -> bool:
-    """The pool grows with the calls that overlap; a call that hangs would keep its place."""
+    """Check that no call hangs: it would keep a thread of the pool."""
     barrage.client.create_schema("places")
     barrage.client.create_table("places", "t", ROWS)
     try:

@@ -1,4 +1,4 @@
-"""Requests that were once answered INTERNAL, or with gigabytes; each was found by mutation."""
+"""Requests that mutation has found: once answered INTERNAL, or with gigabytes of memory."""
 
 import pyarrow as pa
 import pytest
@@ -21,7 +21,7 @@ def table(client):
 
 
 def month_interval():
-    """pyarrow cannot make one: the unit of another interval is changed in the bytes."""
+    """Return a type that pyarrow cannot build, by changing the unit in the bytes of another."""
     other = pa.schema([("c", pa.month_day_nano_interval())]).serialize().to_pybytes()
     for at, byte in enumerate(other):
         changed = other[:at] + b"\0" + other[at + 1 :]

@@ -1,4 +1,4 @@
-"""As many UPDATEs at once as the server takes, each holding its exchange while its scan runs."""
+"""The maximum of concurrent UPDATEs, each with an open exchange while its scan runs."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ SENT = pa.schema([("v", pa.int64()), ("rowid", pa.int64())])
 
 @pytest.fixture
 def clients() -> Iterator[list[Client]]:
-    """One connection each, to a server that takes exactly as many of them."""
+    """Connect as many clients as the server accepts."""
     limits = Limits(exchanges=AT_ONCE, scans=AT_ONCE, concurrent_calls=3 * AT_ONCE)
     with ExitStack() as stack:
         server = stack.enter_context(Server({"memory": MemoryCatalog()}, port=0, limits=limits))
@@ -47,7 +47,7 @@ def starting_rows() -> pa.Table:
 
 
 def in_parallel(work: Callable[[int], object], count: int = AT_ONCE) -> list:
-    """All at once; a deadlock is an error, not a wait for ever."""
+    """Run all works at once; report a deadlock as an error."""
     pool = ThreadPoolExecutor(count)
     running = [pool.submit(work, number) for number in range(count)]
     done, hanging = wait(running, timeout=SECONDS)
@@ -57,7 +57,7 @@ def in_parallel(work: Callable[[int], object], count: int = AT_ONCE) -> list:
 
 
 def update(client: Client, owner: int, all_open: threading.Barrier, together: bool) -> bool:
-    """As the DuckDB client: exchange first, then the scan, row ids streamed as they arrive."""
+    """Update as the DuckDB client: open the exchange, then scan, then stream the row ids."""
     mine = Comparison("=", Column("owner", "BIGINT"), Constant("BIGINT", owner))
     exchange = client.exchange("update", "s", "t", SENT)
     try:

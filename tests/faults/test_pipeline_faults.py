@@ -1,7 +1,4 @@
-"""CREATE TABLE AS while Spark, its disk or its sources fail; workers: test_lake_cluster.py.
-
-Afterwards the target is as before or as after, and nothing is left behind.
-"""
+"""CREATE TABLE AS while Spark, its disk or its sources fail; for workers: test_lake_cluster."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +25,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk | None]:
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory, disk: Disk | None) -> dict[str, Path]:
-    """One of them on a small disk."""
+    """Create lakes, one of them on a small disk."""
     folder = tmp_path_factory.mktemp("lakes")
     return {"lake": folder / "lake", "small": disk.folder / "lake" if disk else folder / "small"}
 
@@ -100,7 +97,7 @@ def test_a_full_disk_leaves_the_target_and_no_spool(there, disk, lakes):
 
 
 def test_nothing_is_left_behind(there, target, lakes):
-    """After all that: whoever uses Spark next clears up, or at the end its owner."""
+    """After all other tests: the next user of Spark, or at the end the owner, removes the files."""
     there.rows("CREATE TABLE lake.s.another AS SELECT 1 AS id")
     there.rows("CREATE SCHEMA IF NOT EXISTS small.s")
     assert target.look() == OLD
@@ -109,6 +106,6 @@ def test_nothing_is_left_behind(there, target, lakes):
 
 
 def rows_left(warehouse: Path) -> list[str]:
-    """Files of rows that nobody has; those of a dropped table go some minutes later."""
+    """Return files of rows that no table has; those of a dropped table stay some minutes."""
     left = [name for name in leftovers(warehouse) if "/fragile-" not in name]
     return [name for name in left if name.endswith(".parquet")]

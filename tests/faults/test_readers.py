@@ -1,4 +1,4 @@
-"""Readers that are slow, go away, or never come cost the server little, and nobody else."""
+"""Readers that are slow, disconnect or never come cost little, and affect no one else."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ CONFIG = f"[limits]\nscans = {SCANS}\n"
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory) -> Iterator[ServerProcess]:
-    """A server whose one table is larger than all that readers may cost."""
+    """Start a server with a table larger than all memory that readers may cost."""
     with ServerProcess(tmp_path_factory.mktemp("big"), CONFIG) as server:
         with connect(server.location, "memory") as client:
             client.create_schema("s")
@@ -50,7 +50,7 @@ def rows() -> Iterator[pa.RecordBatch]:
 
 
 def slow_reader(stack: ExitStack, client: Client) -> ScanReader:
-    """Has read one batch and asks for no more."""
+    """Read one batch and ask for no more."""
     reader = stack.enter_context(client.scan("s", "big"))
     reader.read_next_batch()
     return reader

@@ -1,4 +1,4 @@
-"""Servers that stop, or are killed, while clients insert and scan."""
+"""Servers that stop or are killed while clients insert and scan."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ def statement_rows(number: int) -> pa.Table:
 
 
 class Load:
-    """Clients that insert and scan until the server is gone."""
+    """Run clients that insert and scan until the server ends."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -83,7 +83,7 @@ def create(location: str) -> None:
 
 
 def test_sigterm_under_load_finishes_what_it_acknowledged(tmp_path):
-    """Each acknowledged insert is whole, each other one whole or absent; then exit code 0."""
+    """Acknowledged inserts are complete, others complete or absent; the exit code is 0."""
     with ServerProcess(tmp_path, CONFIG) as server:
         create(server.location)
         with connect(server.location, "memory") as witness, Load(server.location) as load:
@@ -115,7 +115,7 @@ def held_open(client: Client) -> Iterator:
 
 
 def test_draining_server_keeps_every_acknowledged_insert_whole(catalog):
-    """As above with a catalog that outlives its server, so that it can be looked at afterwards."""
+    """With a catalog that outlives its server, so that the test can read it afterwards."""
     with Server({"memory": catalog}, port=0) as server:
         server.start()
         create(server.location)
@@ -161,7 +161,7 @@ def test_killed_server_restarts_on_the_same_port_at_once(tmp_path):
 
 
 def check_fresh_server(tmp_path, port, stale, ticket_holder) -> None:
-    """What was in memory is gone, and those who remember it are told so."""
+    """Check that the tables in memory are gone, and that a client with an old handle is told."""
     with ServerProcess(tmp_path, CONFIG, port) as again:
         assert again.port == port
         create(again.location)

@@ -58,7 +58,7 @@ def summary() -> Iterator[dict]:
 
 
 def cut_somewhere(proxy: Proxy, rng: random.Random, operation: str, how: str) -> bool:
-    """Breaks a statement at a random moment before its end; whether it was running."""
+    """Break a statement at a random moment; return whether it was running."""
     with channel_to(proxy.location) as channel:
         batches = statement(operation, 8)
         exchange = RawExchange(channel, operation, PATH, batches[0].schema, rng.random() < 0.5)
