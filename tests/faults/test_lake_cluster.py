@@ -1,4 +1,7 @@
-"""A lake on a standalone cluster of two workers, one of which tests kill."""
+"""A lake on a standalone cluster of two workers, one of which tests kill.
+
+Applications come one after the other: each takes all workers for as long as it runs.
+"""
 
 import os
 import re

@@ -1,4 +1,8 @@
-"""Loads into SQL Server by a cluster: executors are killed, and tasks have two attempts."""
+"""Loads into SQL Server by a cluster: executors are killed, and tasks have two attempts.
+
+The Python processes of an executor that is killed with kill -9 may go on for a moment, while Spark
+begins their parts elsewhere.
+"""
 
 from collections.abc import Iterator
 

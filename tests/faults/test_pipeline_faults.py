@@ -1,4 +1,7 @@
-"""CREATE TABLE AS while Spark, its disk or its sources fail; for workers: test_lake_cluster."""
+"""CREATE TABLE AS while Spark, its disk or its sources fail; for workers: test_lake_cluster.
+
+Afterwards the target is as before or as after, and nothing is left behind.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

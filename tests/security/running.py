@@ -1,4 +1,4 @@
-"""`FROM catalog.jetbridge.run('…')` over the wire, with the Spark that the tests share."""
+"""Call `FROM catalog.jetbridge.run('…')` over the wire, with the Spark that tests share."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from tests.integration.wire_calls import Answer, Wire, read_rows
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody who has attached `catalog`."""
+    """Run statements as a client that has attached `catalog`."""
 
     wire: Wire
     catalog: str
@@ -27,7 +27,7 @@ class Caller:
         return run_sql(self.wire, text, self.catalog)
 
     def run(self, text: str) -> list[dict[str, Any]]:
-        """A report for each statement; none may fail."""
+        """Return a report for each statement; none may fail."""
         found: list[dict[str, Any]] = read_rows(self.ask(text)).to_pylist()
         return found
 
@@ -36,7 +36,7 @@ class Caller:
 def running(
     catalogs: Mapping[str, Catalog], attached: str, config: Config | None = None
 ) -> Iterator[Caller]:
-    """A server of these catalogs; the caller has attached one of them."""
+    """Start a server of these catalogs; the caller attaches one of them."""
     given = config or Config()
     execute = statements_for_clients(given, SharedResources(given.limits, lakes.engine()), catalogs)
     offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}

@@ -1,4 +1,4 @@
-"""`jetbridge sql` and `serve` on a database of the stand-in, to be interrupted or killed."""
+"""Run `jetbridge sql` and `serve` on a database of the stand-in, for tests that kill them."""
 
 import json
 import os
@@ -27,7 +27,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 class Place:
-    """A database `m`, its configuration, and the temporary directory of the commands."""
+    """Hold a database `m`, its configuration, and the temporary directory of the commands."""
 
     def __init__(self, folder: Path) -> None:
         address = mssql_server.address()
@@ -60,7 +60,7 @@ class Place:
 
     @contextmanager
     def serving(self) -> Iterator[tuple[subprocess.Popen[str], str]]:
-        """The process and its location; it is killed at the end."""
+        """Start the server, return its process and location, and kill it at the end."""
         with self.start("serve") as process:
             try:
                 assert process.stdout is not None
@@ -78,7 +78,7 @@ def _config(address: Address) -> str:
 
 
 def catalog_table(address: Address, **settings: int) -> str:
-    """A server as the catalog `m` of a configuration; the environment has its password."""
+    """Return the table of a server as catalog `m`; the environment has its password."""
     values = {
         "type": "mssql",
         "server": address.server,
@@ -95,7 +95,7 @@ def catalog_table(address: Address, **settings: int) -> str:
 
 @contextmanager
 def loads(rows: int) -> Iterator[None]:
-    """Returns when the block has begun, and so many rows have come by bulk copy since then."""
+    """Return when the block has begun and this number of rows has arrived by bulk copy."""
     before = _loaded()
     yield
     wait_until(lambda: _loaded() > before + rows, 60)

@@ -1,4 +1,4 @@
-"""Callers without a token: nothing of their messages is kept, and they lock nobody out.
+"""Callers without a token: the server keeps nothing of their messages, and others can call.
 
 Attacked: 48 messages of 62 MiB, compressed and not, to every method; 560 idle streams of
 reflection, handshakes, actions and health checks; logins with wrong tokens, one after the other.
@@ -72,7 +72,7 @@ def answers(server: Server) -> bool:
 
 
 def peak_mib(process: int) -> int:
-    """The most memory that a process has had."""
+    """Return the peak memory of a process."""
     [line] = [
         line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "VmHWM" in line
     ]
@@ -81,7 +81,7 @@ def peak_mib(process: int) -> int:
 
 @contextmanager
 def apart() -> Iterator[tuple[str, int]]:
-    """A server in a process of its own, and that."""
+    """Start a server in a process of its own; return both."""
     command = [sys.executable, "-c", SERVE]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -96,7 +96,7 @@ def apart() -> Iterator[tuple[str, int]]:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("compressed", [True, False])
 def test_nothing_of_a_message_is_kept_before_the_token_is_known(compressed: bool) -> None:
-    """What is compressed stays so."""
+    """A compressed message is not unpacked, either."""
     compression = grpc.Compression.Gzip if compressed else grpc.Compression.NoCompression
     data = bytes((32 if compressed else 62) * MIB)
     methods = ["DoAction", "Handshake"] if compressed else METHODS
@@ -120,7 +120,7 @@ def outcome(call: Any) -> grpc.StatusCode:
 
 
 def idle(location: str, method: str, count: int) -> tuple[list[Raw], list[Any], threading.Event]:
-    """So many calls over several connections that never send a message."""
+    """Open this number of calls, over several connections, and send no message."""
     ended = threading.Event()
 
     def nothing() -> Iterator[bytes]:
@@ -221,7 +221,7 @@ def test_a_compressed_message_is_refused() -> None:
 
 
 def test_the_command_allows_many_connections() -> None:
-    """Idle ones of strangers are open files, of which a process often has 1024."""
+    """Idle connections of unknown callers are open files; a process often has 1024."""
     limits = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (500, 4000)); "
     run = "from jetbridge.cli import serve; serve._allow_many_connections(); "
     shown = "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
@@ -265,7 +265,7 @@ def test_beyond_loopback_health_and_reflection_need_a_token(ask: Any) -> None:
 
 
 @pytest.mark.parametrize(("ask", "key"), [(check, "health"), (reflect, "reflection")])
-def test_a_setting_opens_them_to_all_or_to_none(ask: Any, key: str) -> None:
+def test_a_setting_opens_health_and_reflection_to_all_or_to_none(ask: Any, key: str) -> None:
     with serving(host="0.0.0.0", openness=Openness(**{key: True})) as server:
         assert ask(server.location.replace("0.0.0.0", "127.0.0.1"))
     with serving(openness=Openness(**{key: False})) as server:
@@ -321,7 +321,7 @@ CROWDED = "too many calls with unknown tokens; try again later"
 
 
 def crowd(eve: Raw) -> list[Any]:
-    """So many wrong tokens that no stranger's token is judged any more."""
+    """Send wrong tokens until the server checks no further ones."""
     calls = [eve.both_ways("DoAction", []) for _ in range(200)]
     wait_until(lambda: len([call for call in calls if not call.is_active()]) > 150)
     return calls
@@ -333,7 +333,7 @@ def guess(caller: Raw, method: str, token: str, seconds: float) -> Any:
 
 
 def test_failed_logins_are_slowed_down_and_others_are_not() -> None:
-    """A right token is answered at once, so a guess that waits has been judged, too."""
+    """A right token is answered at once, so a guess that waits has been checked, too."""
     with serving(openness=CLOSED) as server, Raw(server.location, bearer(EVE)) as eve:
         assert answers(server)
         parked = crowd(eve)

@@ -1,4 +1,4 @@
-"""Statements end with their callers: when they cancel, when their deadline passes, when they die.
+"""Statements end with their callers: by cancellation, by deadline, and when the caller dies.
 
 Attacked: an INSERT through `run` that was cancelled at 2 s appeared after 6 s.
 """
@@ -55,7 +55,7 @@ def caller(server: Server) -> Iterator[Caller]:
 
 
 def unchanged(caller: Caller) -> None:
-    """What was there is there, nothing else is, and the next statement runs."""
+    """Check that the table is unchanged, nothing else exists, and the next statement runs."""
     assert caller.holds("SELECT count(*) = 5 AND sum(id) = 10 AND sum(n) = 10 FROM m.s.t")
     with pytest.raises(grpc.RpcError, match="does not exist"):
         caller.run("SELECT * FROM m.s.made")
@@ -134,7 +134,7 @@ CHANGES = {
     "trials", [pytest.param(6, id="6"), pytest.param(60, id="60", marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("operation", CHANGES)
-def test_a_change_that_is_cancelled_at_any_moment_is_there_as_a_whole_or_not_at_all(
+def test_a_change_that_is_cancelled_at_any_moment_is_applied_completely_or_not_at_all(
     caller, server, operation, trials
 ):
     rows, done, undo = CHANGES[operation]

@@ -1,4 +1,4 @@
-"""Ctrl-C in `jetbridge sql` ends a statement at once, wherever it is, and says what was kept."""
+"""Ctrl-C in `jetbridge sql` ends a statement at once, and the command reports what was kept."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Statements of SQL Server end with their callers, and nothing of them is published afterwards.
+"""Statements of SQL Server end with their callers, and are not published afterwards.
 
 Attacked: a load over one connection did not heed Ctrl-C, and where it did, an empty table stayed
 although "nothing of it was kept" was said.
@@ -47,7 +47,7 @@ def orders() -> Iterator[None]:
 
 
 class Running:
-    """A statement in a thread of its own."""
+    """Run a statement in a thread of its own."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.statement = Cancellation()
@@ -64,7 +64,7 @@ class Running:
             self.error = error
 
     def cancel(self) -> float:
-        """How many seconds it took to end."""
+        """Cancel the statement; return the seconds until it ends."""
         began = time.monotonic()
         self.statement.cancel()
         self._thread.join(30)
@@ -102,7 +102,7 @@ def table(catalog: MssqlCatalog, name: str) -> Iterator[None]:
 
 @contextmanager
 def locked(catalog: MssqlCatalog, name: str) -> Iterator[None]:
-    """Nobody else can read or write it meanwhile."""
+    """Lock a table, so that no one else can read or write it."""
     with catalog.database.server.borrow_core() as other:
         other.run("BEGIN TRANSACTION")
         other.run(f"SELECT COUNT(*) FROM dbo.{name} WITH (TABLOCKX, HOLDLOCK)")
@@ -111,7 +111,7 @@ def locked(catalog: MssqlCatalog, name: str) -> Iterator[None]:
 
 
 def wait_until_sent(*words: str) -> None:
-    """Until the last text that the server got has these words."""
+    """Wait until the last text that the server got contains these words."""
 
     def is_there() -> bool:
         text = stand_in().order(counts=True)["batches"][-1]
@@ -137,7 +137,7 @@ def insert(catalog: MssqlCatalog, name: str, rows: int = ROWS) -> None:
             write(pa.record_batch([ids, BATCH.column(1)], schema=SCHEMA))
 
 
-def test_a_query_gets_an_attention(catalog):
+def test_a_cancelled_query_sends_an_attention(catalog):
     before = attentions()
     running = Running(lambda: catalog.database.server.query(SLOW))
     wait_until(lambda: SLOW in stand_in().order(counts=True)["batches"])
@@ -147,7 +147,7 @@ def test_a_query_gets_an_attention(catalog):
     assert catalog.database.server.query("SELECT 1") == [(1,)]
 
 
-def test_a_server_that_does_not_answer_the_attention_is_left(catalog):
+def test_a_connection_without_an_answer_to_the_attention_is_dropped(catalog):
     order(when="statement", pattern="SELECT 42", delay=30.0)
     running = Running(lambda: catalog.database.server.query("SELECT 42"))
     wait_until(fired)

@@ -1,4 +1,4 @@
-"""Ctrl-C and cancelled calls of whole commands, and what a kill leaves in SQL Server.
+"""Ctrl-C and cancelled calls of whole commands, and what killed commands leave in SQL Server.
 
 Attacked: six of six loads of 6,000,000 rows over one connection ran to their end, with exit 0.
 """

@@ -1,4 +1,4 @@
-"""A connection that a cancellation has ended is not given to the next statement.
+"""The pool gives no statement a connection that a cancellation has ended.
 
 The cut, or the end of the patience with a server that does not answer an attention, may come when
 the statement has just succeeded.
@@ -44,7 +44,7 @@ def test_a_connection_whose_statement_was_cancelled_at_its_end_is_closed(server,
 
 
 class Socket:
-    """Whose cut takes a while."""
+    """Cut a connection slowly."""
 
     def __init__(self) -> None:
         self.begun, self.go_on, self.was_cut = threading.Event(), threading.Event(), False

@@ -1,4 +1,4 @@
-"""Quotas of a token: what one has or does never takes what the others need.
+"""Quotas of a token: its calls never take the resources that other tokens need.
 
 Attacked: eight cancelled `pg_sleep(60)` of one token refused the scans of another for a minute.
 """
@@ -43,7 +43,7 @@ def numbers(count: int) -> pa.RecordBatch:
 
 @contextmanager
 def serving(rows: int = 1000, **limits: Any) -> Iterator[tuple[Server, Client, Client]]:
-    """A server with two tokens, and a client of each."""
+    """Start a server with two tokens, and a client for each."""
     catalogs = {"m": MemoryCatalog()}
     execute = statements_for_clients(Config(), SharedResources(Limits(), None), catalogs)
     offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
@@ -59,7 +59,7 @@ def serving(rows: int = 1000, **limits: Any) -> Iterator[tuple[Server, Client, C
 
 
 def fill(catalog: MemoryCatalog, rows: int) -> None:
-    """By a server of its own, so that the limits of a test do not hold for this."""
+    """Fill a table by another server, which has no limits."""
     with Server({"m": catalog}, port=0) as server:
         server.start()
         with connect(server.location, "m") as client:
@@ -76,7 +76,7 @@ def read(client: Client) -> int:
 
 
 def test_scans_of_one_token_leave_room_for_those_of_another() -> None:
-    """By default one may have half of them."""
+    """By default one token can use half of the calls."""
     with (
         serving(scans=4) as (server, _, __),
         Caller(server.location, "m", ADA) as ada,
@@ -93,7 +93,7 @@ def test_scans_of_one_token_leave_room_for_those_of_another() -> None:
 
 
 def refused_at_once(call: Any) -> str:
-    """What the server says; AssertionError if it runs the statement."""
+    """Return the error of the server; fail if it runs the statement."""
     time.sleep(0.1)
     active = call.is_active()
     call.cancel()
@@ -181,7 +181,7 @@ def test_a_statement_that_takes_too_long_ends_with_the_limit() -> None:
 
 @pytest.fixture
 def slow_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From its call on, what is published takes longer than the statements of these tests may."""
+    """From this call on, publishing takes longer than a statement may take."""
     replace = Store._replace
 
     def replace_slowly(*given: Any) -> Any:
@@ -261,7 +261,7 @@ def test_cancelled_statements_of_one_token_do_not_starve_another() -> None:
 
 
 def test_statements_of_one_token_that_took_too_long_together_end_and_no_other_begins() -> None:
-    """Those of another token run on, and begin, meanwhile."""
+    """Statements of another token still run and begin."""
     with (
         serving(statement_seconds_per_token=20) as (server, ada, bob),
         Caller(server.location, "m", ADA) as caller,

@@ -1,4 +1,4 @@
-"""Quotas of `run`: the statements of all clients share `sql.memory_limit`, and spill so much.
+"""Quotas of `run`: all statements of clients share `sql.memory_limit` and a limit of files.
 
 Attacked: each call had all of the memory for itself, and 90 % of the disk; 128 of them killed it.
 """
@@ -50,7 +50,7 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, staged_bytes: int) -> Iterator[Served]:
-    """`jetbridge serve` in a process of its own, with two tokens."""
+    """Run `jetbridge serve` in a process of its own, with two tokens."""
     (folder / "tokens.txt").write_text(f"ada: {ADA}\nbob: {BOB}\n")
     (folder / "tokens.txt").chmod(0o600)
     (folder / "jetbridge.toml").write_text(
@@ -123,7 +123,7 @@ def test_what_a_statement_spills_counts_as_staged(tmp_path: Path) -> None:
 
 
 def taken(memory: StatementMemory, owner: str, count: int) -> list[int]:
-    """What each of these calls gets that run at once, at most `count`; they do not end."""
+    """Return the memory of each of several calls at once, at most `count`; they do not end."""
     found = []
     for _ in range(count):
         share = memory.reserve(owner)

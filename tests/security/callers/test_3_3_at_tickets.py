@@ -1,4 +1,4 @@
-"""A ticket of AT was made for one table, and reads no other that has its name since then.
+"""A ticket of AT reads the table for which it was made, and no later table of its name.
 
 Attacked: `DROP TABLE` and `CREATE TABLE` of the same name between the plan of a scan and its DoGet,
 on the memory catalog and on a lake; and rows that come between the plan and the DoGet.
@@ -61,7 +61,7 @@ def add(client: Client, *ids: int) -> None:
 
 
 def tickets(raw: Raw, point: dict[str, str]) -> list[Ticket]:
-    """Of the plan of a scan, and of the table as it was."""
+    """Return the tickets of a scan, and the table as it was."""
     [planned] = raw.endpoints(("s", "t"), **point)
     asked = {"descriptor": descriptor("s", "t").SerializeToString(), **point}
     [answer] = raw.action("flight_info", asked)
@@ -89,7 +89,7 @@ def test_a_ticket_of_at_does_not_read_a_table_made_anew(
 
 
 def test_a_ticket_of_at_reads_the_version_that_was_planned(client: Client, raw: Raw) -> None:
-    """A moment that has not come yet means the newest version, also when that gets old."""
+    """A time in the future means the newest version, and the ticket keeps that version."""
     made = tickets(raw, POINTS["timestamp"])
     add(client, 2)
     assert [ids(raw, ticket) for ticket in made] == [[1], [1]]

@@ -1,4 +1,4 @@
-"""The past of a memory catalog is bounded over all of its tables; the oldest versions go first.
+"""One limit holds for old versions of all tables in memory; the oldest are dropped first.
 
 Attacked: many tables, each changed often; every one kept its own 1 GiB of old versions.
 """
@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 
 
 def clock() -> Iterator[datetime]:
-    """A second for each version."""
+    """Yield times, one second apart."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     while True:
         yield now
@@ -44,7 +44,7 @@ def served(catalog: MemoryCatalog) -> tuple[Server, Client]:
 
 
 def rewrite(client: Client, table: str, value: int) -> None:
-    """All rows: the version before needs its own memory from now on."""
+    """Change all rows, so that the version before needs memory of its own."""
     rows = pa.record_batch({"n": np.full(ROWS, value), "rowid": np.arange(ROWS)}, CHANGED)
     client.update("s", table, rows)
 
@@ -55,7 +55,7 @@ def values(client: Client, table: str, version: int) -> set[int]:
 
 
 def kept(client: Client, table: str, newest: int) -> list[int]:
-    """The versions that can be read; each has one value."""
+    """Return the versions that can be read; each has one value."""
     found = []
     for version in range(1, newest + 1):
         try:

@@ -1,4 +1,4 @@
-"""A server that is killed leaves nothing for good: the next one removes its temporary folders."""
+"""The next server removes the temporary folders of a killed one."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ SPILLING = "SELECT count(*) FROM (SELECT i, md5(i::VARCHAR) m FROM range(2000000
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`jetbridge serve` whose temporary directory is `folder/tmp`; killed at the end."""
+    """Run `jetbridge serve` with the temporary directory `folder/tmp`; kill it at the end."""
     (folder / "jetbridge.toml").write_text(CONFIG)
     (folder / "tmp").mkdir(exist_ok=True)
     command = [sys.executable, "-c", SERVE, "serve", "--config", str(folder / "jetbridge.toml")]

@@ -43,7 +43,7 @@ def owner(parent: Path, round_seconds: float = 60) -> Iterator[tuple[subprocess.
 
 
 def age(folder: Path, hours: float) -> None:
-    """As if the owner had given its last sign of life so long ago."""
+    """Set the last sign of life of the owner back by this time."""
     then = time.time() - hours * HOUR
     os.utime(folder / "owner.lock", (then, then))
 
@@ -57,7 +57,7 @@ def left_behind(parent: Path) -> Path:
 
 @pytest.fixture
 def unshared_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of many shared volumes hold on one host only."""
+    """Make locks hold on one host only, as on many shared volumes."""
     monkeypatch.setattr(temporary_folders, "_take", lambda _: None)
 
 
@@ -92,7 +92,7 @@ def test_a_living_owner_without_a_sign_of_life_keeps_its_folder_where_locks_are_
 
 
 def test_a_clock_of_this_machine_that_is_wrong_takes_no_folder(tmp_path, monkeypatch):
-    """The marks are by the clock of the volume."""
+    """The clock of the volume sets the times of the marks."""
     folder = left_behind(tmp_path)
     in_the_future = time.time() + 900 * HOUR
     monkeypatch.setattr(time, "time", lambda: in_the_future)

@@ -1,4 +1,4 @@
-"""What a server gave out before a restart: its clients go on, and nobody else can make the like."""
+"""Tickets from before a restart stay valid, and no one else can make them."""
 
 import logging
 import subprocess
@@ -36,7 +36,7 @@ NEW_KEY = "ab" * 32
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
-    """A lake with one table, as another engine made it."""
+    """Return a lake with one table, as another engine made it."""
     folder = tmp_path / "lake"
     folder.mkdir()
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
@@ -48,7 +48,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 @contextmanager
 def serving(warehouse: Path, *lines: str) -> Iterator[Wire]:
-    """`jetbridge serve`, killed at the end."""
+    """Run `jetbridge serve`; kill it at the end."""
     config = warehouse.parent / "jetbridge.toml"
     server = "\n".join(("[server]", "port = 0", *lines))
     config.write_text(f"{server}\n[catalogs.lake]\ntype = 'lake'\nwarehouse = '{warehouse}'\n")
@@ -156,7 +156,7 @@ def test_servers_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
 def test_without_a_lake_on_this_machine_the_key_is_beside_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never in an object store; and none for tables that end with the server."""
+    """Never in an object store, and no key for tables that end with the server."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "etc" / "jetbridge.toml"
     file.parent.mkdir()

@@ -1,4 +1,4 @@
-"""A server in a process of its own, whose memory is watched."""
+"""A server in a process of its own, whose memory tests measure."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ def peak_bytes(server: ServerProcess) -> int:
 
 @contextmanager
 def grows_by_less_than(server: ServerProcess, limit: int) -> Iterator[None]:
-    """Of the peak of the server's memory, not of what remains."""
+    """Check the growth of the peak of the server's memory."""
     Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # the peak begins anew
     before = peak_bytes(server)
     yield

@@ -1,4 +1,4 @@
-"""Valid Arrow messages of every type, from which the fuzzer makes broken ones."""
+"""Build valid Arrow messages of every type, which the fuzzer breaks."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -27,7 +27,7 @@ def _unions() -> Iterator[tuple[str, Any]]:
 
 
 def arrays() -> dict[str, Any]:
-    """Five rows of every type that Arrow can send."""
+    """Return five rows of every type that Arrow can send."""
     found: dict[str, Any] = {"null": pa.nulls(5), "bool": pa.array([True, None, False, True, None])}
     for name in ("int8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"):
         numbers = [abs(n) if n is not None else None for n in NUMBERS]
@@ -79,7 +79,7 @@ def nested() -> dict[str, Any]:
 
 
 def batches() -> list[pa.RecordBatch]:
-    """One with each type alone, and some with several."""
+    """Return a batch of each type, and some batches of several types."""
     made = arrays()
     single = [pa.record_batch({name: array}) for name, array in made.items()]
     names = list(made)
@@ -93,7 +93,7 @@ def options() -> list[Any]:
 
 
 def stream(batch: pa.RecordBatch, how: Any, copies: int = 2) -> bytes:
-    """A stream with a schema that has metadata."""
+    """Return a stream with a schema that has metadata."""
     batch = batch.replace_schema_metadata({"key": "value"})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=how) as writer:
@@ -104,7 +104,7 @@ def stream(batch: pa.RecordBatch, how: Any, copies: int = 2) -> bytes:
 
 
 def flight_data(header: memoryview, body: memoryview) -> bytes:
-    """One message of an exchange."""
+    """Return one message of an exchange."""
     message = FlightData(data_header=bytes(header), data_body=bytes(body))
     return bytes(message.SerializeToString())
 
@@ -118,7 +118,7 @@ def streams() -> list[bytes]:
 
 
 def fits(batch: pa.RecordBatch, how: Any) -> bool:
-    """Whether the format has the type: V4 writes no unions."""
+    """Return whether the format has the type: V4 has no unions."""
     try:
         stream(batch, how)
     except (pa.ArrowException, OSError):
@@ -127,6 +127,6 @@ def fits(batch: pa.RecordBatch, how: Any) -> bool:
 
 
 def words() -> list[pa.RecordBatch]:
-    """The arguments of real functions: one row."""
+    """Return one row of arguments of real functions."""
     made = {"string": ["CREATE TABLE mema.s.t AS SELECT 1"], "int64": pa.array([1], pa.int64())}
     return [pa.record_batch(made), *(batch.slice(0, 1) for batch in batches())]

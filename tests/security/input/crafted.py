@@ -1,4 +1,4 @@
-"""Messages that no client of ours would send."""
+"""Build messages that no proper client sends."""
 
 import struct
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ _COMPRESSION_KEY, _V4 = b"ARROW:experimental_compression", 3
 
 
 def messages(batch: pa.RecordBatch, how: pa.ipc.IpcWriteOptions) -> list[bytes]:
-    """Those of an exchange: the schema, dictionaries, the batch."""
+    """Return the messages of an exchange: the schema, dictionaries, the batch."""
     return [flight_data(*each) for each in split_stream(memoryview(stream(batch, how, copies=1)))]
 
 
 def with_offsets(start: int, end: int, copies: int = 1) -> list[tuple[memoryview, memoryview]]:
-    """One row with a string whose offsets lead anywhere: pyarrow would refuse to write them."""
+    """Return one row with a string of any offsets, which pyarrow refuses to write."""
     found, wanted = struct.pack("<ii", 0, 8), struct.pack("<ii", start, end)
     data = stream(pa.record_batch({"s": ["SELECT 1"]}), None, copies)
     parts = [(header, bytes(body)) for header, body in split_stream(memoryview(data))]
@@ -29,7 +29,7 @@ def with_offsets(start: int, end: int, copies: int = 1) -> list[tuple[memoryview
 
 
 def with_run(start: int, end: int, copies: int) -> list[tuple[memoryview, memoryview]]:
-    """One row, a run with a string whose offsets lead anywhere."""
+    """Return one row: a run with a string of any offsets."""
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["a"]))
     data = stream(pa.record_batch({"sql": runs}), None, copies)
     schema, *rows = split_stream(memoryview(data))
@@ -44,9 +44,9 @@ def as_stream(parts: Iterable[tuple[memoryview, memoryview]]) -> bytes:
 
 
 def in_format_v4(message: bytes, codec: bytes) -> bytes:
-    """The compressed batch as Arrow 0.17 sent it: V4, with the codec in the metadata.
+    """Return the compressed batch as Arrow 0.17 sent it: V4, with the codec in the metadata.
 
-    A new Message table is put before the old flatbuffer and refers to the RecordBatch in it.
+    Put a new Message table before the old flatbuffer; it refers to the RecordBatch in there.
     """
     old = FlightData.FromString(message)
     header = bytearray(old.data_header)

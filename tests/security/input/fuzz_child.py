@@ -1,4 +1,4 @@
-"""Decodes broken inputs, and computes with those that are accepted, in a process of its own.
+"""Decode broken inputs, and compute with accepted ones, in a process of its own.
 
 `python -m tests.security.input.fuzz_child FIRST COUNT FOLDER` writes each input to a file in the
 folder before it is decoded: a crash leaves it there. At its end it prints what it has seen as JSON.
@@ -40,7 +40,7 @@ Input = tuple[str, Any]
 
 
 def word(rng: random.Random, data: bytes) -> bytes:
-    """Another number where the format has numbers: aligned, of four or eight bytes."""
+    """Replace a number of the format: aligned, of four or eight bytes."""
     size = rng.choice([4, 8])
     at = rng.randrange(max(1, len(data) // size)) * size
     small = rng.randrange(-4, len(data) + 8)
@@ -58,7 +58,7 @@ def broken(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 class Inputs:
-    """Input `n` is always the same one."""
+    """Generate inputs; input `n` is always the same one."""
 
     def __init__(self) -> None:
         made = [*streams(), *(stream(batch, None, copies=1) for batch in words())]
@@ -151,7 +151,7 @@ def text_is_utf8() -> Iterator[None]:
 
 
 def compute(batch: pa.RecordBatch, connection: duckdb.DuckDBPyConnection) -> None:
-    """What is accepted must be readable everywhere; this crashes where it is not."""
+    """Read accepted input by many functions, which crash if it is not valid."""
     with suppress(*NO_VALUE), text_is_utf8():
         batch.to_pylist()
     with pa.ipc.new_stream(pa.BufferOutputStream(), batch.schema) as writer:

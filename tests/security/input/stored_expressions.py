@@ -1,4 +1,4 @@
-"""Random stored expressions over hostile rows, in a process of their own that tells what it took.
+"""Run random stored expressions over hostile rows, in a process that measures itself.
 
 python -m tests.security.input.stored_expressions SEED COUNT
 """
@@ -101,7 +101,7 @@ CASTS += ["BIT", "HUGEINT", "VARCHAR[3]", "STRUCT(f INT, g VARCHAR)", "MAP(VARCH
 
 
 def kind_of(name: str) -> str:
-    """The kinds above, by DuckDB's names of types."""
+    """Return the kind of a DuckDB type."""
     for mark, kind in (("[", "LIST"), ("STRUCT", "STRUCT"), ("MAP", "MAP"), ("TIMESTAMP",) * 2):
         if mark in name:
             return kind
@@ -114,7 +114,7 @@ def kind_of(name: str) -> str:
 
 
 def signatures() -> Iterator[tuple[str, list[str], str]]:
-    """Of the functions that stored expressions may call: name, kinds of arguments and result."""
+    """Return the functions of stored expressions: name, kinds of arguments and result."""
     asked = (
         "SELECT function_name, parameter_types, coalesce(return_type, 'ANY'), parameters "
         "FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
@@ -173,7 +173,7 @@ class Maker:
 
 
 def attempt(text: str, rows: pa.Table, answers: Counter[str]) -> None:
-    """As a CHECK, as USING and as a DEFAULT; what goes wrong is an error of ours."""
+    """Run an expression as CHECK, USING and DEFAULT; only errors of jetbridge are allowed."""
     wanted = pa.field("v", pa.string())
     steps: dict[str, tuple[Callable[[], object], ...]] = {
         "CHECK": (

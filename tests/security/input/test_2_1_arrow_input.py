@@ -1,4 +1,4 @@
-"""Arrow input is checked in full before anything is computed with it.
+"""Arrow input is checked completely before any computation.
 
 Attacked: arguments of a table function that lead out of their buffers killed the server
 (SIGSEGV; 42 of 4,000 mutated inputs), because two batches were joined before they were checked.
@@ -80,7 +80,7 @@ ENUM_ARRAYS = pa.FixedSizeListArray.from_arrays(ENUMS, 3)
     ],
 )
 def test_arrays_of_enums_are_stored_as_they_are_or_refused(server, raw, array, target, stored):
-    """DuckDB reads the indexes of a dictionary in an ARRAY as values, and outside of them."""
+    """DuckDB reads the indexes of a dictionary in an ARRAY as values, also outside of it."""
     sent = [opening(("s", "enums"), pa.schema([("e", array.type)]))]
     sent += messages(pa.record_batch({"e": array}), NO_OPTIONS)[1:]
     headers = (("airport-operation", "insert"), ("return-chunks", "0"))
@@ -101,7 +101,7 @@ def test_arrays_of_enums_are_stored_as_they_are_or_refused(server, raw, array, t
 
 
 def altered(batch: pa.RecordBatch, old: int, new: int) -> list[bytes]:
-    """The messages of a batch, with one 64-bit number of its header replaced."""
+    """Return the messages of a batch, with one 64-bit number of its header replaced."""
     schema, rows = messages(batch, NO_OPTIONS)
     parts = split(rows)
     header = bytes(parts.header or b"")
@@ -200,7 +200,7 @@ def test_types_that_duckdb_cannot_read_are_refused(kind):
 
 
 def test_buffers_that_share_bytes_are_refused():
-    """A small message would become a large one by saying the same bytes again and again."""
+    """A small message would become large by naming the same bytes again and again."""
     both = pa.record_batch({"a": SEVEN.column(0), "b": SEVEN.column(0)})
     schema, rows = messages(both, NO_OPTIONS)
     parts = split(rows)
@@ -222,7 +222,7 @@ def test_decimals_that_duckdb_cannot_read_are_refused(kind):
 
 
 def fuzz(folder: Path, first: int, count: int) -> dict[str, int]:
-    """Runs them in a child; what kills it is kept as the file `input`."""
+    """Run inputs in a child; keep an input that kills it as the file `input`."""
     command = [sys.executable, "-m", "tests.security.input.fuzz_child"]
     command += [str(first), str(count), str(folder)]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)

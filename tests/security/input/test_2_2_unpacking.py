@@ -1,4 +1,4 @@
-"""What a message unpacks to is bounded before it is unpacked.
+"""The unpacked size of a message is limited before it is unpacked.
 
 Attacked: 169 KB of compressed batches became 4.8 GiB, because each was below a limit of 1 GiB and
 2 MiB of compressed data were decoded at once; in the format V4 of Arrow no limit held. Values that
@@ -35,7 +35,7 @@ LONG = "x" * 1_000_000
 
 
 def insert(raw: Raw, name: str, kind: pa.DataType, sent: Iterable[bytes]) -> Any:
-    """The error that an INSERT of these messages ends with; the column is of this type."""
+    """Return the error of an INSERT of these messages into a column of this type."""
     first = opening(("s", "t"), pa.schema([(name, kind)]))
     headers = (("airport-operation", "insert"), ("return-chunks", "0"))
     with pytest.raises(grpc.RpcError) as error:
@@ -90,7 +90,7 @@ def test_compression_of_the_format_v4_is_refused(server, raw, codec):
 
 
 def repeated() -> dict[str, pa.Array]:
-    """Small arrays that mean a gigabyte."""
+    """Return small arrays that represent a gigabyte."""
     many = pa.array([0] * 1_000, pa.int32())
     texts = pa.array([LONG], pa.string_view()).buffers()
     view = bytes(texts[1])[:16] * 1_000
@@ -179,7 +179,7 @@ def _tag(number: int) -> bytes:
 
 
 def test_a_dictionary_that_is_replaced_does_not_change_batches_before_it():
-    """Batches of two flushes, of which the second replaces the dictionary in between."""
+    """Two flushes have a batch each; the second flush replaces the dictionary."""
     one, two = (
         messages(pa.record_batch({"s": pa.array([text]).dictionary_encode()}), COMPRESSED)
         for text in ("first", "second")

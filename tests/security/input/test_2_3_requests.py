@@ -1,4 +1,4 @@
-"""Depth, count and size of a msgpack body are bounded before any object is made of it.
+"""Depth, count and size of a msgpack body are limited before any object is created.
 
 Attacked: 8 MiB of empty maps, of which each is one byte, took 614 MiB.
 """

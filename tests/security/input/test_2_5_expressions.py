@@ -1,4 +1,4 @@
-"""CHECK, DEFAULT and USING take little memory and end in time, whatever they and the rows hold.
+"""CHECK, DEFAULT and USING take little memory and time, whatever they and the rows contain.
 
 Attacked: expressions that make much of little, that double what they are given, that never end,
 and 2,000 random ones over strings of megabytes, in a process of their own.
@@ -222,7 +222,7 @@ def test_2_5_doubling_is_bounded() -> None:
 
 
 def test_2_5_a_long_text_is_no_time_zone() -> None:
-    """To look for the most similar of all zones took eight seconds for a megabyte."""
+    """A search for the most similar zone took eight seconds for a megabyte."""
     zoned = pa.timestamp("us", "UTC")
     rows = pa.table({"s": ["2024-01-01 00:00:00 " + "a" * 1_000_000] * 100})
     start = time.process_time()
@@ -267,7 +267,7 @@ def test_2_5_bombs_are_refused_over_the_wire(client: Client) -> None:
 
 
 def attacked(seed: int, count: int) -> dict[str, Any]:
-    """What random expressions took, in a process of their own."""
+    """Run random expressions in a process of their own; return what they took."""
     module = "tests.security.input.stored_expressions"
     command = [sys.executable, "-m", module, str(seed), str(count)]
     done = run(command, capture_output=True, text=True, cwd=ROOT, check=False)  # noqa: S603

@@ -1,4 +1,4 @@
-"""Arguments of functions that cannot be read are INVALID_ARGUMENT, and the caller is told why."""
+"""Arguments of functions that cannot be read are INVALID_ARGUMENT, with the reason."""
 
 import grpc
 import pyarrow as pa
@@ -58,7 +58,7 @@ def test_arguments_that_cannot_be_read_are_refused(caller, name):
 
 
 def test_arguments_come_as_the_function_declares_them(caller):
-    """The client's settings may make a view of every string, and int32 of a smaller number."""
+    """Settings of a client can make views of strings, and int32 of smaller numbers."""
     arguments = packed(input=pa.array(["again"], pa.string_view()), count=pa.array([2], pa.int64()))
     about = descriptor("c", "utils", "table_function", "test_repeat")
     (end,) = caller.endpoints(about, table_function_parameters=arguments)

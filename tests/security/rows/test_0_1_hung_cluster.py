@@ -1,4 +1,4 @@
-"""The probe of shared folders: a cluster that hangs does not stop statements on another one."""
+"""The probe of shared folders: a cluster that hangs stops no statements on another cluster."""
 
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from jetbridge.spark.shared_folders import Executor, refuse_unshared
 
 
 class Cluster:
-    """A session of Spark on a cluster whose only executor answers as soon as `answers` is set."""
+    """Fake a Spark session whose only executor answers as soon as `answers` is set."""
 
     def __init__(self, application: str) -> None:
         self.answers, self.asked = threading.Event(), threading.Event()
@@ -35,7 +35,7 @@ class _Executors:
 
 @contextmanager
 def statement(cluster: Any, folder: Any) -> Iterator[threading.Event]:
-    """A first statement in a thread of its own; yields what is set when its probe is over."""
+    """Run a first statement in a thread; yield the event that is set after its probe."""
     done = threading.Event()
 
     def run() -> None:

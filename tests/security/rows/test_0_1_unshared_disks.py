@@ -1,4 +1,4 @@
-"""A cluster whose workers share no disk with the server: rows come over an object store, or not.
+"""Workers that share no disk with the server: rows go over an object store, or not at all.
 
 Each worker has a mount namespace of its own, in which the folder of the server's files is empty.
 """
@@ -26,7 +26,7 @@ REFUSED = r"executor \d+ of Spark on (127.0.0.1|localhost) does not share the fo
 
 @pytest.fixture(scope="module")
 def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For the server and each worker another folder."""
+    """Give the server and each worker a folder of its own."""
     return tmp_path_factory.mktemp("private")
 
 
@@ -38,9 +38,9 @@ def spark(private: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 @pytest.fixture
 def alone(spark: Cluster, private: Path, tmp_path: Path) -> Iterator[PipelineProcess]:
-    """A lake whose warehouse is a folder that only the server has.
+    """Open a lake whose warehouse is a folder that only the server has.
 
-    It ends with its test: a cluster gives all its workers to the first who asks.
+    It ends with its test: a cluster gives all its workers to the first application.
     """
     memory = ["[catalogs.mem]", 'type = "memory"']
     lakes, settings = {"lake": private / "lake"}, cluster.settings(spark.url)
@@ -65,7 +65,7 @@ def catalog_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stored(spark: Cluster, catalog_file: Path) -> Iterator[PipelineProcess]:
-    """A lake in an object store, beside a catalog that only the server has."""
+    """Open a lake in an object store, and a catalog that only the server can reach."""
     with running_object_store() as address:
         more = ["[catalogs.mem]", 'type = "memory"', "[catalogs.lake]", 'type = "lake"']
         values = {

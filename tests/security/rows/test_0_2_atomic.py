@@ -1,4 +1,4 @@
-"""What README's "When a client fails" says: `run` publishes all rows of a statement, or none."""
+"""`run` publishes all rows of a statement or none, as README's "When a client fails" says."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Tests that look at the statements of one connection do not see those of others.
+"""Tests that count the statements of one connection do not count those of others.
 
 A busy machine: `test_fr_021_a_table_that_cannot_be_made` also counted what another connection sent.
 """
@@ -39,7 +39,7 @@ def test_statements_of_other_connections_are_not_counted(server):
 
 
 def swept() -> list[str]:
-    """What a sweeper says about a load that is dead."""
+    """Return the log of a sweeper about a dead load."""
     drop = tsql_load.drop_if_exists("dbo", f"{DEAD}_rows")
     return [tsql_load.lock_run(DEAD), drop, tsql_load.unlock_run(DEAD)]
 

@@ -1,4 +1,4 @@
-"""A server that runs statements of its clients, and what one client may send it."""
+"""A server that runs statements of its clients, and the calls of one client."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ OURS, THEIRS = "a" * 32, "b" * 32
 
 @dataclass(frozen=True)
 class Caller:
-    """Calls `run` over the wire, with the token of one tenant."""
+    """Call `run` over the wire, with the token of one tenant."""
 
     wire: Wire
     token: str
@@ -39,7 +39,7 @@ class Caller:
 def serving(
     *folders: Path, catalogs: Mapping[str, CatalogConfig] | None = None
 ) -> Iterator[tuple[Caller, Caller]]:
-    """A client with `mema`, and one with `memb` that has `memb.s.x`, a table with one row."""
+    """Connect a client with `mema`, and one with `memb`, which has the table `memb.s.x`."""
     tokens = (
         Token("ours", OURS, frozenset({"mema", *(catalogs or ())})),
         Token("theirs", THEIRS, frozenset({"memb"})),

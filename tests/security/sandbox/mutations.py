@@ -1,4 +1,4 @@
-"""Statements, and what tokenizers disagree about, put together at random."""
+"""Combine statements at random with text on which tokenizers disagree."""
 
 import random
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ PIECES = (
 
 
 def mutated(seeds: tuple[str, ...], count: int, seed: int) -> Iterator[str]:
-    """So many texts, always the same ones for the same seed."""
+    """Return this number of texts, which depend only on the seed."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     for number in range(count):
         text = seeds[number % len(seeds)]

@@ -1,4 +1,4 @@
-"""Spark computes with the text of a statement as it is: it puts nothing in the place of `${…}`."""
+"""Spark runs the text of a statement unchanged: it does not replace `${…}`."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ REFERENCES = [
 
 @pytest.fixture(scope="module")
 def lake() -> LakeCatalog:
-    """Beside another catalog whose password Spark has among its settings."""
+    """Open a lake, and a catalog whose password is one of the settings of Spark."""
     made = lakes.ready_lake()
     lakes.engine().add_catalog("secretive", {"type": "jdbc", "jdbc.password": PASSWORD})
     return made
@@ -100,7 +100,7 @@ def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", REFERENCES)
 def test_names_stay_as_they_are(caller, lake, text):
-    """Of a table, a column and a field; also where Spark itself looks for the table."""
+    """Names of a table, a column and a field; also where Spark itself looks up the table."""
     table = f'"of {text}"'
     made = f"CREATE OR REPLACE TABLE s.{table} AS SELECT n AS \"{text}\", {{'{text}': n}} AS f"
     caller.run(f"SET engine='spark'; {made} FROM s.one")
@@ -131,7 +131,7 @@ def test_rows_written_by_a_job_into_a_sorted_table_stay_as_they_are(caller, lake
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[Bench]:
-    """The local command, which may ask in Spark's own dialect."""
+    """Run the local command, which may use Spark's own dialect."""
     with bench("lake") as made:
         made.sql("CREATE TABLE t.dbo.one AS SELECT 1 AS n")
         yield made
@@ -151,7 +151,7 @@ def test_text_in_the_dialect_of_spark_stays_as_it_is(local, text):
 
 
 def test_path_in_the_dialect_of_spark_is_not_looked_up(local):
-    """A file that would be there if Spark put the variable into the path."""
+    """The file would exist if Spark replaced the variable in the path."""
     local.sql("SET dialect = 'spark'")
     try:
         with pytest.raises(BadRequest, match="Failed to create plan for direct query"):

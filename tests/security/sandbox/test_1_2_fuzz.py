@@ -1,4 +1,4 @@
-"""Our cursor against DuckDB: what we read in a text, DuckDB reads in it too, or it is refused.
+"""Our cursor against DuckDB: DuckDB reads a text as we do, or the text is refused.
 
 The oracle is DuckDB's own parser over the whole text, which counts its statements, and its
 tokenizer over each of them.
@@ -39,7 +39,7 @@ def parser():
 
 
 def kinds(parser, text: str) -> list[str] | None:
-    """Of the statements in a text; None if it is none. A NUL hides what comes after it."""
+    """Return the kinds of statements in a text, or None. A NUL hides the text after it."""
     if "\0" in text:
         return None
     try:
@@ -78,7 +78,7 @@ def test_1_2_fuzz_statements_are_those_of_duckdb(parser, count: int) -> None:
 
 
 def compare_tokens(piece: str) -> None:
-    """Strings and names in quotes begin and end where DuckDB says so."""
+    """Check that strings and quoted names begin and end where DuckDB sees them."""
     words = TokenCursor(piece)._tokens
     encoded = piece.encode()
     found = dict(duckdb.tokenize(piece))
@@ -112,7 +112,7 @@ def test_1_2_fuzz_expressions_stay_in_their_place(parser, count: int) -> None:
 
 
 def tree(parser, text: str) -> list[str]:
-    """The items of a SELECT without their places in the text, as JSON."""
+    """Return the items of a SELECT as JSON, without their positions in the text."""
     row = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
     items = json.loads(row[0])["statements"][0]["node"]["select_list"]
     return [re.sub(r'"query_location": \d+', "", json.dumps(each)) for each in items]
@@ -137,7 +137,7 @@ def test_1_2_fuzz_lists_in_brackets_are_columns(parser, count: int) -> None:
 
 @pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_1_2_fuzz_statements_of_clients_end_in_errors_of_ours(count: int) -> None:
-    """Whatever is wrong with a statement, its caller is told, and nothing breaks."""
+    """A statement that is wrong in any way gets an error, and nothing breaks."""
     ran = 0
     for number, text in enumerate(mutated(STATEMENTS, count, seed=count + 1)):
         if number % 100 == 0:

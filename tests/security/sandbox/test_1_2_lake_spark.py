@@ -1,4 +1,4 @@
-"""Spark's own parser says that a text is one query, before anything of it runs."""
+"""Spark's own parser must find one query in a text before anything of it runs."""
 
 from collections.abc import Iterator
 

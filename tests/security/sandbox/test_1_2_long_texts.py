@@ -1,4 +1,4 @@
-"""Texts that keep a parser busy, which nothing interrupts, are refused before they are parsed."""
+"""Texts that would keep a parser busy for long are refused before they are parsed."""
 
 import time
 from collections.abc import Iterator

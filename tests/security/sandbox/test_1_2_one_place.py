@@ -1,4 +1,4 @@
-"""One place runs SQL in DuckDB, and no other module gets around it."""
+"""Only one module runs SQL in DuckDB."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One statement stays one: no text of a client runs as another statement in the server's DuckDB.
+"""One statement stays one: no text of a client runs another statement in the server's DuckDB.
 
 Attacked: `run` with text that DuckDB and the cursor of the pipeline read differently, or that ends
 its part of a statement and begins another one.
@@ -15,7 +15,7 @@ from tests.security.sandbox.clients import Caller, serving
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a lake that the client may use: its DuckDB reads and could write the files there."""
+    """Return a lake of the client: its DuckDB reads its files and could write there."""
     return tmp_path_factory.mktemp("warehouse")
 
 
@@ -73,7 +73,7 @@ def test_1_2_nothing_is_written_into_a_warehouse(lake_user: Caller, warehouse: P
 
 
 def test_1_2_parsing_reads_no_files(ours: Caller, tmp_path: Path) -> None:
-    """DuckDB reads the files of IMPORT DATABASE when it parses it, and quotes what is in them."""
+    """DuckDB reads the files of IMPORT DATABASE when it parses it, and quotes their text."""
     (tmp_path / "schema.sql").write_text("hidden content;")
     (tmp_path / "load.sql").write_text("")
     answer = ours.run(f"IMPORT DATABASE '{tmp_path}'")

@@ -1,4 +1,4 @@
-"""Expressions that clients send to be stored are one expression, on every way they take."""
+"""Expressions that clients store are one expression, by every way to store them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""`clients = false` in `[sql]`: clients work in the catalogs, and run no SQL on the server."""
+"""With `clients = false` in `[sql]`, clients use the catalogs and run no SQL on the server."""
 
 from jetbridge.app.compose import build_application
 from jetbridge.client import connect

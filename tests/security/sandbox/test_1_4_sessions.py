@@ -1,4 +1,4 @@
-"""What the DuckDB of a client's statements may touch: its own folder, and the tables it names.
+"""The DuckDB of a client's statement reaches its own folder and the tables it names.
 
 Attacked: `run` with every statement that writes, attaches, loads or changes a setting; files by
 their names; and the spill files of a running query, with an umask that hides nothing.
@@ -35,7 +35,7 @@ DENIED = (
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with one table, as another engine made it."""
+    """Return a lake with one table, as another engine made it."""
     folder = tmp_path_factory.mktemp("lake")
     catalog = SqlCatalog(
         "lakea", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
@@ -131,7 +131,7 @@ READS = (
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", READS)
 def test_1_4_no_file_is_read_by_its_name(ours: Caller, warehouse: Path, text: str) -> None:
-    """Not even one of a table that the client may read, and whose folder is open to its DuckDB."""
+    """Not even a file of a table that the client can read."""
     file = next(iter(sorted(warehouse.rglob("*.parquet"))))
     answer = ours.run(text.format(folder=warehouse, file=file))
     assert answer.status in DENIED, answer.message
@@ -150,7 +150,7 @@ def test_1_4_tables_are_still_read(ours: Caller) -> None:
 
 @pytest.fixture
 def session(warehouse: Path) -> Iterator[Session]:
-    """As that of a client; the lake needs no Spark to be read."""
+    """Open the session of a client; reading the lake needs no Spark."""
     config = Config(
         catalogs={
             "mema": CatalogConfig("memory"),
@@ -223,7 +223,7 @@ def test_1_4_two_sessions_have_two_folders() -> None:
 
 
 def test_1_4_spill_folders_and_files_are_for_their_owner_alone() -> None:
-    """While a query spills, under an umask that takes nothing away."""
+    """While a query spills, with an umask that removes no permission."""
     bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", load_extensions=False))
     seen: dict[str, int] = {}
     done = threading.Event()

@@ -1,4 +1,4 @@
-"""Spark talks to those who know the secret of this start, and listens on loopback only."""
+"""Spark accepts only callers with the secret of this start, and listens on loopback only."""
 
 import re
 import socket
@@ -27,7 +27,7 @@ def engine() -> SparkEngine:
 
 
 def ask_for_a_file(port: int, name: str) -> bytes:
-    """What the driver answers to somebody who has not authenticated."""
+    """Return the answer of the driver to a caller without authentication."""
     body = name.encode()
     message = struct.pack(">qbi", 8 + 1 + 4 + len(body), STREAM_REQUEST, len(body)) + body
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
@@ -36,7 +36,7 @@ def ask_for_a_file(port: int, name: str) -> bytes:
 
 
 def test_files_of_the_driver_are_for_those_who_know_the_secret(engine):
-    """Without authentication anybody on the machine gets them, and may send it objects to read."""
+    """Otherwise any user of the machine gets them, and can send objects to the driver."""
     with engine.session() as session:
         context = session.spark.sparkContext
         jars = context._jsc.sc().listJars()
@@ -63,7 +63,7 @@ def test_a_cluster_has_the_secret_that_its_workers_have(tmp_path):
 
 
 def test_spark_of_one_machine_listens_on_loopback_only():
-    """Driver, executor and the workers of Python."""
+    """The driver, the executor and the workers of Python."""
     listening = [
         each.laddr
         for jvm in jvms(psutil.Process())

@@ -1,4 +1,4 @@
-"""What a killed Spark leaves in the temporary directory goes: at its restart, or the next start."""
+"""Temporary files of a killed Spark are removed at its restart, or at the next start."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 
 class Owner:
-    """`temporary` is the temporary directory of its process."""
+    """Run a process that owns a Spark; `temporary` is its temporary directory."""
 
     def __init__(self, folder: Path, temporary: Path) -> None:
         self.process = psutil.Popen(

@@ -1,4 +1,4 @@
-"""What remote callers are told names no folder of the server; its log does."""
+"""Errors for remote callers name no folder of the server; its log does."""
 
 import logging
 import tempfile
@@ -97,7 +97,7 @@ def test_a_report_names_no_folder_either() -> None:
 
 @pytest.mark.lake
 def test_files_of_a_lake_that_are_gone_are_not_named(tmp_path: Path) -> None:
-    """Their folder is not, either, by the reader in DuckDB and by PyIceberg."""
+    """Nor is their folder, by the reader in DuckDB and by PyIceberg."""
     folder = tmp_path / "secret"
     folder.mkdir()
     made = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")

@@ -1,4 +1,4 @@
-"""A tokens file, TLS key or seal key that other users can read is warned about at the start."""
+"""A server warns at its start about tokens, TLS keys and seal keys that other users can read."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def warned(folder: Path) -> list[str]:
-    """What a server says at its start about its files."""
+    """Return the warnings of a server about its files."""
     command = [sys.executable, "-m", "jetbridge", "serve", "--config", "jetbridge.toml"]
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

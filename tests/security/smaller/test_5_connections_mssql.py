@@ -1,4 +1,4 @@
-"""Connections to SQL Server that do not come about: what is said, and when.
+"""Failed connections to SQL Server: the error, and how soon it comes.
 
 Seen: an empty password was called "connection failed"; `encrypt = strict` failed after 60 s, and
 against a server that says nothing it never did.
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.mssql
 
 @pytest.fixture
 def silent() -> Iterator[Address]:
-    """A server that accepts connections and never says anything."""
+    """Start a server that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = f"127.0.0.1,{listening.getsockname()[1]}"
         yield Address(place, "db", "sa", "secret", "strict")

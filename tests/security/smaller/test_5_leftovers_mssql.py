@@ -1,4 +1,4 @@
-"""What killed loads have left in SQL Server is dropped by whoever uses the database next.
+"""The next user of a database drops what killed loads have left in it.
 
 Seen: a staging table and a ledger lay 19 minutes through seven SELECTs.
 """
@@ -73,7 +73,7 @@ def over_the_wire(work: Callable[[str], None]) -> Callable[[MssqlCatalog], None]
 
 
 def attach(location: str) -> None:
-    """What ATTACH of a DuckDB client asks for."""
+    """Send the requests of ATTACH by a DuckDB client."""
     with connect(location, "m") as client:
         client.list_schemas()
 
