@@ -91,7 +91,7 @@ class Bench:
 
 
 @dataclass
-class OwnLoad:
+class SessionLoad:
     """Run CREATE TABLE AS in a session that has the rows in a table in memory."""
 
     session: Session
@@ -120,10 +120,10 @@ class OwnLoad:
 
 
 @contextmanager
-def _open_own_load(bench: Bench, spark: Mapping[str, str]) -> Iterator[OwnLoad]:
+def _open_session_load(bench: Bench, spark: Mapping[str, str]) -> Iterator[SessionLoad]:
     catalogs = {"m": MssqlConfig(address=bench.address), "mem": CatalogConfig("memory")}
     with open_session(Config(catalogs=catalogs, spark=spark)) as session:
-        load = OwnLoad(session, bench.sizes.rows)
+        load = SessionLoad(session, bench.sizes.rows)
         load.prepare(bench.file())
         yield load
 
@@ -153,11 +153,11 @@ def loads(bench: Bench) -> Iterator[Result]:
         yield _part(bench, name, 2, seconds["ours"], seconds["jdbc"])
 
 
-def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[OwnLoad, JdbcLoad | None]:
+def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[SessionLoad, JdbcLoad | None]:
     """Open both in one Spark; without the second if the jar of its driver cannot be fetched."""
     try:
         with ExitStack() as attempt:
-            ours = attempt.enter_context(_open_own_load(bench, JDBC_SETTINGS))
+            ours = attempt.enter_context(_open_session_load(bench, JDBC_SETTINGS))
             runner = ours.session.begin_statement().spark
             assert runner is not None
             jdbc = JdbcLoad(runner.engine, bench.address, bench.file())
@@ -165,7 +165,7 @@ def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[OwnLoad, JdbcLoad | None
         return ours, jdbc
     except Unavailable as error:
         print(f"Spark's JDBC writer is not measured: {error}")
-        return stack.enter_context(_open_own_load(bench, {})), None
+        return stack.enter_context(_open_session_load(bench, {})), None
 
 
 def _part(
@@ -190,14 +190,14 @@ def begins(bench: Bench) -> Iterator[Result]:
     if mssql_server.is_given():
         print("the time to the first row is not measured: only the stand-in counts rows")
         return
-    with _open_own_load(bench, {}) as ours:
+    with _open_session_load(bench, {}) as ours:
         seconds = medians({"first": lambda: _first_row(ours)}, rounds=bench.sizes.rounds)
         phases = ours.typical_phases()
     name = f"CREATE TABLE AS of {bench.sizes.rows:,} rows, until the first is at the server"
     yield Result(name, seconds["first"], "s", 2, False, phases)
 
 
-def _first_row(ours: OwnLoad) -> float:
+def _first_row(ours: SessionLoad) -> float:
     before = _bulk_rows()
     loading = threading.Thread(target=ours.load)
     start = time.perf_counter()

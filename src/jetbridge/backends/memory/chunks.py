@@ -1,4 +1,4 @@
-"""Rows in memory: immutable chunks, and segments that join small chunks at the first read."""
+"""Holds rows: immutable chunks, and segments that join small chunks at the first read."""
 
 import threading
 from collections import deque

@@ -8,8 +8,9 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID
 from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
-from jetbridge.duckdb_engine import cast, default_values, expands, null_bytes, plain_bytes
+from jetbridge.duckdb_engine import cast, default_values
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
+from jetbridge.runtime.array_sizes import expands, null_bytes, plain_bytes
 
 # For rows that are staged already, and so within the limit.
 _NO_LIMIT = 2**62
