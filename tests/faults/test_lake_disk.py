@@ -153,7 +153,7 @@ def attempted(
 
 
 @pytest.mark.full
-def test_file_that_may_not_grow_is_like_a_full_disk(lake_server):
+def test_a_limit_of_file_sizes_is_handled_like_a_full_disk(lake_server):
     """For machines where the test cannot mount a disk."""
     with lake_server.client() as client:
         client.create_schema("limited")

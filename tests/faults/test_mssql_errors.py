@@ -176,7 +176,7 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
-def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
+def test_a_load_whose_tables_others_drop_fails(scene, work, monkeypatch):
     """A load loses its lock with an idle connection; then another session takes it for dead."""
 
     stage = staged_load.load_with_spark

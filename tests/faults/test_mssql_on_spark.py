@@ -67,7 +67,7 @@ def check_failed(scene: Scene, work: Work, error: ServerError | None, kind: type
 
 
 @pytest.mark.sampled(2)
-def test_nothing_wrong(scene, work):
+def test_without_faults_all_rows_are_loaded(scene, work):
     report = scene.bench.report(f"SET dialect = 'spark'; {work.creation}")
     scene.bench.sql(DUCKDB)
     assert (report["engine"], report["rows_written"]) == ("spark", LARGE)

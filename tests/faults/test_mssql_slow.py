@@ -74,18 +74,18 @@ def check(scene: Scene, change: Change, times: int) -> None:
 
 
 @pytest.mark.full
-def test_what_takes_longer_is_done_beside_the_table(scene):
+def test_a_slow_change_is_done_by_way_of_a_staging_table(scene):
     check(scene, CHANGES["update"], 1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_beside_the_table_it_may_take_as_long_as_it_likes(scene, change):
+def test_a_change_by_way_of_a_staging_table_has_no_time_limit(scene, change):
     check(scene, change, 2)
 
 
 @pytest.mark.soak
-def test_a_login_that_may_make_no_table_is_told_so(scene, monkeypatch):
+def test_a_login_without_the_right_to_create_tables_gets_an_error_that_names_it(scene, monkeypatch):
     monkeypatch.setattr(staged_load, "_may_stage", lambda database, schema: False)
     scene.order(when="statement", pattern="UPDATE t SET", delay=LONG)
     with pytest.raises(LimitExceeded, match="a login that may CREATE TABLE"):

@@ -102,7 +102,7 @@ def test_slow_reader_gets_every_row_of_its_snapshot_in_the_end(big, client):
     assert ids.combine_chunks().sort().equals(pa.array(range(ROWS)))
 
 
-def test_gone_reader_frees_its_place_and_its_memory_at_once(big, client):
+def test_a_disconnected_reader_frees_its_place_and_its_memory_at_once(big, client):
     before = big.rss
     with ExitStack() as stack:
         readers = until_refused(stack, big)

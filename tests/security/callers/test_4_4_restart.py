@@ -72,7 +72,7 @@ def rows(wire: Wire, tickets: list[bytes], *headers: tuple[str, str]) -> list[in
     return found
 
 
-def test_what_was_given_out_before_a_kill_is_good_after_it(warehouse: Path) -> None:
+def test_tickets_and_transactions_from_before_a_kill_are_valid_after_it(warehouse: Path) -> None:
     with serving(warehouse) as wire:
         descriptor = descriptor_of(wire, "sch", "tab", "lake")
         tickets = tickets_in(ask_endpoints(wire, descriptor, "lake"))
@@ -174,7 +174,7 @@ def test_without_a_lake_on_this_machine_the_key_is_beside_the_configuration(
     assert [each.name for each in tmp_path.iterdir()] == ["etc"]
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_the_server_starts(
+def test_a_server_starts_without_a_writable_folder_and_logs_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / ".jetbridge").write_text("a file where the folder would be")

@@ -137,7 +137,7 @@ SEVEN = pa.record_batch({"n": pa.array([*range(6), None], pa.int64())})
         (64, 2**62, "body is cut short"),
     ],
 )
-def test_numbers_of_a_header_that_cannot_be_are_refused(old, new, reason):
+def test_impossible_numbers_in_a_header_are_refused(old, new, reason):
     assert decode(altered(SEVEN, 7, 7)) == [SEVEN]
     with pytest.raises((BadRequest, LimitExceeded), match=reason):
         decode(altered(SEVEN, old, new))

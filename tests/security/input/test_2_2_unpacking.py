@@ -54,7 +54,7 @@ def test_many_small_batches_that_become_large_are_unpacked_one_by_one(server, ra
     assert "the statement stages too much" in error.details()
 
 
-def test_a_batch_that_becomes_larger_than_a_message_is_refused_unseen(server, raw):
+def test_a_batch_that_unpacks_to_more_than_a_message_is_refused_before_unpacking(server, raw):
     large = pa.record_batch({"s": ["x" * MIB] * 64})
     _, message = messages(large, COMPRESSED)
     assert len(message) < MIB
@@ -65,7 +65,7 @@ def test_a_batch_that_becomes_larger_than_a_message_is_refused_unseen(server, ra
 
 
 @pytest.mark.parametrize("claim", [2**62, 2**31, -2])
-def test_what_a_buffer_claims_is_not_believed(server, raw, claim):
+def test_the_size_that_a_buffer_claims_is_checked(server, raw, claim):
     _, message = messages(ZEROS, COMPRESSED)
     size = struct.pack("<q", ZEROS.nbytes)
     assert message.count(size) == 1
@@ -112,7 +112,7 @@ def repeated() -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("name", repeated())
-def test_values_that_are_meant_many_times_count_each_time(server, raw, name):
+def test_values_that_are_used_many_times_count_each_time(server, raw, name):
     array = repeated()[name]
     *_, message = sent = messages(pa.record_batch({"s": array}), pa.ipc.IpcWriteOptions())
     assert sum(map(len, sent)) < LIMIT
@@ -151,7 +151,7 @@ def test_a_message_that_grpc_would_unpack_is_refused(server):
     assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_a_path_of_millions_of_names_is_refused_unread(server, raw):
+def test_a_path_of_millions_of_names_is_refused_before_decoding(server, raw):
     path = FlightDescriptor(type=FlightDescriptor.PATH, path=[""] * (7 * MIB))
     with grows_by_less_than(server, MARGIN):
         for method, answer in (("GetFlightInfo", FlightInfo), ("GetSchema", SchemaResult)):
@@ -161,7 +161,7 @@ def test_a_path_of_millions_of_names_is_refused_unread(server, raw):
             assert "over 65536 bytes" in said(error)
 
 
-def test_a_message_of_millions_of_fields_is_refused_unread(server, raw):
+def test_a_message_of_millions_of_fields_is_refused_before_decoding(server, raw):
     fields = b"".join(_tag(number) + b"\0" for number in range(2_000, 400_000))
     headers = (("airport-operation", "insert"), ("return-chunks", "0"))
     with grows_by_less_than(server, 2 * LIMIT), pytest.raises(grpc.RpcError) as error:

@@ -48,7 +48,7 @@ def bombs() -> dict[str, bytes]:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", bombs())
 @pytest.mark.parametrize("within", [False, True])
-def test_small_things_by_the_million_are_refused_unread(server, raw, name, within):
+def test_millions_of_small_items_are_refused_before_decoding(server, raw, name, within):
     body = bombs()[name][: MOST - 16]
     if within:
         body = b"\x81\xa6schema" + body
@@ -60,14 +60,14 @@ def test_small_things_by_the_million_are_refused_unread(server, raw, name, withi
 
 
 @pytest.mark.parametrize("start", [b"\x81\xa6schema\xdb\x00\x90\x00\x00", b'{"schema": "'])
-def test_a_body_over_the_limit_is_refused_by_name(server, raw, start):
+def test_a_body_over_the_limit_is_refused_with_the_limit(server, raw, start):
     with grows_by_less_than(server, MARGIN), pytest.raises(grpc.RpcError) as error:
         raw.action("set_layout", start + b"x" * 9 * MIB)
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert f"limits.request_bytes ({MOST})" in said(error)
 
 
-def test_filters_of_millions_of_objects_are_refused_unread(server, raw):
+def test_filters_of_millions_of_objects_are_refused_before_decoding(server, raw):
     for item in ("{},", "[],"):
         filters = "[" + item * (7 * MIB // 3) + "0]"
         with grows_by_less_than(server, 2 * MARGIN), pytest.raises(grpc.RpcError) as error:

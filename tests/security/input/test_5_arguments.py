@@ -81,7 +81,7 @@ def test_arguments_of_a_function_over_a_table_are_read_alike(caller, parameters)
 @pytest.mark.parametrize(
     "argument", [pa.array([1]), pa.array([None], pa.string()), pa.array([2**31 - 1]).cast("date64")]
 )
-def test_run_is_told_what_it_needs(raw, argument):
+def test_run_refuses_other_arguments_than_a_text(raw, argument):
     about = descriptor("memory", "jetbridge", "table_function", "run").SerializeToString()
     request = {"descriptor": about, "parameters": packed(sql=argument)}
     with pytest.raises(grpc.RpcError) as error:
@@ -89,7 +89,7 @@ def test_run_is_told_what_it_needs(raw, argument):
     assert error.value.code() is INVALID
 
 
-def test_no_arguments_are_no_columns():
+def test_without_arguments_there_are_no_columns():
     for data in (b"", stream(pa.record_batch({"a": [1]}).select([]), None)):
         assert read_arguments(data).num_columns == 0
     with pytest.raises(BadRequest, match="must be one row, not 2"):

@@ -161,7 +161,7 @@ def test_path_in_the_dialect_of_spark_is_not_looked_up(local):
 
 
 @pytest.mark.parametrize("name", ["spark.sql.variable.substitute", "SPARK.SQL.VARIABLE.SUBSTITUTE"])
-def test_nobody_sets_it_by_a_statement(caller, local, name):
+def test_a_statement_cannot_turn_substitution_on(caller, local, name):
     assert caller.ask(f"SET {name} = true").status == "INVALID_ARGUMENT"
     assert caller.ask(f'SET "{name}" = true').status == "INVALID_ARGUMENT"
     for dialect in ("spark", "duckdb"):
@@ -173,7 +173,7 @@ def test_nobody_sets_it_by_a_statement(caller, local, name):
         assert session.spark.conf.get(SUBSTITUTE) == "false"
 
 
-def test_configuration_refuses_it(tmp_path):
+def test_the_configuration_cannot_turn_substitution_on(tmp_path):
     file = tmp_path / "jetbridge.toml"
     for value in ("true", '"true"', '"TRUE "'):
         file.write_text(f'[spark]\n"{SUBSTITUTE}" = {value}\n')
@@ -183,5 +183,5 @@ def test_configuration_refuses_it(tmp_path):
     assert load_config(file).spark == {SUBSTITUTE: "false"}
 
 
-def test_programs_cannot_set_it(tmp_path):
+def test_a_program_cannot_turn_substitution_on(tmp_path):
     assert complete({SUBSTITUTE: "true"}, tmp_path)[SUBSTITUTE] == "false"

@@ -53,12 +53,12 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("said", "told"), HIDDEN.items())
-def test_of_a_path_only_the_last_name_is_left(said: str, told: str) -> None:
+def test_only_the_last_name_of_a_path_is_shown(said: str, told: str) -> None:
     assert without_paths(said) == told
 
 
 @pytest.mark.parametrize("said", KEPT)
-def test_what_is_no_path_of_the_server_stays(said: str) -> None:
+def test_text_that_is_no_path_of_the_server_stays(said: str) -> None:
     assert without_paths(said) == said
 
 

@@ -48,7 +48,7 @@ def config_of(folder: Path, address: Address) -> str:
     return str(file)
 
 
-def test_an_empty_password_is_called_so(tmp_path):
+def test_an_empty_password_is_named_in_the_error(tmp_path):
     address = replace(mssql_server.address(), password="")
     with closing(ConnectionPool(address)) as server, pytest.raises(FailedPrecondition) as failed:
         server.query("SELECT 1")
@@ -64,7 +64,7 @@ def test_an_empty_password_is_called_so(tmp_path):
     assert PASSWORD in done.stderr or "is empty" in done.stderr
 
 
-def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatch, caplog):
+def test_a_slow_login_is_logged_and_ends_with_an_error(silent, monkeypatch, caplog):
     monkeypatch.setattr(opening, "CONNECT_SECONDS", 0.3)
     monkeypatch.setattr(opening, "MAX_CONNECT_SECONDS", 0.8)
     monkeypatch.setattr(logging.getLogger("jetbridge"), "propagate", True)
@@ -77,7 +77,7 @@ def test_whoever_waits_for_a_login_is_told_and_it_is_given_up(silent, monkeypatc
     assert f"{silent.title()}: no answer to the login for" in caplog.text
 
 
-def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
+def test_a_cancelled_statement_does_not_wait_for_its_login(silent):
     statement, errors = Cancellation(), list[Exception]()
 
     def ask() -> None:
@@ -97,7 +97,7 @@ def test_a_login_that_nobody_waits_for_any_more_is_left(silent):
 
 
 @pytest.mark.soak
-def test_strict_tells_what_it_waits_for_and_fails_in_time(silent, tmp_path):
+def test_the_command_reports_that_it_waits_for_a_login_and_fails_in_time(silent, tmp_path):
     config = config_of(tmp_path, silent)
     command = [sys.executable, "-m", "jetbridge", "sql", "--config", config, "FROM m.dbo.t"]
     began = time.monotonic()

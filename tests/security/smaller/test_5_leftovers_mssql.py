@@ -95,7 +95,7 @@ FIRST_USES = {
 
 
 @pytest.mark.parametrize("use", FIRST_USES)
-def test_the_first_use_of_whatever_kind_sweeps(server, catalog, use):
+def test_the_first_use_of_any_kind_sweeps(server, catalog, use):
     leave(server)
     FIRST_USES[use](catalog)
     wait_until(lambda: left(server) == [])
@@ -158,7 +158,7 @@ def test_several_sweeps_at_once_disturb_nobody(server):
         catalog.close()
 
 
-def test_what_may_not_be_dropped_is_logged_and_the_rest_goes(server, caplog):
+def test_a_table_that_cannot_be_dropped_is_logged_and_the_others_are_dropped(server, caplog):
     caplog.set_level(logging.INFO, "jetbridge")
     refused, other = leave(server), leave(server, LIVING)
     with failing(3701, f"DROP TABLE .*{DEAD}"):
