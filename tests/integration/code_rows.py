@@ -236,7 +236,7 @@ def unable() -> Iterator[Row]:
     for statement in STATEMENTS:
         yield Row(statement, "a bug", None, INTERNAL, ("internal error", "log"), "broken")
         yield Row(statement, "a conflict", None, ABORTED, ("try again",), "torn")
-        words = ("sales.Orders", "does not take", statement.upper())
+        words = ("sales.Orders", "does not support", statement.upper())
         yield Row(statement, "read-only", None, UNSUPPORTED, words, "files")
     for action in DDL:
         words = ("catalog", "files") if action.endswith("_schema") else ("sales",)

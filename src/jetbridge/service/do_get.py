@@ -1,4 +1,4 @@
-"""DoGet: the rows behind a ticket."""
+"""Answers DoGet: yields the rows that a ticket names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer
 
 @dataclass(frozen=True)
 class DoGet:
+    """Yield the rows of a table, of a table function or of `airport_databases`."""
+
     sealer: TicketSealer
     transactions: Transactions
     gate: ConcurrencyLimit
@@ -82,29 +84,30 @@ class DoGet:
             yield encoder.encode(batch, progress)
 
     def _table(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Table:
-        """The table the ticket was made for."""
+        """Return the table at the version that the ticket names."""
         name = DescriptorName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
         pins = ticket.version is not None or supports(served.catalog, CanSnapshot)
         if point is None and pins:
             transaction = self.transactions.of(call, served)
             pinned = transaction.table(served.catalog, name.schema, name.name)
-            if _is_meant(pinned, ticket):
+            if _matches(pinned, ticket):
                 return pinned
         live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
-        found = live if point is None else travel(live, point, name)
+        table = live if point is None else travel(live, point, name)
         if ticket.version is None and not ticket.identity:
-            return found
-        return found if _is_meant(found, ticket) else _past(live, ticket)
+            return table
+        return table if _matches(table, ticket) else _at_version(live, ticket)
 
 
-def _is_meant(table: Table, ticket: Ticket) -> bool:
-    """Whether it is the table, and the version, that the ticket was made for."""
+def _matches(table: Table, ticket: Ticket) -> bool:
+    """Return whether the ticket was created for this table at this version."""
     info = table.info()
     return (info.identity, info.version) == (ticket.identity, ticket.version)
 
 
-def _past(live: Table, ticket: Ticket) -> Table:
+def _at_version(live: Table, ticket: Ticket) -> Table:
+    """Return the table at the version of the ticket. Raises Conflict if that is not possible."""
     if live.info().identity != ticket.identity or not supports(live, CanTravel):
         raise Conflict(
             f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "

@@ -1,4 +1,4 @@
-"""TODO"""
+"""Lists catalogs, begins transactions, and describes scans, tables and functions."""
 
 from collections.abc import Iterator
 
@@ -24,10 +24,10 @@ _MOST_FILTER_BYTES = 1024 * 1024
 
 @action("list_schemas", CatalogRequest)
 def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -> Iterator[bytes]:
-    """All schemas of a catalog with the contents of each."""
+    """List all schemas of a catalog with their contents."""
     served = call.catalog(request.catalog_name)
     catalog = to_list(served.catalog)
-    version = catalog.version()  # first: a change in between only asks for one more look
+    version = catalog.version()  # first: after a change in between, the client only lists again
     schemas = [
         services.flights.schema_contents(served, schema) for schema in catalog.list_schemas()
     ]
@@ -38,7 +38,7 @@ def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -
 def catalog_version(
     request: CatalogRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
-    """The number that rises with every DDL statement."""
+    """Return the number that rises with every DDL statement."""
     yield encode(version_map(call.catalog(request.catalog_name).catalog.version()))
 
 
@@ -46,7 +46,7 @@ def catalog_version(
 def create_transaction(
     request: CatalogRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
-    """An id under which all scans see one version of every table."""
+    """Return an identifier under which all scans see one version of every table."""
     served = call.catalog(request.catalog_name)
     yield encode({"identifier": services.transactions.create(call, served)})
 
@@ -55,22 +55,22 @@ def create_transaction(
 def endpoints(
     request: messages.EndpointsRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
-    """Where to read the rows of a scan: one endpoint per part."""
-    asked = request.parameters
-    if asked.table_function_parameters:
+    """Return the endpoints to read the rows of a scan from, one for each split."""
+    parameters = request.parameters
+    if parameters.table_function_parameters:
         yield encode([_function_endpoint(request, call, services)])
         return
     descriptor = read_descriptor(request.descriptor)
     if names_databases(descriptor):
         yield encode([services.flights.endpoint(DATABASES_TICKET).SerializeToString()])
         return
-    point = read_point(asked.at_unit, asked.at_value)
+    point = read_point(parameters.at_unit, parameters.at_value)
     located = services.locator.to_read(call, descriptor, point)
     info = located.table.info()
-    columns = read_column_ids(info, asked.column_ids)
-    filters = asked.json_filters if len(asked.json_filters) <= _MOST_FILTER_BYTES else ""
+    columns = read_column_ids(info, parameters.column_ids)
+    filters = parameters.json_filters if len(parameters.json_filters) <= _MOST_FILTER_BYTES else ""
     scan = Scan(None if columns is None else tuple(columns), parse_filters(filters))
-    parts = located.table.split(scan) if supports(located.table, CanSplit) else (None,)
+    splits = located.table.split(scan) if supports(located.table, CanSplit) else (None,)
     tickets = (
         Ticket(
             located.served.name,
@@ -80,12 +80,12 @@ def endpoints(
             identity=info.identity,
             columns=columns,
             filters=filters,
-            part=part,
-            parts=len(parts),
-            at_unit=asked.at_unit,
-            at_value=asked.at_value,
+            part=split,
+            parts=len(splits),
+            at_unit=parameters.at_unit,
+            at_value=parameters.at_value,
         )
-        for part in parts
+        for split in splits
     )
     yield encode([services.flights.endpoint(t).SerializeToString() for t in tickets])
 
@@ -93,16 +93,16 @@ def endpoints(
 def _function_endpoint(
     request: messages.EndpointsRequest, call: Call, services: ActionContext
 ) -> bytes:
-    asked = request.parameters
+    parameters = request.parameters
     served, name = services.locator.name(call, read_descriptor(request.descriptor))
-    parse_filters(asked.json_filters)
+    parse_filters(parameters.json_filters)
     ticket = Ticket(
         served.name,
         name.schema,
         name.name,
         kind="table_function",
-        filters=asked.json_filters,
-        parameters=bytes(asked.table_function_parameters),  # msgspec refuses a subclass
+        filters=parameters.json_filters,
+        parameters=bytes(parameters.table_function_parameters),  # msgspec refuses a subclass
     )
     return services.flights.endpoint(ticket).SerializeToString()
 
@@ -111,12 +111,12 @@ def _function_endpoint(
 def flight_info(
     request: messages.FlightInfoRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
-    """A table as it is, or as it was AT a version or time; answers its FlightInfo."""
+    """Return the FlightInfo of a table, or of what it was AT a version or time."""
     descriptor = read_descriptor(request.descriptor)
     point = read_point(request.at_unit, request.at_value)
     located = services.locator.to_read(call, descriptor, point)
     schema = located.served.catalog.load_schema(located.name.schema).info().name
-    found = located.table.info()
+    table = located.table.info()
     info = services.flights.table(
         located.served,
         schema,
@@ -126,8 +126,8 @@ def flight_info(
             located.served.name,
             schema,
             located.name.name,
-            version=found.version if point else None,
-            identity=found.identity if point else "",
+            version=table.version if point else None,
+            identity=table.identity if point else "",
             at_unit=request.at_unit,
             at_value=request.at_value,
         ),
@@ -139,7 +139,7 @@ def flight_info(
 def table_function_flight_info(
     request: BindTableFunctionRequest, call: Call, services: ActionContext
 ) -> Iterator[bytes]:
-    """The columns a table function produces for its arguments; answers a FlightInfo."""
+    """Return the columns of a table function for its arguments, as FlightInfo."""
     descriptor = read_descriptor(request.descriptor)
     served, name = services.locator.name(call, descriptor)
     table = None

@@ -1,4 +1,4 @@
-"""The actions by name: each decodes its own body and yields the bodies of its results."""
+"""Registers actions by name, and decodes their requests before they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What actions work with."""
+    """Hold what actions need besides their request and call."""
 
     flights: FlightInfoBuilder
     locator: TableLookup
@@ -34,7 +34,10 @@ Handler = Callable[[Any, Call, ActionContext], Iterator[bytes]]
 
 @dataclass(frozen=True)
 class Registered:
-    """`answers`: with exactly one result; the others have none. `text`: its body may be JSON."""
+    """Describe an action.
+
+    With `answers` it has exactly one result, otherwise none. With `text` its body may be JSON.
+    """
 
     message: type[msgspec.Struct]
     handler: Handler
@@ -47,17 +50,19 @@ _ACTIONS: dict[str, Registered] = {}
 
 
 def registered_actions() -> Mapping[str, Registered]:
+    """Return all actions by name."""
     return MappingProxyType(_ACTIONS)
 
 
 def answers_once(name: str) -> bool:
+    """Return whether the action exists and has exactly one result."""
     return name in _ACTIONS and _ACTIONS[name].answers
 
 
 def action(
     name: str, message: type[M], *, answers: bool = True, text: bool = False
 ) -> Callable[[Callable[[M, Call, ActionContext], Iterator[bytes]]], Handler]:
-    """Registers a handler; its docstring is what ListActions says of it."""
+    """Register a handler. ListActions shows its docstring as the description."""
 
     def register(handler: Callable[[M, Call, ActionContext], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
@@ -69,12 +74,14 @@ def action(
     return register
 
 
-# An action of the server's owner: the body as it came, to the bodies of the results.
+# An action that the server's owner adds: from the body of a request to the bodies of its results.
 OwnAction = Callable[[bytes], Iterable[bytes]]
 
 
 @dataclass(frozen=True)
 class DoAction:
+    """Run the action that a request names, and list all actions."""
+
     services: ActionContext
     own: Mapping[str, OwnAction]
 
@@ -89,7 +96,10 @@ class DoAction:
             yield Result(body=body)
 
     def single(self, request: Action, call: Call) -> Result:
-        """An action that `answers_once`; an empty result where an ALTER found nothing to do."""
+        """Run an action that `answers_once`, and return its result.
+
+        The result is empty if an ALTER had nothing to do.
+        """
         if not answers_once(request.type):
             raise BadRequest(
                 f"the header airport-action-name names another action than {request.type[:100]!r}"
@@ -101,12 +111,13 @@ class DoAction:
     def _own(self, request: Action) -> Iterator[Result]:
         if request.type not in self.own:
             raise NotSupported(
-                f"there is no action {request.type[:100]!r}; ListActions names those there are"
+                f"action {request.type[:100]!r} does not exist; ListActions lists all actions"
             )
         for body in self.own[request.type](request.body):
             yield Result(body=body)
 
     def list_actions(self, request: Empty, call: Call) -> Iterator[ActionType]:
+        """Yield the name and description of each action."""
         for name, registered in sorted(_ACTIONS.items()):
             yield ActionType(type=name, description=registered.description)
         for name, own in sorted(self.own.items()):
