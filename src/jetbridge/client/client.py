@@ -1,4 +1,4 @@
-"""The client: the calls that read a catalog, and those of its base classes in one object."""
+"""Defines the client: calls that read a catalog, and those of its base classes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from grpc_health.v1 import health_pb2
 
 from jetbridge.catalog import fold
 from jetbridge.client.alter import AlterCalls
+from jetbridge.client.alter_fields import AlterFieldCalls
 from jetbridge.client.connection import Connection, path_header, printable
 from jetbridge.client.ddl import DdlCalls
 from jetbridge.client.dml import DmlCalls
@@ -54,13 +55,14 @@ class ActionListing(NamedTuple):
 
 
 class CatalogCalls(ClientSession):
-    """Read what a catalog holds, and how the server is."""
+    """Read what a catalog contains and whether the server works."""
 
     def list_schemas(self) -> list[SchemaListing]:
         """List all schemas of the catalog with their tables.
 
         Raises:
-            NotSupported: A schema is to be read from another address.
+            NotFound: The server does not have the catalog.
+            NotSupported: The listing refers to another address.
 
         Example:
             >>> [(schema.name, len(schema.tables)) for schema in client.list_schemas()]
@@ -76,7 +78,7 @@ class CatalogCalls(ClientSession):
             schema: The name of the schema, in upper or lower case.
 
         Raises:
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
 
         Example:
             >>> [table.name for table in client.tables("shop")]
@@ -94,7 +96,7 @@ class CatalogCalls(ClientSession):
             schema: The name of the schema.
 
         Raises:
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
             ValueError: The name has characters that a gRPC header cannot hold.
 
         Example:
@@ -111,7 +113,7 @@ class CatalogCalls(ClientSession):
             name: The name of the table.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
 
         Example:
             >>> client.get_schema("shop", "orders").names
@@ -125,6 +127,9 @@ class CatalogCalls(ClientSession):
 
     def list_actions(self) -> list[ActionListing]:
         """List the actions that the server offers.
+
+        Raises:
+            Unavailable: The server cannot be reached.
 
         Example:
             >>> "create_table" in [action.name for action in client.list_actions()]
@@ -152,10 +157,13 @@ class CatalogCalls(ClientSession):
             return b"".join(HandshakeRequest.FromString(answer).payload for answer in answers)
 
     def health(self) -> str:
-        """Ask the server whether it takes calls.
+        """Ask the server whether it accepts calls.
 
         Returns:
-            `SERVING`, `NOT_SERVING`, or `UNREACHABLE` if there is no answer.
+            `SERVING`, `NOT_SERVING`, or `UNREACHABLE` if the server does not answer.
+
+        Raises:
+            Unauthenticated: The server answers this call with a token only.
 
         Example:
             >>> client.health()
@@ -177,8 +185,8 @@ class CatalogCalls(ClientSession):
             yield from flights
 
 
-class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
-    """Work with one catalog of one server; `connect` makes a client.
+class Client(CatalogCalls, DdlCalls, AlterCalls, AlterFieldCalls, ScanCalls, DmlCalls):
+    """Work with one catalog of one server; `connect` returns a client.
 
     Several threads may share a client. Close it when you no longer need it, or use it in a `with`
     block. Every method raises Unavailable if the server cannot be reached, Unauthenticated and
@@ -195,10 +203,13 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
     def transaction(self) -> Iterator["Client"]:
         """Begin a transaction: all scans in it see one version of every table.
 
-        There is no rollback: each statement is published when it ends.
+        It cannot be rolled back: each statement is published when it ends.
 
         Returns:
             A context manager with the client of the transaction.
+
+        Raises:
+            NotFound: The server does not have the catalog.
 
         Example:
             >>> with client.transaction() as snapshot:
@@ -217,6 +228,8 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
 
     def close(self) -> None:
         """End all calls and close the connection, which clients of transactions share.
+
+        It raises no error, also if the client is closed already.
 
         Example:
             >>> client.close()
@@ -242,7 +255,7 @@ def connect(
     tls_root_certs: bytes | None = None,
     transactions: bool = True,
 ) -> Client:
-    """Make a client of one catalog of a server. The first call of the client connects.
+    """Return a client of one catalog of a server. The first call of the client connects.
 
     Args:
         location: The address of the server: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT` for TLS.

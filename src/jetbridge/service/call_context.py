@@ -53,7 +53,7 @@ class Catalogs:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallContext:
     """Hold one call: its gRPC context, headers and token, and the catalogs of the server."""
 
     context: grpc.ServicerContext

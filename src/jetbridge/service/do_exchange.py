@@ -36,7 +36,7 @@ from jetbridge.runtime.cancellation import shielded
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.batch_layout import conform
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
@@ -85,7 +85,7 @@ class DoExchange:
     staged: StagedBytes
     limits: Limits
 
-    def __call__(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
+    def __call__(self, requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
         operation = call.headers.get("airport-operation", "")
         if operation not in (*_STATEMENTS, *_FUNCTIONS):
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
@@ -108,7 +108,7 @@ class DoExchange:
         located: LocatedTable,
         decoder: BatchDecoder,
         requests: Iterator[bytes],
-        call: Call,
+        call: CallContext,
     ) -> Iterator[bytes]:
         info = located.table.info()
         _check_columns(operation, located, decoder.schema)
@@ -227,7 +227,7 @@ def read_header(requests: Iterator[bytes], limits: InputLimits) -> ExchangeHeade
     raise BadRequest("the exchange ended before an Arrow schema was sent")
 
 
-def confirm_half_close(requests: Iterator[bytes], call: Call) -> None:
+def confirm_half_close(requests: Iterator[bytes], call: CallContext) -> None:
     """Raise BadRequest or Unavailable unless the caller has half-closed the stream.
 
     A broken connection also ends the iterator, a moment before gRPC reports the break. Two more

@@ -20,16 +20,16 @@ from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
 from jetbridge.service.batch_layout import in_layout
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import read_point, travel
 from jetbridge.service.transactions import Transactions
+from jetbridge.wire.arrow_input import as_declared, read_arguments
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
-from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.schemas import wire_schema
 from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer
 
@@ -43,7 +43,7 @@ class DoGet:
     gate: ConcurrencyLimit
     limits: Limits
 
-    def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
+    def __call__(self, message: TicketMessage, call: CallContext) -> Iterator[bytes]:
         ticket = self.sealer.open_ticket(message.ticket)
         if ticket.kind == DATABASES:
             yield from read_databases(call)
@@ -58,7 +58,9 @@ class DoGet:
             yield encode_schema(schema)
             yield from self._rows(table, schema, ticket)
 
-    def _function_rows(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Iterator[bytes]:
+    def _function_rows(
+        self, call: CallContext, served: ServedCatalog, ticket: Ticket
+    ) -> Iterator[bytes]:
         name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
         arguments = as_declared(
@@ -83,7 +85,7 @@ class DoGet:
             progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
             yield encoder.encode(batch, progress)
 
-    def _table(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Table:
+    def _table(self, call: CallContext, served: ServedCatalog, ticket: Ticket) -> Table:
         """Return the table at the version that the ticket names."""
         name = DescriptorName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)

@@ -15,7 +15,7 @@ from jetbridge.catalog import (
     TableInfo,
     supports,
 )
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.functions import function_flights
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.wire.contents import Contents, item_metadata, schema_contents
@@ -114,7 +114,7 @@ def names_databases(descriptor: FlightDescriptor) -> bool:
 
 
 def describe_databases(
-    descriptor: FlightDescriptor, call: Call, flights: FlightInfoBuilder
+    descriptor: FlightDescriptor, call: CallContext, flights: FlightInfoBuilder
 ) -> FlightInfo:
     """Return the FlightInfo of `airport_databases`."""
     return FlightInfo(
@@ -126,7 +126,7 @@ def describe_databases(
     )
 
 
-def read_databases(call: Call) -> Iterator[bytes]:
+def read_databases(call: CallContext) -> Iterator[bytes]:
     """Yield the rows of `airport_databases`: the names of the catalogs the caller may use."""
     yield encode_schema(_DATABASES_COLUMNS)
     names = pa.array(call.allowed_names(), pa.string())
@@ -140,14 +140,14 @@ class GetFlightInfo:
     locator: TableLookup
     flights: FlightInfoBuilder
 
-    def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
+    def __call__(self, descriptor: FlightDescriptor, call: CallContext) -> FlightInfo:
         if names_databases(descriptor):
             return describe_databases(descriptor, call, self.flights)
         located = self.locator.to_read(call, descriptor)
         schema = located.served.catalog.load_schema(located.name.schema).info().name
         return self.flights.table(located.served, schema, located.table, descriptor=descriptor)
 
-    def schema(self, descriptor: FlightDescriptor, call: Call) -> SchemaResult:
+    def schema(self, descriptor: FlightDescriptor, call: CallContext) -> SchemaResult:
         """Return the schema alone, for GetSchema."""
         return SchemaResult(schema=self(descriptor, call).schema)
 
@@ -158,7 +158,7 @@ class ListFlights:
 
     flights: FlightInfoBuilder
 
-    def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
+    def __call__(self, request: Criteria, call: CallContext) -> Iterator[FlightInfo]:
         schema_name = call.headers.get(_SCHEMA_HEADER)
         for served in self._catalogs(call):
             catalog = to_list(served.catalog)
@@ -166,6 +166,6 @@ class ListFlights:
             for schema in schemas:
                 yield from self.flights.of_schema(served, schema)
 
-    def _catalogs(self, call: Call) -> list[ServedCatalog]:
+    def _catalogs(self, call: CallContext) -> list[ServedCatalog]:
         name = call.headers.get(_CATALOG_HEADER)
         return call.requested_catalogs() if name is None else [call.catalog(name)]

@@ -18,20 +18,25 @@ from jetbridge.catalog import (
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.batch_layout import conform, nulls
 from jetbridge.service.call_context import ServedCatalog
-from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
-from jetbridge.wire.codec import decode, encode
-from jetbridge.wire.contents import item_metadata
-from jetbridge.wire.flight_data import encode_batch, encode_schema, split
-from jetbridge.wire.flight_pb2 import FlightInfo
-from jetbridge.wire.functions import (
-    CHUNK_CONTINUES,
-    CHUNK_FINISHED,
+from jetbridge.wire.arrow_input import (
+    BatchDecoder,
     as_declared,
-    input_schema,
+    check_boolean_bytes,
     read_arguments,
 )
+from jetbridge.wire.codec import decode, encode
+from jetbridge.wire.contents import item_metadata
+from jetbridge.wire.flight_data import (
+    CHUNK_CONTINUES,
+    CHUNK_FINISHED,
+    encode_batch,
+    encode_schema,
+    split,
+)
+from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages import InOutRequest
+from jetbridge.wire.schemas import input_schema
 from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 F = TypeVar("F")

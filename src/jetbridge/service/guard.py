@@ -13,7 +13,7 @@ from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit
-from jetbridge.service.call_context import Call, Catalogs, read_headers
+from jetbridge.service.call_context import CallContext, Catalogs, read_headers
 from jetbridge.service.limits import Token
 from jetbridge.wire.codec import encode
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES = 1000
 _ARROW_IO_ERROR = "5"
 
-Handler = Callable[[Any, Call], Any]
+Handler = Callable[[Any, CallContext], Any]
 
 
 class Guard:
@@ -87,10 +87,10 @@ class Guard:
 
         return run
 
-    def _admit(self, context: grpc.ServicerContext, allow_anonymous: bool = False) -> Call:
+    def _admit(self, context: grpc.ServicerContext, allow_anonymous: bool = False) -> CallContext:
         headers = read_headers(context.invocation_metadata())
         token = None if allow_anonymous else self._authenticator.authenticate(headers)
-        return Call(context, headers, self._catalogs, token)
+        return CallContext(context, headers, self._catalogs, token)
 
     @contextmanager
     def _entered(self, context: grpc.ServicerContext, owner: str | None) -> Iterator[Cancellation]:
@@ -113,13 +113,13 @@ def _cancelled_with(context: grpc.ServicerContext) -> Cancellation:
     return cancellation
 
 
-def _answers(handler: Handler, request: Any, call: Call) -> Iterator[Any]:
+def _answers(handler: Handler, request: Any, call: CallContext) -> Iterator[Any]:
     """Run the handler when its first answer is read, not before."""
     yield from handler(request, call)
 
 
 def _abort(
-    context: grpc.ServicerContext, call: Call | None, error: Exception, details: bool
+    context: grpc.ServicerContext, call: CallContext | None, error: Exception, details: bool
 ) -> NoReturn:
     if not context.is_active():
         _log.info("the caller has closed the call: %s", error)
@@ -138,7 +138,7 @@ def _abort(
     raise AssertionError  # abort has raised
 
 
-def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]:
+def _outcome(error: Exception, call: CallContext | None) -> tuple[grpc.StatusCode, str]:
     if isinstance(error, ServerError):
         _log.debug("refused: %s", error, exc_info=error)
         return grpc.StatusCode[error.status], _one_line(_public_message(str(error), call))
@@ -149,7 +149,7 @@ def _outcome(error: Exception, call: Call | None) -> tuple[grpc.StatusCode, str]
     return grpc.StatusCode.INTERNAL, f"internal error; the server's log has it as {trace_id}"
 
 
-def _public_message(message: str, call: Call | None) -> str:
+def _public_message(message: str, call: CallContext | None) -> str:
     """Return the message without paths of the server, and log it in full."""
     public = without_paths(message)
     if public == message or call is None:

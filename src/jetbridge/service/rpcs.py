@@ -12,7 +12,7 @@ from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in
 from jetbridge.service.admission.prefetch import only_message, prefetched, within
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
@@ -41,7 +41,7 @@ class Rpc(NamedTuple):
 
     answers: str
     request: Any
-    handler: Callable[[Any, Call], Any]
+    handler: Callable[[Any, CallContext], Any]
     details: bool = False
 
 
@@ -123,11 +123,11 @@ def flight_methods(
 
 
 def _reading(
-    message: Any, handler: Callable[[Any, Call], Any], seconds: float
-) -> Callable[[Iterator[bytes], Call], Any]:
+    message: Any, handler: Callable[[Any, CallContext], Any], seconds: float
+) -> Callable[[Iterator[bytes], CallContext], Any]:
     """Decode the request for the handler. gRPC itself would answer INTERNAL for invalid bytes."""
 
-    def run(requests: Iterator[bytes], call: Call) -> Any:
+    def run(requests: Iterator[bytes], call: CallContext) -> Any:
         request = only_message(requests, seconds)
         if len(request) > _MOST_BYTES.get(message, len(request)):
             raise BadRequest(f"the {message.DESCRIPTOR.name} is over {_MOST_BYTES[message]} bytes")
@@ -144,7 +144,7 @@ def _to_bytes(response: Any) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
+def _do_put(requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
     raise NotSupported(
         "DoPut is not supported; insert with DoExchange and the header airport-operation: insert"
     )
@@ -170,7 +170,7 @@ class Reflection:
         self._servicer = reflection.ReflectionServicer(services)
         self._seconds = seconds
 
-    def answer(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
+    def answer(self, requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
         """Yield the answers. All requests must arrive within the time limit of messages."""
         received = prefetched(requests, most_ahead=0)
         with within(received, self._seconds):

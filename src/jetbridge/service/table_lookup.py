@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import AsOf, AtUnit, CanTravel, Table, supports
 from jetbridge.errors import BadRequest, FailedPrecondition, NotSupported
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.transactions import SnapshotPins, Transactions
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.schemas import wire_schema
@@ -29,7 +29,7 @@ class TableLookup:
     transactions: Transactions
 
     def name(
-        self, call: Call, descriptor: FlightDescriptor
+        self, call: CallContext, descriptor: FlightDescriptor
     ) -> tuple[ServedCatalog, DescriptorName]:
         """Return the catalog and the name in a descriptor. Raises BadRequest.
 
@@ -44,7 +44,7 @@ class TableLookup:
         raise refusal or BadRequest("the descriptor belongs to no catalog of this server")
 
     def to_read(
-        self, call: Call, descriptor: FlightDescriptor, point: AsOf | None = None
+        self, call: CallContext, descriptor: FlightDescriptor, point: AsOf | None = None
     ) -> LocatedTable:
         """Return the table as the caller's transaction sees it, or as it was at `point`."""
         served, name = self.name(call, descriptor)
@@ -55,7 +55,9 @@ class TableLookup:
         live = served.catalog.load_schema(name.schema).load_table(name.name)
         return LocatedTable(served, name, travel(live, point, name), transaction)
 
-    def to_write(self, call: Call, descriptor: FlightDescriptor, operation: str) -> LocatedTable:
+    def to_write(
+        self, call: CallContext, descriptor: FlightDescriptor, operation: str
+    ) -> LocatedTable:
         """Return the table to write to.
 
         Columns are written by name, so a caller that knows only some of them may write. INSERT

@@ -14,7 +14,7 @@ from cachetools import TTLCache
 
 from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 
 _Key = tuple[str, str, str]  # owner, catalog, identifier
 
@@ -110,13 +110,13 @@ class Transactions:
         with self._lock:
             return len(self._pins)
 
-    def create(self, call: Call, served: ServedCatalog) -> str:
+    def create(self, call: CallContext, served: ServedCatalog) -> str:
         """Begin a transaction and return its identifier."""
         identifier = secrets.token_hex(16)
         self._use((call.owner, served.name, identifier))
         return identifier
 
-    def of(self, call: Call, served: ServedCatalog) -> SnapshotPins:
+    def of(self, call: CallContext, served: ServedCatalog) -> SnapshotPins:
         """Return the pins of the transaction that the call names, or pins for this call alone."""
         identifier = call.transaction_id
         if not identifier:

@@ -1,4 +1,4 @@
-"""The requests of the actions, as the Airport protocol has them: one msgpack map each."""
+"""Defines the requests of the actions in the Airport protocol. Each is one msgpack map."""
 
 from typing import Annotated
 
@@ -96,7 +96,7 @@ class AddConstraintRequest(AlterTableRequest, frozen=True, kw_only=True):
 
 
 class SetLayoutRequest(AlterTableRequest, frozen=True, kw_only=True):
-    """Set a layout (not part of Airport): nil changes nothing, an empty text removes it."""
+    """Set a layout. Nil keeps the old value, an empty text removes it. Not part of Airport."""
 
     partition_by: str | None = None
     sort_by: str | None = None

@@ -9,7 +9,7 @@ import pytest
 
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.arrow_input import BatchDecoder, read_stream
-from jetbridge.wire.flatbuffer import OUTSIDE, Malformed, Table, root
+from jetbridge.wire.flatbuffer import OUTSIDE, FlatTable, Malformed, root
 from jetbridge.wire.flight_data import FlightData
 from jetbridge.wire.ipc_headers import (
     DICTIONARY_BATCH,
@@ -125,7 +125,7 @@ def test_a_table_that_is_not_inside_is_refused(data: bytes, error: type[Exceptio
 def test_a_vector_that_is_not_inside_is_refused() -> None:
     table = struct.pack("<IHHHxxiII", 12, 6, 8, 4, 8, 4, 1_000)
     vector = root(memoryview(table))
-    assert isinstance(vector, Table)
+    assert isinstance(vector, FlatTable)
     with pytest.raises(Malformed, match="vector ends outside"):
         vector.text(0)
     assert vector.length(3, 1) == vector.long(3) == vector.byte(3) == vector.short(3) == 0

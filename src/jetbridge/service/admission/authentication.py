@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from jetbridge.errors import BadRequest, Unauthenticated
 from jetbridge.service.admission.failed_logins import FailedLogins
 from jetbridge.service.admission.prefetch import only_message
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.limits import Openness, Token
 from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
 
@@ -77,7 +77,9 @@ class Authenticator:
         scheme = headers.get("authorization", "").partition(" ")[0]
         return scheme.lower() in ("basic", "bearer")
 
-    def handshake(self, requests: Iterator[bytes], call: Call) -> Iterator[HandshakeResponse]:
+    def handshake(
+        self, requests: Iterator[bytes], call: CallContext
+    ) -> Iterator[HandshakeResponse]:
         """Answer a Basic header (`name:token`), a Bearer header or a payload with the token."""
         token = self.check_handshake(call.headers)
         if token is None and self._tokens:
@@ -87,7 +89,7 @@ class Authenticator:
             call.context.send_initial_metadata((("authorization", f"Bearer {secret}"),))
         yield HandshakeResponse(payload=secret.encode())
 
-    def _read_payload(self, requests: Iterator[bytes], call: Call) -> Token:
+    def _read_payload(self, requests: Iterator[bytes], call: CallContext) -> Token:
         """Read the token from the only message, because unknown callers get here too."""
         payload = _payload(only_message(requests, self.message_seconds))
         if not payload:

@@ -23,7 +23,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.constraints import parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.wire import messages
 from jetbridge.wire.schemas import read_single_field
@@ -96,7 +96,7 @@ def _register(
     name: str, message: type[messages.AlterTableRequest], to_change: Any, description: str
 ) -> None:
     def handler(
-        request: messages.AlterTableRequest, call: Call, services: ActionContext
+        request: messages.AlterTableRequest, call: CallContext, services: ActionContext
     ) -> Iterator[bytes]:
         change = to_change(request)
         if isinstance(change, AddField) and call.is_duckdb:
@@ -125,7 +125,7 @@ def _refuse_lost_name(change: AddField, request: messages.AlterTableRequest, cat
 
 @action("set_layout", messages.SetLayoutRequest, text=True)
 def set_layout(
-    request: messages.SetLayoutRequest, call: Call, services: ActionContext
+    request: messages.SetLayoutRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Set partitions and sort order, and return the FlightInfo of the changed table."""
     if request.partition_by is None and request.sort_by is None:
@@ -133,9 +133,7 @@ def set_layout(
 
     def lay_out(schema: str, table: Table) -> Table:
         if not supports(table, CanLayOut):
-            raise NotSupported(
-                f"table {schema}.{request.name} does not support partitions or a sort order"
-            )
+            raise NotSupported(f"table {schema}.{request.name} does not support set_layout")
         return table.lay_out(request.partition_by, request.sort_by)
 
     yield from _changed_table(request, call, services, lay_out)
@@ -143,7 +141,7 @@ def set_layout(
 
 def _changed_table(
     request: messages.AlterTableRequest,
-    call: Call,
+    call: CallContext,
     services: ActionContext,
     change: Callable[[str, Table], Table],
 ) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.constraints import parse_check, parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.wire import messages
 from jetbridge.wire.codec import encode
@@ -28,7 +28,7 @@ from jetbridge.wire.schemas import read_schema, wire_type
 
 @action("create_schema", messages.CreateSchemaRequest)
 def create_schema(
-    request: messages.CreateSchemaRequest, call: Call, services: ActionContext
+    request: messages.CreateSchemaRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Create a schema and return its contents."""
     served = call.catalog(request.catalog_name)
@@ -40,7 +40,7 @@ def create_schema(
 
 @action("drop_schema", messages.DropRequest, answers=False)
 def drop_schema(
-    request: messages.DropRequest, call: Call, services: ActionContext
+    request: messages.DropRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Drop an empty schema."""
     name = request.name or request.schema_name
@@ -57,7 +57,7 @@ def drop_schema(
 
 @action("create_table", messages.CreateTableRequest)
 def create_table(
-    request: messages.CreateTableRequest, call: Call, services: ActionContext
+    request: messages.CreateTableRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Create a table and return its FlightInfo."""
     requested = read_table(request)
@@ -69,7 +69,7 @@ def create_table(
 
 @action("drop_table", messages.DropRequest, answers=False)
 def drop_table(
-    request: messages.DropRequest, call: Call, services: ActionContext
+    request: messages.DropRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Drop a table."""
     if not request.name or not request.schema_name:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from jetbridge.catalog import CanSplit, Scan, supports
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.service.batch_layout import read_column_ids
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.service.flight_info import DATABASES_TICKET, names_databases, to_list
 from jetbridge.service.functions import bind_table_function
@@ -23,7 +23,9 @@ _MOST_FILTER_BYTES = 1024 * 1024
 
 
 @action("list_schemas", CatalogRequest)
-def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -> Iterator[bytes]:
+def list_schemas(
+    request: CatalogRequest, call: CallContext, services: ActionContext
+) -> Iterator[bytes]:
     """List all schemas of a catalog with their contents."""
     served = call.catalog(request.catalog_name)
     catalog = to_list(served.catalog)
@@ -36,7 +38,7 @@ def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -
 
 @action("catalog_version", CatalogRequest)
 def catalog_version(
-    request: CatalogRequest, call: Call, services: ActionContext
+    request: CatalogRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Return the number that rises with every DDL statement."""
     yield encode(version_map(call.catalog(request.catalog_name).catalog.version()))
@@ -44,7 +46,7 @@ def catalog_version(
 
 @action("create_transaction", CatalogRequest)
 def create_transaction(
-    request: CatalogRequest, call: Call, services: ActionContext
+    request: CatalogRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Return an identifier under which all scans see one version of every table."""
     served = call.catalog(request.catalog_name)
@@ -53,7 +55,7 @@ def create_transaction(
 
 @action("endpoints", messages.EndpointsRequest)
 def endpoints(
-    request: messages.EndpointsRequest, call: Call, services: ActionContext
+    request: messages.EndpointsRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Return the endpoints to read the rows of a scan from, one for each split."""
     parameters = request.parameters
@@ -91,7 +93,7 @@ def endpoints(
 
 
 def _function_endpoint(
-    request: messages.EndpointsRequest, call: Call, services: ActionContext
+    request: messages.EndpointsRequest, call: CallContext, services: ActionContext
 ) -> bytes:
     parameters = request.parameters
     served, name = services.locator.name(call, read_descriptor(request.descriptor))
@@ -109,7 +111,7 @@ def _function_endpoint(
 
 @action("flight_info", messages.FlightInfoRequest)
 def flight_info(
-    request: messages.FlightInfoRequest, call: Call, services: ActionContext
+    request: messages.FlightInfoRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Return the FlightInfo of a table, or of what it was AT a version or time."""
     descriptor = read_descriptor(request.descriptor)
@@ -137,7 +139,7 @@ def flight_info(
 
 @action("table_function_flight_info", BindTableFunctionRequest)
 def table_function_flight_info(
-    request: BindTableFunctionRequest, call: Call, services: ActionContext
+    request: BindTableFunctionRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
     """Return the columns of a table function for its arguments, as FlightInfo."""
     descriptor = read_descriptor(request.descriptor)

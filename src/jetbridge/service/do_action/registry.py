@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.flight_info import FlightInfoBuilder
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
@@ -29,7 +29,7 @@ class ActionContext:
     limits: InputLimits
 
 
-Handler = Callable[[Any, Call, ActionContext], Iterator[bytes]]
+Handler = Callable[[Any, CallContext, ActionContext], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def answers_once(name: str) -> bool:
 
 def action(
     name: str, message: type[M], *, answers: bool = True, text: bool = False
-) -> Callable[[Callable[[M, Call, ActionContext], Iterator[bytes]]], Handler]:
+) -> Callable[[Callable[[M, CallContext, ActionContext], Iterator[bytes]]], Handler]:
     """Register a handler. ListActions shows its docstring as the description."""
 
-    def register(handler: Callable[[M, Call, ActionContext], Iterator[bytes]]) -> Handler:
+    def register(handler: Callable[[M, CallContext, ActionContext], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
             raise ValueError(f"action {name!r} is registered twice")
         description = (handler.__doc__ or "").strip()
@@ -85,7 +85,7 @@ class DoAction:
     services: ActionContext
     own: Mapping[str, OwnAction]
 
-    def __call__(self, request: Action, call: Call) -> Iterator[Result]:
+    def __call__(self, request: Action, call: CallContext) -> Iterator[Result]:
         registered = _ACTIONS.get(request.type)
         if registered is None:
             yield from self._own(request)
@@ -95,7 +95,7 @@ class DoAction:
         for body in registered.handler(message, call, self.services):
             yield Result(body=body)
 
-    def single(self, request: Action, call: Call) -> Result:
+    def single(self, request: Action, call: CallContext) -> Result:
         """Run an action that `answers_once`, and return its result.
 
         The result is empty if an ALTER had nothing to do.
@@ -116,7 +116,7 @@ class DoAction:
         for body in self.own[request.type](request.body):
             yield Result(body=body)
 
-    def list_actions(self, request: Empty, call: Call) -> Iterator[ActionType]:
+    def list_actions(self, request: Empty, call: CallContext) -> Iterator[ActionType]:
         """Yield the name and description of each action."""
         for name, registered in sorted(_ACTIONS.items()):
             yield ActionType(type=name, description=registered.description)
