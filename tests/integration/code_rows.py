@@ -243,7 +243,7 @@ def unable() -> Iterator[Row]:
         request = {catalog_key(action): "files"}
         yield Row(action, "read-only", request, UNSUPPORTED, ("does not support", *words), "files")
     travel = {"at_unit": "VERSION", "at_value": "1"}
-    words = ("sales.Orders", "no history")
+    words = ("sales.Orders", "no earlier versions")
     yield Row("flight_info", "no past", travel, UNSUPPORTED, words, "files")
     yield Row("endpoints", "no past", {"parameters": travel}, UNSUPPORTED, words, "files")
 

@@ -1,4 +1,4 @@
-"""Handles on schemas: their tables, CREATE TABLE and DROP TABLE."""
+"""Serves a schema: lists its tables, creates and drops them."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
