@@ -107,17 +107,23 @@ class SchemaListing:
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
+    """Hold the version of a catalog."""
+
     catalog_version: int
     is_fixed: bool
 
 
 class ListedContents(msgspec.Struct, frozen=True):
+    """Hold compressed contents, or the URL and the hash of contents that are elsewhere."""
+
     sha256: str = ""
     url: str | None = None
     serialized: Blob | None = None
 
 
 class SchemaEntry(msgspec.Struct, frozen=True):
+    """Describe one schema of a listing."""
+
     name: str
     description: str
     tags: dict[str, str]
@@ -126,6 +132,8 @@ class SchemaEntry(msgspec.Struct, frozen=True):
 
 
 class CatalogListing(msgspec.Struct, frozen=True):
+    """Hold the result of the action `list_schemas`."""
+
     contents: ListedContents
     schemas: list[SchemaEntry]
     version_info: VersionInfo

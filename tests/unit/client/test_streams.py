@@ -18,7 +18,7 @@ def rows(*values):
 
 
 class FakeAnswers(Answers):
-    """Messages, then an error or the end; remembers whether it was cancelled."""
+    """Yield messages, then an error or the end, and remember whether the call was cancelled."""
 
     def __init__(self, messages, error=None):
         self._messages, self._error = iter(messages), error
@@ -41,7 +41,7 @@ class FakeAnswers(Answers):
 
 
 class SilentAnswers(FakeAnswers):
-    """Messages, then nothing until somebody cancels the call; leaving the block does not."""
+    """Yield messages, then wait until the call is cancelled, which the end of a block is not."""
 
     def __exit__(self, *_):
         pass
@@ -53,7 +53,7 @@ class SilentAnswers(FakeAnswers):
 
 
 class Call:
-    """The call of gRPC beneath real answers."""
+    """Stand for the call of gRPC below real answers."""
 
     def __init__(self, messages):
         self._messages, self.cancelled = iter(messages), False
@@ -72,7 +72,7 @@ def endless(values):
 
 
 def parts_of(answers):
-    return [EndpointReader(lambda each=each: each, SCHEMA) for each in answers]  # type: ignore[misc]
+    return [EndpointReader(lambda call=call: call, SCHEMA) for call in answers]  # type: ignore[misc]
 
 
 def part_of(*batches, error=None, schema=SCHEMA):

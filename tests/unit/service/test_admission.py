@@ -1,4 +1,4 @@
-"""Who may begin a call, and when."""
+"""Limits of concurrent calls, and the end of the server."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How long one call may take, also on a machine that is out of threads."""
+"""The time limit of a call, also on a machine that cannot start threads."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Time that statements of one token take together, on a clock that the test sets."""
+"""The time quota of a token, on a clock that the test sets."""
 
 from contextlib import ExitStack
 

@@ -53,6 +53,8 @@ class MssqlView:
 
 
 class MssqlTable(MssqlView):
+    """Read, write and alter a table."""
+
     def count_rows(self) -> int:
         return scan.count_rows(self._database.server, self._table)
 

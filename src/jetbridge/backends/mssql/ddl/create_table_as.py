@@ -122,6 +122,7 @@ def _table_to_replace(table: TableLoad) -> TableDescription | None:
 
 @contextmanager
 def creating(database: Database, schema: str, request: CreateTable) -> Iterator[Write]:
+    """Create a table, and publish the rows that the block writes."""
     table = plan_load(database, schema, request)
     with open_spool(database.options, database.settings) as spool:
         yield _spool_writer(table, spool)

@@ -51,6 +51,7 @@ class BulkColumn:
 
 
 def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
+    """Return the columns of a load into these columns."""
     return [BulkColumn(column.name, staging_type(column)) for column in columns]
 
 
@@ -80,6 +81,7 @@ def convert_batches(
 
 
 def driver_schema(columns: Sequence[BulkColumn]) -> pa.Schema:
+    """Return the schema of batches that the driver loads."""
     return pa.schema([column.field() for column in columns])
 
 

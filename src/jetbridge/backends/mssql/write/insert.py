@@ -37,6 +37,7 @@ from jetbridge.errors import ServerError
 
 @contextmanager
 def inserting(database: Database, table: TableDescription, options: DMLOptions) -> Iterator[Write]:
+    """Insert the rows that the block writes, all of them or none."""
     with name_errors(table.title()):
         current = database.table(table.schema, table.name)
         insert = _insert_returning if options.returning else _insert_spooled

@@ -149,6 +149,7 @@ def _rows_deleted(table: TableDescription) -> Conflict:
 def updating(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
+    """Update rows by the row ids and values that the block writes, all of them or none."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
         statement = _MssqlUpdate(table, ids, spool, options)
@@ -262,6 +263,7 @@ def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -
 def deleting(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
+    """Delete the rows whose ids the block writes, all of them or none."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
         rows = _StagedRows(table, ids, spool)
@@ -307,6 +309,7 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
 
 @contextmanager
 def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterator[Write]:
+    """Run MERGE over the actions, row ids and values that the block writes."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
         statement = _MssqlMerge(table, ids, spool)
