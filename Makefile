@@ -2,6 +2,9 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 ARGS ?=
+# Three processes for two processors: one or the other always waits for Java or a server. A group of
+# tests (tests/selection.py) has one process; all processes must collect tests in the same order.
+PARALLEL := PYTHONHASHSEED=0 $(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder
 
 # An activated or inherited environment must not leak into the project's own.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE \
@@ -11,11 +14,11 @@ unexport VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE 
 export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format unit conformance integration faults bench soak docs \
-	lock demo proto
+.PHONY: help setup serve test test-all test-rest check format unit conformance integration faults bench soak \
+	docs lock demo proto
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install everything into .venv, from the lock; quick when nothing changed
 	@sh tools/setup.sh
@@ -23,8 +26,14 @@ setup: ## install everything into .venv, from the lock; quick when nothing chang
 serve: setup ## run the server; ARGS="--port 9000" adds options
 	@exec .venv/bin/jetbridge serve $(ARGS)
 
-test: setup ## run all tests, in three processes, of which one or the other waits
-	PYTHONHASHSEED=0 $(PYTEST) -n 3 --no-loadscope-reorder $(ARGS)
+test: setup ## one test of every kind and requirement; eight minutes
+	$(PARALLEL) $(ARGS)
+
+test-all: setup ## all tests but those of soak; half an hour
+	$(PARALLEL) -m "not soak" $(ARGS)
+
+test-rest: setup ## what test-all runs beyond test
+	$(PARALLEL) -m "full and not soak" $(ARGS)
 
 check: setup ## formatter, linter, types, import rules, spelling, lock
 	$(PY) -m ruff format --check .

@@ -26,9 +26,10 @@ from benchmarks.mssql_memory import memory, on_spark
 from benchmarks.processes import started
 from benchmarks.report import Result, table, write
 from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
-from jetbridge.config import CatalogConfig, Config, MssqlConfig
+from jetbridge.config import CatalogConfig, Config
 from jetbridge.dialects.tsql.statements import bracketed
 from jetbridge.errors import Unavailable
 from jetbridge.pipeline.report import Report
@@ -157,7 +158,7 @@ def _with_jdbc(bench: Bench, stack: ExitStack) -> tuple[Ours, JdbcLoad | None]:
     try:
         with ExitStack() as trying:
             ours = trying.enter_context(_ours(bench, JDBC_SETTINGS))
-            runner = ours.session.means.spark
+            runner = ours.session.begin_statement().spark
             assert runner is not None
             jdbc = JdbcLoad(runner.engine, bench.address, bench.file())
             stack.push(trying.pop_all())

@@ -18,9 +18,10 @@ from benchmarks.mssql_bare import WRITERS
 from benchmarks.processes import PeakMemory
 from benchmarks.report import Result
 from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address, parse
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.config import Config, MssqlConfig
+from jetbridge.config import Config
 from jetbridge.pipeline.run import run
 
 _ADDRESS = "JETBRIDGE_BENCH_MSSQL"

@@ -16,7 +16,8 @@ from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
 from benchmarks.pipeline_memory import memory
 from benchmarks.report import Result, table, write
 from jetbridge.app.sessions import open_session
-from jetbridge.config import Config, LakeConfig
+from jetbridge.backends.lake.config import LakeConfig
+from jetbridge.config import Config
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 from jetbridge.spark.settings import complete
@@ -67,8 +68,9 @@ class Bench:
         return found
 
     def by_hand(self, source: str, target: str) -> None:
-        assert self.session.means.spark is not None
-        with self.session.means.spark.engine.session() as session:
+        spark = self.session.begin_statement().spark
+        assert spark is not None
+        with spark.engine.session() as session:
             session.spark.table(source).writeTo(target).using("iceberg").createOrReplace()
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from benchmarks.processes import PeakMemory
 from benchmarks.report import Result
 from jetbridge.app.sessions import open_session
-from jetbridge.config import Config, LakeConfig
+from jetbridge.backends.lake.config import LakeConfig
+from jetbridge.config import Config
 from jetbridge.pipeline.run import run
 
 _MIB = 1024 * 1024

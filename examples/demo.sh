@@ -1,5 +1,5 @@
 #!/bin/sh
-# `make demo`: a lake of its own in a temporary folder, from data to time travel.
+# `make demo`: create a lake in a temporary folder, load it, update it and read an older version.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)

@@ -1,14 +1,17 @@
 """An archive of the classes that Spark loads: JVMs that have it start in half the time.
 
-A whole run starts some forty of them. The first process that needs Spark has the archive made
-beside its tests; JVMs that start later take it.
+A whole run starts some forty JVMs. In the first run, the first process that needs Spark has the
+archive made beside its tests. It stays in pytest's cache folder, for JVMs that start later and for
+later runs, until Java or a jar of Spark changes.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,43 +25,66 @@ OPTIONS = "JDK_JAVA_OPTIONS"
 # To write some 200 MB of classes takes a while.
 SECONDS = 300.0
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-FOLDER = Path(tempfile.gettempdir()) / f"jetbridge-classes-{RUN}"
-FILE = FOLDER / "spark.jsa"
 ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / ".pytest_cache" / "d" / "spark-classes"
+
+
+@cache
+def file() -> Path:
+    """Return the path of the archive for this Java and these jars, which may not exist yet.
+
+    A JVM compares what it runs with the archive, and takes none that does not fit, so nothing goes
+    wrong where Spark finds another Java than this.
+    """
+    about = "".join(f"{path} {size} {time}\n" for path, size, time in _files())
+    return FOLDER / f"{hashlib.sha256(about.encode()).hexdigest()[:16]}.jsa"
+
+
+def _files() -> Iterator[tuple[Path, int, int]]:
+    java = os.environ.get("JAVA_HOME") or shutil.which("java") or ""
+    for path in (Path(java).resolve(), *sorted((jvm.spark_home() / "jars").iterdir())):
+        status = path.stat()
+        yield path, status.st_size, status.st_mtime_ns
 
 
 def use() -> None:
-    """If it is there. A JVM that does not fit it would say so, where Spark reads answers."""
-    if RUN and str(FILE) not in os.environ[OPTIONS] and FILE.exists():
-        os.environ[OPTIONS] += f" -XX:SharedArchiveFile={FILE} -Xlog:disable"
+    """Name the archive to the JVMs that start from now on, if it exists.
+
+    A JVM that it does not fit would say so, where Spark reads answers.
+    """
+    if "SharedArchiveFile" not in os.environ[OPTIONS] and file().exists():
+        os.environ[OPTIONS] += f" -XX:SharedArchiveFile={file()} -Xlog:disable"
 
 
 @cache
 def begin() -> psutil.Popen | None:
-    """Makes it, in a run of several processes, one of which does it."""
-    if not RUN:
+    """Make the archive, in a run of several processes, one of which does it."""
+    if not RUN or file().exists():
         return None
     try:
-        FOLDER.mkdir()
+        _unfinished().mkdir(parents=True)
     except FileExistsError:
         return None
-    command = ["nice", sys.executable, "-m", "tests.class_archive", str(FILE)]
+    command = ["nice", sys.executable, "-m", "tests.class_archive", str(_unfinished() / "new.jsa")]
     return psutil.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
 
 
+def _unfinished() -> Path:
+    return FOLDER / f"run-{RUN}"
+
+
 def end() -> None:
-    """Nobody needs it any more."""
+    """Stop making the archive, if this process has begun that."""
     if begin.cache_info().currsize:
         making = begin()
         if making is not None:
             kill(making)
-            shutil.rmtree(FOLDER, ignore_errors=True)
+            shutil.rmtree(_unfinished(), ignore_errors=True)
 
 
-def make(file: Path) -> None:
-    """Of a Spark that has written to a table of Iceberg and read it."""
+def make(unfinished: Path) -> None:
+    """Make the archive of a Spark that has written to a table of Iceberg and read it."""
     jvm.END_SECONDS = SECONDS
-    unfinished = file.with_suffix(".new")
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(
             {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={unfinished}"},
@@ -77,7 +103,9 @@ def make(file: Path) -> None:
             session.sql("DELETE FROM lake.s.t WHERE id = 7")
             session.sql("SELECT name, count(*) FROM lake.s.t GROUP BY name").collect()
         engine.stop(SECONDS)
-    unfinished.rename(file)
+    for older in FOLDER.glob("*.jsa"):
+        older.unlink()
+    unfinished.rename(file())
 
 
 if __name__ == "__main__":

@@ -3,32 +3,22 @@
 import gc
 import logging
 import os
-import re
 import sys
+import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from tests import class_archive
+from tests.selection import file_of, group_of, leave_out, put_into_groups
 from tests.soak_report import SoakReport
 
 # Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
 # the computing of a start, and a fifth of that of a long run. Threads to collect garbage cost more.
 os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
-NEEDS_SPARK = re.compile(
-    r"^tests/(?:pipeline/(?!test_ctas_mssql|.*\[(?:mssql|memory))|pipeline/.*_million_rows"
-    r"|mssql/test_(?:large|load_settings|mixed|passwords)|conformance/(?:.*\[lake|test_fill_merge)"
-    r"|integration/test_(?:lake|pipeline_translate|translations|spark_engine|readme|replay)"
-    r"|security/.*(?:\[lake|test_\d_\d_lake_))"
-)
-# Loads into SQL Server that fail while Spark does its part have a Spark of their own.
-FAILS = re.compile(r"^tests/faults/test_mssql_(?:connections|disk|errors|on_spark|twice|workers)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,37 +39,56 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_out(items)
+    put_into_groups(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remove the group, which xdist adds to the name of a test: you can run the name that is left.
+
+    The last `]` ends the parameters, which may have an `@` of their own.
+    """
+    name, at, group = report.nodeid.rpartition("@")
+    if at and "]" not in group:
+        report.nodeid = name
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Sockets that are left open fail a test, unless its process has Spark, which leaves some."""
-    marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Fail a test that leaves a socket open, unless it may have used Spark, which leaves some."""
     lakes = sys.modules.get("tests.lakes")
+    marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
     if not marked and not (lakes is not None and lakes.is_used()):
         item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
-    return (yield)
+    answer = yield
+    if nextitem is not None and group_of(nextitem) != group_of(item):
+        end_spark()
+    return answer
+
+
+def end_spark() -> None:
+    """End the Spark of this process, if it runs, and the sockets that it has left."""
+    lakes = sys.modules.get("tests.lakes")
+    if lakes is not None and lakes.is_used():
+        lakes.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that starts the Spark of its process, and whose markers do not say so."""
+    lakes = sys.modules.get("tests.lakes")
+    if group_of(item) == file_of(item) and lakes is not None and lakes.is_used():
+        pytest.fail("this test starts Spark: it needs the marker `lake` or an `xdist_group`")
 
 
 def pytest_runtest_setup() -> None:
     class_archive.use()
-
-
-class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
-    """One process has all that needs the Spark of the run; other files go where there is time."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        if FAILS.search(nodeid):
-            return "failing loads"
-        return "spark" if NEEDS_SPARK.search(nodeid) else nodeid.partition("::")[0]
-
-    def schedule(self) -> None:
-        """Failing loads come last: from then on a process has Spark, and the sockets it leaves."""
-        super().schedule()
-        if "failing loads" in self.workqueue:
-            self.workqueue.move_to_end("failing loads")
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
-    return OneSpark(config, log)
 
 
 def pytest_unconfigure() -> None:

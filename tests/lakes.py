@@ -45,11 +45,13 @@ def is_used() -> bool:
 
 
 def close() -> None:
-    """Ends Spark, if it runs, and removes the lakes."""
+    """End Spark, if it runs, and remove the lakes; `engine` then makes another Spark."""
     if engine.cache_info().currsize:
         engine().stop()
     if folder.cache_info().currsize:
         shutil.rmtree(folder(), ignore_errors=True)
+    for made in (engine, folder, reader):
+        made.cache_clear()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from outside of docs/, links that work on a git hosting page, no network.
+"""Hooks of MkDocs: add pages from outside of docs/, rewrite links, refuse remote content.
 
 The documents link to each other and to files of the repository, by relative paths. These links must
 work where the repository is browsed, so they are rewritten here for the site.
@@ -55,7 +55,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def rewrite(link: re.Match[str]) -> str:
         target = (source.parent / link["path"]).resolve()
         if not target.exists():
-            log.warning("%s: the link to '%s' leads nowhere", page.file.src_uri, link["path"])
+            log.warning("%s: the link to '%s' has no target", page.file.src_uri, link["path"])
         destination = page_of(target)
         if destination is None:
             return link["text"]
@@ -68,12 +68,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Check that a browser gets the page from the site alone."""
     for element in REMOTE.findall(output):
-        log.warning("%s: loads something from elsewhere: %s", page.file.src_uri, element)
+        log.warning("%s: loads content from another site: %s", page.file.src_uri, element)
     return output
 
 
 def page_of(target: Path) -> Path | None:
-    """Return the place in docs/ of the page about a file, or None for a file without a page."""
+    """Return the path in docs/ of the page about a file, or None for a file without a page."""
     if target.is_relative_to(DOCS):
         return target
     if target in PAGES:

@@ -1,4 +1,4 @@
-"""Writes and checks requirements.lock: names, versions and hashes, never an address.
+"""Writes and checks requirements.lock: names, versions and hashes, no addresses.
 
     python tools/lock.py write [--upgrade]
     python tools/lock.py check
@@ -25,6 +25,7 @@ ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|\b[\w-]+\.(?:org|
 
 
 def dependencies_digest() -> str:
+    """Return the digest of everything in pyproject.toml that decides what is installed."""
     project = tomllib.loads(PYPROJECT.read_text())
     inputs = [
         project["project"]["requires-python"],
@@ -36,10 +37,11 @@ def dependencies_digest() -> str:
 
 
 def write(*options: str) -> int:
+    """Resolve the dependencies with uv and write the lock; return an exit code."""
     command = [f"{ROOT}/.venv/bin/uv", "pip", "compile", "--quiet", "--universal"]
     command += ["--generate-hashes", "--no-emit-index-url", "--no-header"]
     command += ["--python-version", "3.11", "--group", "dev", "--output-file", LOCK.name]
-    command += [word for extra in EXTRAS for word in ("--extra", extra)]
+    command += [option for extra in EXTRAS for option in ("--extra", extra)]
     compiled = subprocess.run([*command, *options, PYPROJECT.name], cwd=ROOT, check=False)
     if compiled.returncode == 0:
         LOCK.write_text(f"{HEADER}{dependencies_digest()}\n{LOCK.read_text()}")
@@ -48,14 +50,15 @@ def write(*options: str) -> int:
 
 
 def check() -> int:
+    """Report an outdated lock, and addresses in it; return an exit code."""
     lines = LOCK.read_text().splitlines()
     problems = [
-        f"requirements.lock:{number}: names an address: {line.strip()}"
+        f"requirements.lock:{number}: contains an address: {line.strip()}"
         for number, line in enumerate(lines, 1)
         if ADDRESS.search(line)
     ]
     if lines[:1] != [f"{HEADER}{dependencies_digest()}"]:
-        problems.append("requirements.lock is not in step with pyproject.toml: run `make lock`")
+        problems.append("requirements.lock does not match pyproject.toml: run `make lock`")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Brings .venv in step with requirements.lock and pyproject.toml; does nothing where it already is.
-# Needs python3 (3.11 or newer) and a package index, nothing else.
+# Installs the packages of requirements.lock, and jetbridge, into .venv; does nothing if it is done.
+# Needs only python3 (3.11 or newer) and a package index.
 set -eu
 cd "$(dirname "$0")/.."
 
-# What an activated environment or another tool left behind must not decide where things go.
-# Index and certificate settings (PIP_INDEX_URL, UV_DEFAULT_INDEX, PIP_CERT, ...) stay.
+# Variables of an activated environment or of another tool must not change what is installed where.
+# Settings of indexes and certificates (PIP_INDEX_URL, UV_DEFAULT_INDEX, PIP_CERT, ...) stay.
 unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE \
     PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER PIP_PYTHON PIP_REQUIRE_HASHES PIP_CONSTRAINT \
     PIP_REQUIREMENT PIP_NO_DEPS PIP_NO_BINARY PIP_ONLY_BINARY PIP_DRY_RUN \
@@ -13,7 +13,7 @@ unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBAS
     UV_OVERRIDE UV_EXCLUDE_NEWER UV_NO_BINARY UV_NO_BUILD UV_NO_BUILD_ISOLATION UV_RESOLUTION \
     UV_PRERELEASE UV_REQUIRE_HASHES UV_NO_VERIFY_HASHES UV_BREAK_SYSTEM_PACKAGES UV_TORCH_BACKEND \
     2>/dev/null || true
-# A company's own certificate authority is in the system's store, which pip reads and uv does not.
+# The system's store holds the certificates of private package indexes. uv reads it only if asked.
 : "${UV_SYSTEM_CERTS:=1}"
 export UV_SYSTEM_CERTS
 
@@ -22,7 +22,7 @@ fail() {
     exit 1
 }
 
-# One at a time, where there is flock: two runs in one .venv tear it apart.
+# Two runs at once would damage .venv. Without flock (macOS), nothing prevents that.
 if command -v flock >/dev/null 2>&1; then
     exec 9<"tools/setup.sh"
     flock 9
@@ -63,10 +63,10 @@ need_venv_module() {
         || fail "$1 has no venv module. Run: sudo apt-get install $package"
 }
 
-# What Spark and its tests need beside Python; all else works without it.
+# What Spark and the tests need besides Python; everything else works without it.
 has_java() {
-    for each in "${JAVA_HOME:-}/bin/java" "$(command -v java)" /usr/lib/jvm/*/bin/java; do
-        if [ -x "$each" ] && "$each" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; then
+    for java in "${JAVA_HOME:-}/bin/java" "$(command -v java)" /usr/lib/jvm/*/bin/java; do
+        if [ -x "$java" ] && "$java" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; then
             return 0
         fi
     done
@@ -74,8 +74,8 @@ has_java() {
 }
 
 has_postgres() {
-    for each in "$(command -v postgres)" /usr/lib/postgresql/*/bin/postgres; do
-        if [ -x "$each" ]; then
+    for postgres in "$(command -v postgres)" /usr/lib/postgresql/*/bin/postgres; do
+        if [ -x "$postgres" ]; then
             return 0
         fi
     done
@@ -98,7 +98,7 @@ need_package() {
         { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
             --no-install-recommends "$2"; } >&2 || true
     fi
-    "$1" || echo "setup: warning: going on without $2, which $3: apt-get install $2" >&2
+    "$1" || echo "setup: warning: $2 is missing, which $3; install it: apt-get install $2" >&2
 }
 
 need_package has_java openjdk-17-jre-headless "Spark needs (or any Java 17 or 21, in JAVA_HOME)"
@@ -109,13 +109,13 @@ need_package has_gssapi libgssapi-krb5-2 "Microsoft's driver for SQL Server need
 if ! new_enough .venv/bin/python; then
     python="$(find_python)"
     need_venv_module "$python"
-    "$python" -m venv --clear .venv || fail "could not make .venv with $python"
+    "$python" -m venv --clear .venv || fail "could not create .venv with $python"
 fi
 
-# uv comes from the same lock as everything else, so its hash is checked too. `sync` below keeps it.
+# uv comes from the same lock as everything else, so its hash is checked, too.
 block="$(awk '/^uv==/ { on = 1 } on { print } on && !/\\$/ { exit }' requirements.lock)"
-wanted="$(printf '%s\n' "$block" | sed -n 's/^uv==\([^ ]*\).*/\1/p')"
-if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d ' ' -f 2)" != "$wanted" ]; then
+version="$(printf '%s\n' "$block" | sed -n 's/^uv==\([^ ]*\).*/\1/p')"
+if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d ' ' -f 2)" != "$version" ]; then
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null \
         || fail ".venv has no pip and cannot get one: delete .venv and run make setup again"
     requirement=.venv/uv-requirement.txt
@@ -125,11 +125,11 @@ if [ "$(.venv/bin/uv --version 2>/dev/null | cut -d ' ' -f 2)" != "$wanted" ]; t
     rm -f "$requirement"
 fi
 
-# Compiled now: a server whose Python may not write its cache would do it at every start, for 2 s.
+# Compile now: a server that may not write the cache would compile at every start, which takes 2 s.
 .venv/bin/uv pip sync -q --compile-bytecode --python .venv/bin/python --require-hashes \
     requirements.lock \
     || fail "could not install the packages of requirements.lock"
-# The build backend is in the lock: no isolated build, no unlocked download.
+# The build backend is in the lock, too, so nothing outside of the lock is downloaded.
 .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e . \
     || fail "could not install jetbridge itself into .venv"
 printf '%s\n' "$key" >"$stamp"

@@ -11,9 +11,12 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import (
     CanAlter,
     CanBeReached,
+    CanClose,
+    CanConfigure,
     CanCount,
     CanCreateSchemas,
     CanCreateTables,
+    CanDefaultSchema,
     CanDelete,
     CanFill,
     CanFillOnSpark,
@@ -25,6 +28,8 @@ from jetbridge.catalog import (
     CanRelateOnSpark,
     CanSnapshot,
     CanSplit,
+    CanSpool,
+    CanSweep,
     CanTravel,
     CanUpdate,
     DMLOptions,
@@ -33,7 +38,9 @@ from jetbridge.catalog import (
 from tests.lakes import engine, new_lake
 from tests.mssql_server import is_babelfish, new_catalog
 
-CATALOG_CAPABILITIES = frozenset({CanSnapshot, CanList, CanCreateSchemas, CanBeReached})
+CATALOG_CAPABILITIES = frozenset(
+    {CanSnapshot, CanList, CanCreateSchemas, CanBeReached, CanClose, CanSweep, CanSpool}
+) | {CanConfigure, CanDefaultSchema}
 SCHEMA_CAPABILITIES = frozenset({CanCreateTables, CanFill, CanFillOnSpark})
 TABLE_CAPABILITIES = frozenset(
     {CanAlter, CanInsert, CanUpdate, CanDelete, CanMerge, CanLayOut, CanTravel, CanSplit, CanCount}
@@ -91,7 +98,9 @@ class Harness:
 
 
 # What lets DuckDB and Spark read and write by themselves.
-ENGINES = frozenset({CanBeReached, CanRelate, CanRelateOnSpark, CanFillOnSpark})
+ENGINES = frozenset({CanBeReached, CanRelate, CanRelateOnSpark, CanFillOnSpark, CanSpool})
+# What a backend of one vendor needs.
+VENDOR = frozenset({CanConfigure, CanDefaultSchema})
 ALL = CATALOG_CAPABILITIES | SCHEMA_CAPABILITIES | TABLE_CAPABILITIES
 
 
@@ -107,10 +116,12 @@ _LACKED_BY_MSSQL = _both(
 ) | {(kind, "lossless") for kind in ("UHUGEINT", "BIT", "TIMETZ")}
 # A new backend is one line here.
 HARNESSES = {
-    "memory": Harness(MemoryCatalog, ALL - {CanLayOut, CanMerge} - ENGINES),
+    "memory": Harness(
+        MemoryCatalog, ALL - {CanLayOut, CanMerge, CanClose, CanSweep} - ENGINES - VENDOR
+    ),
     # A client that is not lossless sends a HUGEINT of 39 digits as DECIMAL(38,0).
     "lake": Harness(
-        new_lake, ALL, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})
+        new_lake, ALL - VENDOR, returns_row_ids=False, refuses=frozenset({("HUGEINT", "plain")})
     ),
     # In the default collation of the server, and with ALLOW_SNAPSHOT_ISOLATION.
     "mssql": Harness(

@@ -319,6 +319,7 @@ def test_field_renamed_in_structs_at_any_depth(nested):
         table.alter(RenameField(("s", "Z"), "B"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("change", "error"),
     [

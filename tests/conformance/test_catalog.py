@@ -166,6 +166,7 @@ def test_missing_table_is_not_found(needs, schema):
         schema.drop_table("nope")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("columns", "options", "named"),
     [
@@ -205,6 +206,7 @@ def test_primary_key_columns_are_not_null(needs, create):
     assert [field.nullable for field in info.schema] == [False, True]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("declared", "stored"),
     [

@@ -20,6 +20,8 @@ from jetbridge.catalog import (
 from jetbridge.errors import AlreadyExists, BadRequest, Conflict, ConstraintViolation, NotFound
 from tests.conformance.harness import insert, rowids, rows
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 REQUEST = CreateTable("filled", pa.schema([pa.field("a", pa.int64(), nullable=False)]))
 ROWS = pa.record_batch({"a": [1, 2]})
 

@@ -117,6 +117,7 @@ def test_check_names_the_constraint_and_the_first_offending_value(harness, schem
     assert rows(schema.load_table("t")) == [(1,), (None,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "there", "clash"),
     [
@@ -184,6 +185,7 @@ def test_a_text_that_is_too_long_for_a_key_is_refused_with_row_and_column(harnes
     assert len(str(error.value)) < 500
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("data", "named"),
     [

@@ -123,6 +123,7 @@ FILTERS: list[tuple[Expr, set[int]]] = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("condition", "wanted"), FILTERS, ids=range(len(FILTERS)))
 def test_a_filter_never_loses_a_row(orders, condition, wanted):
     found = {row[0] for row in rows(orders, "id", filter=condition)}
@@ -146,6 +147,7 @@ def test_filters_leave_out_deleted_rows(needs, schema, orders):
     assert rows(table, "id", filter=Or((_id(">", 1), IsNull(Column("name"))))) == [(3,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "values", "constant", "wanted"),
     [
@@ -226,6 +228,7 @@ def test_every_version_can_be_read_again(needs, schema, create):
     assert _version(last, 4).info().schema.names == ["id", "title"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ["2", "7", "-1"])
 def test_a_version_that_is_not_kept_is_not_found(needs, orders, number):
     needs(CanTravel)
@@ -233,6 +236,7 @@ def test_a_version_that_is_not_kept_is_not_found(needs, orders, number):
         _version(orders, number)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("unit", "value"),
     [(AtUnit.VERSION, "x"), (AtUnit.VERSION, ""), (AtUnit.TIMESTAMP, "soon")],

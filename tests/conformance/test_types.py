@@ -114,6 +114,7 @@ def test_other_types_are_sent_alike_by_both_kinds_of_clients():
         assert texts(one) == texts(other), kind
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("kind", "lossless"), SENT, ids=[f"{kind}-{CLIENTS[lossless]}" for kind, lossless in SENT]
 )
@@ -152,6 +153,7 @@ def test_values_come_back_equal(needs, harness, schema, create, kind, lossless):
     assert texts(read(schema.load_table("t"), ("n", "v"))) == [one]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lossless", [True, False], ids=["into lossless", "into plain"])
 @pytest.mark.parametrize("kind", TWO_WAYS)
 def test_values_of_the_other_kind_of_client_are_cast(
@@ -171,6 +173,7 @@ def test_values_of_the_other_kind_of_client_are_cast(
     assert texts(read(schema.load_table("t"), ("n", "v"))) == texts(mine)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("declared", "array"),
     [

@@ -129,6 +129,7 @@ def test_row_ids_must_be_there_and_must_be_integers(orders):
         update(orders, {"name": ["x"], "rowid": pa.array([None], pa.int64())})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", ["update", "delete"])
 @pytest.mark.parametrize("second", ["update", "delete"])
 def test_the_second_change_of_a_row_conflicts_and_applies_nothing(
@@ -271,6 +272,7 @@ def test_large_tables_are_changed_row_by_row_id(schema, create):
     assert found["name"] == [f"u{i}" if i % 7 == 0 else f"n{i}" for i in kept]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["filename", "file_row_number"])
 def test_a_column_may_have_any_name(schema, create, name):
     insert(create("t", [("id", pa.int64()), (name, pa.string())]), {"id": [1, 2], name: ["a", "b"]})

@@ -6,8 +6,8 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
+from jetbridge.config.limits import Limits
 from jetbridge.service import Server
-from jetbridge.service.limits import Limits
 from tests.faults.lake_process import BUSY, LakeServer
 from tests.faults.proxy import Proxy
 from tests.faults.sample import COLUMNS, PATH, ROWS, some_rows

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from jetbridge.app.compose import open_lake
+from jetbridge.app.compose import build_application
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.lake import LakeCatalog, connection
 from jetbridge.backends.lake.maintenance.optimize import optimize
 from jetbridge.backends.lake.maintenance.sweeper import Grace
-from jetbridge.config import Config, load_config
+from jetbridge.config import Config
 from jetbridge.service import Server
 
 NAME = "lake"
@@ -34,7 +35,10 @@ def main() -> None:
 
 
 def serve(config: Config) -> None:
-    catalog, engine = open_lake(config, NAME)
+    application = build_application(config)
+    catalog, engine = application.catalogs[NAME], application.engine
+    assert isinstance(catalog, LakeCatalog)
+    assert engine is not None
     with Server({NAME: catalog}, port=config.server.port, limits=config.limits) as server:
         server.start()
         say(f"listening on {server.location}")

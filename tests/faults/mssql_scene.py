@@ -19,6 +19,7 @@ from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.errors import ServerError
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from jetbridge.spark.engine import SparkEngine
 from tests import mssql_server
 from tests.mssql_server import StandIn
@@ -186,7 +187,9 @@ def new_session(server: StandIn, engine: SparkEngine | None, folder: Path) -> Be
     )
     spark = None if engine is None else SparkRunner(engine, str(folder), lambda: "test")
     return Bench(
-        "mssql", Session({"t": catalog}, SessionResources(spark=spark, settings=SETTINGS)), catalog
+        "mssql",
+        Session({"t": catalog}, SessionResources(spark=spark, settings=SettingValues(SETTINGS))),
+        catalog,
     )
 
 

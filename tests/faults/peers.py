@@ -43,6 +43,17 @@ def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE, step: fl
         time.sleep(step)
 
 
+def wait_until_computing(process: psutil.Process, seconds: float = 0.3) -> None:
+    """Wait until a process has computed for so long, e.g. because its statement runs."""
+
+    def computed() -> float:
+        times = process.cpu_times()
+        return times.user + times.system
+
+    before = computed()
+    wait_until(lambda: computed() - before > seconds, step=0.02)
+
+
 def contents(client: Client, schema: str, table: str) -> pa.Table:
     """Every row with its row id, in the order of the row ids."""
     names = [*client.table(schema, table).schema.names, "rowid"]

@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from jetbridge.app.configuration import load_config
 from jetbridge.app.sessions import open_session
-from jetbridge.config import load_config
 from jetbridge.pipeline.run import run
 
 

@@ -73,6 +73,7 @@ def delivered(proxy: Proxy, start: int, exchange: RawExchange) -> bool:
     return proxy.client_bytes - start >= exchange.sent_bytes
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("arrived", [True, False], ids=["arrived", "on-its-way"])
 @pytest.mark.parametrize("breaker", BREAKERS)
 @pytest.mark.parametrize("returning", [False, True], ids=["plain", "returning"])
@@ -94,6 +95,7 @@ def test_cut_after_every_message_leaves_the_table_as_it_was(
             assert exchange.ended() is not grpc.StatusCode.OK
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("breaker", BREAKERS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_cut_before_the_servers_schema_came_leaves_the_table_as_it_was(
@@ -119,6 +121,7 @@ def run_whole(channel: grpc.Channel, batches: list[pa.RecordBatch], operation: s
     return exchange
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cut", Cut)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_cut_between_the_last_batch_and_the_half_close_publishes_nothing(
@@ -148,6 +151,7 @@ def cut_before_half_close(witness, proxy, operation, cut, times):
         next_statement_works(witness, before)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("verdict", [Verdict.HALF, Verdict.BREAK], ids=["half", "whole"])
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -228,6 +232,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select(["id", "v"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("returning", [False, True], ids=["plain", "returning"])
 @pytest.mark.parametrize(
     ("good", "bad", "error"),

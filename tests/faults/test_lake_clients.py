@@ -9,7 +9,7 @@ from tests.faults.lake_clients import check_one_after_the_other, create, run_all
 from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group("lake-server")]
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ def check(server: LakeServer, statements: int) -> None:
     assert leftovers(server.warehouse) == []
 
 
+@pytest.mark.full
 def test_ten_clients_leave_what_one_order_of_their_statements_would(lake_server):
     check(lake_server, 3)
 

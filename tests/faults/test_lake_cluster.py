@@ -23,7 +23,7 @@ from tests.faults.moments import Moment, Watch
 from tests.faults.peers import wait_until
 from tests.faults.pipeline_process import NEW, ROWS, PipelineProcess, Target
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
 # Some of each kind: DDL, constraints, DML, conflicts, the past.
 SOME = "returning or failed or renamed or every_version or meanwhile or added_key or deleted_row"
@@ -31,7 +31,7 @@ FILES = [f"tests/conformance/test_{name}.py" for name in ("alter", "insert", "sc
 FILES.append("tests/conformance/test_update_delete.py")
 DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
 FEW = [
-    ("laid insert", Moment(DATA, "*.parquet")),
+    pytest.param("laid insert", Moment(DATA, "*.parquet"), marks=pytest.mark.full),
     ("merge", Moment(DATA, "*.parquet")),
 ]
 MANY = [
@@ -78,6 +78,7 @@ def run_conformance(spark: Cluster, *options: str) -> int:
     return int(passed[1])
 
 
+@pytest.mark.full
 def test_some_of_the_conformance_suite_runs_on_a_cluster(spark):
     assert run_conformance(spark, *FILES, "-k", SOME) >= 15
 
@@ -100,6 +101,7 @@ def pipeline(spark: Cluster, tmp_path: Path) -> Iterator[PipelineProcess]:
         yield there
 
 
+@pytest.mark.full
 def test_a_lost_worker_costs_no_row_of_create_table_as_and_doubles_none(spark, pipeline, tmp_path):
     target = Target(pipeline, "lake", tmp_path / "lake")
     table = target.renew("spark")

@@ -14,7 +14,7 @@ from tests.faults.lake_process import LakeServer
 from tests.faults.leftovers import leftovers
 from tests.faults.small_disk import Disk, may_mount, mounted
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group("lake-server")]
 
 Table = tuple[str, str]
 SMALL = made(0, 1000)
@@ -121,6 +121,7 @@ CASES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("statement", "free"), CASES)
 def test_on_a_disk_that_is_nearly_full_a_statement_is_done_or_refused(
     client, on_disk, disk, statement, free
@@ -151,6 +152,7 @@ def attempted(
         return None
 
 
+@pytest.mark.full
 def test_file_that_may_not_grow_is_like_a_full_disk(lake_server):
     """For those who may not mount one."""
     with lake_server.client() as client:

@@ -8,7 +8,7 @@ from jetbridge.errors import Unavailable
 from tests.faults.lake_scene import WORKS, Scene, opened
 from tests.faults.moments import Moment
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
 DATA, METADATA, STAGING = "TABLE/data", "TABLE/metadata", ".jetbridge/staging"
 MANIFEST, LISTED, TABLE = "*-m0.avro", "snap-*.avro", "*.metadata.json"
@@ -16,7 +16,7 @@ KILLS = {"server": lambda scene: scene.server.kill(), "spark": lambda s: s.serve
 
 # Merges are broken off in test_lake_cluster.py.
 FEW = [
-    ("insert", "spark", Moment(METADATA, MANIFEST)),
+    pytest.param("insert", "spark", Moment(METADATA, MANIFEST), marks=pytest.mark.full),
     ("plain compaction", "server", Moment(METADATA, MANIFEST)),
 ]
 MOMENTS = {

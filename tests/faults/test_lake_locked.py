@@ -3,7 +3,6 @@
 import itertools
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -15,7 +14,7 @@ from tests.faults.lake_model import COLUMNS, differences, made, read
 from tests.faults.lake_process import BUSY, LakeServer
 from tests.faults.leftovers import CATALOG, leftovers
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group("lake-server")]
 
 TABLE = ("locked", "t")
 # EXCLUSIVE keeps readers out too, IMMEDIATE only writers.
@@ -64,6 +63,7 @@ def locked(shared: Shared, kind: str) -> Iterator[None]:
             catalog.execute("ROLLBACK")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", LOCKS)
 def test_insert_waits_for_a_lock_that_is_soon_released(shared, kind):
     rows = made(len(shared.rows), 100)
@@ -71,13 +71,14 @@ def test_insert_waits_for_a_lock_that_is_soon_released(shared, kind):
         insert = threading.Thread(target=client.insert, args=(*TABLE, rows))
         with locked(shared, kind):
             insert.start()
-            time.sleep(BUSY / 3)
+            insert.join(BUSY / 3)
             assert insert.is_alive()
         insert.join(60)
         shared.add(rows)
         shared.check(client)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("operation", "kind"), HELD)
 def test_lock_that_is_held_makes_the_commit_unavailable_and_undone(shared, kind, operation):
     with shared.server.client() as client:
@@ -98,6 +99,7 @@ def test_lock_that_is_held_makes_the_commit_unavailable_and_undone(shared, kind,
         shared.check(client)
 
 
+@pytest.mark.full
 def test_statement_that_begins_while_the_catalog_is_locked_is_unavailable(shared):
     with shared.server.client() as client:
         with locked(shared, "EXCLUSIVE"), pytest.raises(Unavailable, match="try again"):

@@ -20,6 +20,7 @@ from tests.faults.mssql_scene import (
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 WORKS = [*LARGE_ONES, *SMALL_ONES]
@@ -64,6 +65,7 @@ def cut_at_random(scene: Scene, works: Sequence[Work], times: int, seed: str) ->
             raise
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("work", WORKS, ids=str)
 def test_a_connection_lost_at_any_packet_costs_no_row_and_doubles_none(scene, work):
     cut_at_random(scene, [work], 1, f"{SEED} {work}")
@@ -85,6 +87,7 @@ def test_fifty_connections_lost_in_loads_of_a_million_rows(tmp_path):
         there.check_next(works[0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("work", WORKS, ids=str)
 def test_the_first_and_the_last_commit_happen_once_if_their_answers_are_lost(scene, work):
     """Those of a part and of the publication, where there are parts."""

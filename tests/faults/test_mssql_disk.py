@@ -14,6 +14,7 @@ from tests.faults.test_mssql_on_spark import OnSpark, attempted
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 # More than the spool of some of the rows takes, and less than that of all.
@@ -41,6 +42,7 @@ def check_unchanged(scene: Scene, work: Work, error: ServerError | None, folder:
     assert [each.name for each in folder.iterdir() if each.name != BALLAST] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_full_spool_leaves_the_table_as_it_was(scene, disk, kind):
     work = Work(kind, LARGE)
@@ -68,6 +70,7 @@ def test_a_spool_that_spark_fills_leaves_the_table_as_it_was(scene, disk):
     scene.check(work, None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_spark_that_does_not_start_leaves_the_table_as_it_was(tmp_path, kind):
     """Because of its memory; or, beside the Spark of the run, because a process has one at most."""

@@ -27,6 +27,7 @@ from tests.faults.mssql_scene import (
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 NEW, REPLACE, INSERT = LARGE_ONES
@@ -57,6 +58,7 @@ def failed(scene: Scene, work: Work) -> ServerError:
     return error
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("work", LARGE_ONES, ids=str)
 def test_a_deadlock_while_publishing_is_tried_again(scene, work):
     scene.prepare(work)
@@ -67,6 +69,7 @@ def test_a_deadlock_while_publishing_is_tried_again(scene, work):
     assert scene.left() == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
 def test_deadlocks_without_end_leave_the_table_as_it_was(scene, work, hasty):
     scene.prepare(work)
@@ -74,6 +77,7 @@ def test_deadlocks_without_end_leave_the_table_as_it_was(scene, work, hasty):
     assert isinstance(failed(scene, work), Conflict)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(ALL, but=[REPLACE, INSERT_FEW]))
 def test_a_deadlock_while_rows_are_loaded_is_tried_again(scene, work):
     scene.prepare(work)
@@ -83,6 +87,7 @@ def test_a_deadlock_while_rows_are_loaded_is_tried_again(scene, work):
     scene.check(work, None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(ALL, but=[INSERT, NEW_FEW]))
 def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
     scene.prepare(work)
@@ -92,6 +97,7 @@ def test_a_log_that_fills_up_while_rows_are_loaded(scene, work):
     assert "enlarge its log" in str(error)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pattern", ["publishes", "^COMMIT"])
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[REPLACE]))
 def test_a_log_that_is_full_when_rows_are_published(scene, work, pattern):
@@ -135,6 +141,7 @@ def test_a_log_that_fills_up_while_a_million_rows_are_loaded(tmp_path, kind, sha
         assert isinstance(failed(there, work), LimitExceeded)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [LARGE, FEW])
 def test_drop_on_failure_leaves_no_table(scene, rows):
     work = Work("new", rows)
@@ -149,6 +156,7 @@ def test_drop_on_failure_leaves_no_table(scene, rows):
     assert scene.left() == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
     work = Work(kind, MILLION)
@@ -166,6 +174,7 @@ def test_a_query_that_fails_at_row_700000_makes_nothing(scene, kind):
         assert TABLE.rpartition(".")[2] not in scene.bench.tables()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=[NEW, INSERT]))
 def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
     """Its lock is lost with an idle connection; then someone else takes the load for dead."""
@@ -187,6 +196,7 @@ def test_tables_of_a_load_that_others_drop_are_missed(scene, work, monkeypatch):
     assert scene.is_as_before(work)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", [NEW, INSERT_FEW], ids=str)
 def test_a_server_without_answers_for_bulk_copy_is_sent_inserts(scene, work):
     """The driver asks for the columns of the table before it sends any row."""

@@ -106,10 +106,12 @@ def check_next(scene: Scene, work: Work, folder: Path) -> None:
         bench.catalog.close()
 
 
+@pytest.mark.full
 def test_the_driver_killed_while_it_spools(scene, tmp_path):
     check(scene, Work("new", 300_000), SPOOLING, tmp_path, **SMALL)
 
 
+@pytest.mark.full
 def test_the_driver_killed_while_spark_loads(scene, tmp_path):
     work = Work("insert", LARGE)
     check(scene, work, loading(work), tmp_path, **SMALL)

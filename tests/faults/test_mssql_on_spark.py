@@ -12,6 +12,7 @@ from tests.faults.test_mssql_workers import kill_workers
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 LOG_FULL = 9002
@@ -65,6 +66,7 @@ def check_failed(scene: Scene, work: Work, error: ServerError | None, kind: type
     assert scene.left() == []
 
 
+@pytest.mark.sampled(2)
 def test_nothing_wrong(scene, work):
     report = scene.bench.report(f"SET dialect = 'spark'; {work.creation}")
     scene.bench.sql(DUCKDB)
@@ -73,6 +75,7 @@ def test_nothing_wrong(scene, work):
     assert scene.left() == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_a_connection_lost_costs_no_row_and_doubles_none(scene, work, share):
     scene.order(when="bulk row", at=int(LARGE * share), drop="reset")
@@ -81,11 +84,13 @@ def test_a_connection_lost_costs_no_row_and_doubles_none(scene, work, share):
     assert scene.left() == []
 
 
+@pytest.mark.sampled(2)
 def test_a_log_that_fills_up_leaves_the_table_as_it_was(scene, work):
     scene.order(when="bulk row", at=LARGE // 2, number=LOG_FULL, times=None)
     check_failed(scene, work, attempted(scene, work), LimitExceeded)
 
 
+@pytest.mark.sampled(2)
 def test_a_deadlock_while_publishing_is_tried_again(scene, work):
     scene.order(when="statement", pattern=PUBLISHES[work.kind], number=DEADLOCK)
     scene.bench.sql(work.statement)
@@ -93,6 +98,7 @@ def test_a_deadlock_while_publishing_is_tried_again(scene, work):
     scene.check(work, None)
 
 
+@pytest.mark.full
 def test_python_workers_killed_cost_no_row_and_double_none(scene):
     kill_workers(scene, OnSpark("replace", LARGE), 0.5)
 

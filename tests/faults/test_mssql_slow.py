@@ -73,6 +73,7 @@ def check(scene: Scene, change: Change, times: int) -> None:
     assert scene.left() == []
 
 
+@pytest.mark.full
 def test_what_takes_longer_is_done_beside_the_table(scene):
     check(scene, CHANGES["update"], 1)
 

@@ -21,6 +21,7 @@ from tests.faults.mssql_scene import Scene, opened
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 COLUMNS = (BulkColumn("id", "bigint"),)
@@ -54,7 +55,7 @@ def load_of(scene: Scene) -> Iterator[tuple[Database, LoadTables, LoadTarget]]:
     database = scene.bench.catalog.database
     with run_load(database, "dbo") as run:
         with database.server.borrow_core() as connection:
-            connection.run(load.staging(run.staging, [(c.name, c.kind) for c in COLUMNS]))
+            connection.run(load.staging(run.staging, [(c.name, c.sql_type) for c in COLUMNS]))
             connection.run(load.create_ledger("dbo", run.ledger_name))
         yield database, run, LoadTarget(run.staging, COLUMNS, lock=True)
 
@@ -106,6 +107,7 @@ def test_the_second_attempt_loads_the_part_that_the_first_one_could_not(scene, p
         assert totals(scene, run) == expected(1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [{"delay": 0.5, "drop": "reset"}, pytest.param({"delay": 0.5}, marks=pytest.mark.soak)],

@@ -24,6 +24,7 @@ from tests.faults.peers import wait_until
 
 pytestmark = [
     pytest.mark.mssql,
+    pytest.mark.xdist_group("failing-loads"),
     pytest.mark.skipif(mssql_server.is_given(), reason="only the stand-in fails on order"),
 ]
 SECONDS = 120.0
@@ -67,6 +68,7 @@ def kill_workers(scene: Scene, work: Work, share: float) -> None:
     assert scene.left() == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", in_soak(LARGE_ONES, but=LARGE_ONES[::2]))
 def test_python_workers_killed_cost_no_row_and_double_none(scene, work):
     kill_workers(scene, work, 0.5)

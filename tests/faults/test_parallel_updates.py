@@ -13,10 +13,10 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
+from jetbridge.config.limits import Limits
 from jetbridge.errors import Conflict, LimitExceeded
 from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.service import Server
-from jetbridge.service.limits import Limits
 from tests.faults.peers import contents, wait_until
 
 AT_ONCE = 64

@@ -14,7 +14,7 @@ from tests.faults.moments import Moment, Watch
 from tests.faults.pipeline_process import NEW, OLD, PipelineProcess, Target, running
 from tests.faults.small_disk import Disk, may_mount, mounted
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def target(there: PipelineProcess, lakes: dict[str, Path]) -> Target:
 @pytest.mark.parametrize(
     ("engine", "moment"),
     [
-        ("spark", Moment("TABLE/data", "*.parquet")),
+        pytest.param("spark", Moment("TABLE/data", "*.parquet"), marks=pytest.mark.full),
         pytest.param(
             "spark", Moment("TABLE/metadata", "snap-*.avro"), marks=pytest.mark.soak, id="commit"
         ),

@@ -1,6 +1,6 @@
 """One session against a lake, whichever catalog it has, and what other engines read of it."""
 
-import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.errors import AlreadyExists, Conflict, DuplicateKey, NotFound
 from tests.conformance.harness import delete, insert, rowids, rows, update
+from tests.faults.peers import wait_until
 from tests.integration.same_rows import assert_same_rows
 from tests.lakes import engine
 
@@ -100,8 +101,9 @@ def create_and_change_rows(schema: Any) -> None:
 def travel_in_time(schema: Any) -> None:
     table = schema.load_table("orders")
     then = table.info().version
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 1))
-    time.sleep(1.1)
+    moment = f"{datetime.now(UTC):%F %T.%f}"
+    # The next commit must be later, and has its time in milliseconds.
+    wait_until(lambda: f"{datetime.now(UTC):%F %T.%f}"[:-3] > moment)
     delete(table, rowids(table, "id", 1))
     table = schema.load_table("orders")
     assert rows(table, "id") == [(2,), (3,)]

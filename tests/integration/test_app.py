@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.app.compose import build_app
+from jetbridge.app.compose import build_application
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.cli import serve
-from jetbridge.config import Config, LakeConfig, load_config
+from jetbridge.config import Config
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.spark import SparkEngine, engine
 
 BUILD = """
 import sys
-from jetbridge.app.compose import build_app
-from jetbridge.config import load_config
+from jetbridge.app.compose import build_application
+from jetbridge.app.configuration import load_config
 from pathlib import Path
 file, *loaded = sys.argv[1:]
-build_app(load_config(Path(file)))
+build_application(load_config(Path(file)))
 print(*[name for name in loaded if name in sys.modules])
 """
 WITHOUT_EXTRA = """
@@ -64,21 +66,21 @@ def test_missing_extra_is_one_line_with_the_remedy(tmp_path):
 
 def test_lakes_of_a_server_share_one_spark_which_waits_for_its_start(tmp_path):
     catalogs = {name: LakeConfig(warehouse=str(tmp_path / name)) for name in ("a", "b")}
-    app = build_app(Config(catalogs=catalogs, spark={"spark.driver.memory": "1g"}))
+    app = build_application(Config(catalogs=catalogs, spark={"spark.driver.memory": "1g"}))
     assert app.engine is not None
     assert app.engine.status() == "not started"
     assert sorted(app.engine._catalogs) == ["a", "b"]
     assert app.engine._settings == {"spark.driver.memory": "1g"}
-    app.stop(0)
+    app.close(0)
     assert app.engine.status() == "stopped"
 
 
 def test_server_without_a_lake_has_no_spark():
     path = Path(__file__).parent / "memory.toml"
-    app = build_app(load_config(path))
+    app = build_application(load_config(path))
     assert app.engine is None
     app.start_background()
-    app.stop(0)
+    app.close(0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,9 @@ def test_server_without_a_lake_has_no_spark():
 def test_log_of_spark_is_beside_the_tables_or_in_the_cache(tmp_path, monkeypatch, warehouse, log):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     properties = {"uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
-    app = build_app(with_lake(warehouse=warehouse.format(tmp=tmp_path), properties=properties))
+    app = build_application(
+        with_lake(warehouse=warehouse.format(tmp=tmp_path), properties=properties)
+    )
     assert app.engine is not None
     assert str(app.engine._log_file) == log.format(tmp=tmp_path)
 
@@ -116,7 +120,7 @@ def test_lake_that_cannot_be_opened_is_named(tmp_path, monkeypatch, capsys, keys
     keys = {"warehouse": "{tmp}/lake", **keys}
     config = with_lake(**{**keys, "warehouse": keys["warehouse"].format(tmp=tmp_path)})
     with pytest.raises(error, match=f"^catalog 'lake': .*{problem}"):
-        build_app(config)
+        build_application(config)
     assert serve.serve_until_signal(config) == (2 if error is BadRequest else 1)
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -130,7 +134,7 @@ def test_limits_and_keys_reach_the_lake(tmp_path, monkeypatch):
         original(self, *arguments, options=options, **rest)
 
     monkeypatch.setattr(LakeCatalog, "__init__", seen)
-    build_app(with_lake(warehouse=str(tmp_path), enforce_keys_rows=5))
+    build_application(with_lake(warehouse=str(tmp_path), enforce_keys_rows=5))
     (options,) = made
     assert (options.warehouse, options.enforce_keys_rows) == (str(tmp_path), 5)
     assert options.spill_bytes == Config().limits.spill_bytes
@@ -139,7 +143,7 @@ def test_limits_and_keys_reach_the_lake(tmp_path, monkeypatch):
 def test_spark_is_not_waited_for_at_the_end(tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(SparkEngine, "stop", lambda _, seconds: given.append(seconds))
-    build_app(with_lake(warehouse=str(tmp_path))).stop(0)
+    build_application(with_lake(warehouse=str(tmp_path))).close()
     assert given[0] < engine.STOP_SECONDS
 
 
@@ -148,8 +152,8 @@ def test_background_work_begins_when_told_and_ends_with_the_server(tmp_path, mon
     monkeypatch.setattr(SparkEngine, "start", lambda _: done.append("Spark"))
     monkeypatch.setattr(LakeCatalog, "start_sweeper", lambda _: done.append("sweeper"))
     monkeypatch.setattr(LakeCatalog, "close", lambda _: done.append("closed"))
-    app = build_app(with_lake(warehouse=str(tmp_path)))
+    app = build_application(with_lake(warehouse=str(tmp_path)))
     assert done == []
     app.start_background()
-    app.stop(0)
+    app.close(0)
     assert done == ["Spark", "sweeper", "closed"]

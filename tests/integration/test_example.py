@@ -124,4 +124,4 @@ def test_conversation_of_the_demo_prints_what_it_promises() -> None:
     assert answers["UPDATE ... SET price = price * 0.9"] == "2 rows"
     assert "'price': 189.0" in answers["SELECT *"]
     assert "'price': 210.0" in answers["SELECT * AT (VERSION => 1)"]
-    assert "(id) = (1) already exists" in answers["INSERT of a key that is there"]
+    assert "(id) = (1) already exists" in answers["INSERT of an existing key"]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from jetbridge.app.configuration import load_config, with_default_catalogs
+from jetbridge.backends.lake.backend import PACKAGES as LAKE_PACKAGES
 from jetbridge.cli import doctor, main
-from jetbridge.config import Config, load_config
-from jetbridge.config.model import LAKE_PACKAGES
+from jetbridge.config import Config
 from tests import mssql_server
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +24,11 @@ LAKE = (
     "duckdb_extension_avro",
     "duckdb_extension_httpfs",
     "duckdb_extension_iceberg",
+    "py4j",
     "pyiceberg",
+    "pyroaring",
     "pyspark",
+    "sqlalchemy",
 )
 NOTICE = (
     "the default catalog is 'memory', whose tables are gone when this process ends, because "
@@ -57,7 +61,7 @@ def test_one_missing_package_of_the_extra_is_named(missing):
     missing("pyspark")
     notices: list[str] = []
     config = load_config(notify=notices.append)
-    assert list(config.catalogs) == list(Config().catalogs) == ["memory"]
+    assert list(config.catalogs) == list(with_default_catalogs(Config())) == ["memory"]
     assert notices == [NOTICE.format("pyspark is")]
 
 
@@ -165,7 +169,7 @@ def check_server(command: Command) -> None:
     assert line.startswith("listening on grpc://127.0.0.1:"), log
     assert code == 0
     (notice,) = [each for each in log.splitlines() if "pip install" in each]
-    assert notice.endswith(f"WARNING jetbridge.config.load: {ALL_MISSING}")
+    assert notice.endswith(f"WARNING jetbridge.app.configuration: {ALL_MISSING}")
 
 
 def test_without_the_extra_the_default_catalog_is_memory_and_one_line_says_so(tmp_path):

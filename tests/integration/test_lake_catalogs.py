@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -53,11 +52,13 @@ def test_session_on_postgresql(tmp_path):
         run_session(open_lake(tmp_path, server.uri, **LOGIN))
 
 
+@pytest.mark.full
 def test_session_on_a_rest_catalog(tmp_path):
     with running_rest_catalog(tmp_path) as uri:
         run_session(open_lake(tmp_path, uri))
 
 
+@pytest.mark.full
 def test_postgresql_that_restarts_is_unavailable_meanwhile(tmp_path):
     with running_postgres() as server:
         catalog = with_a_table(open_lake(tmp_path, server.uri, **LOGIN))
@@ -84,6 +85,7 @@ def test_catalog_that_is_down_is_unavailable_and_its_password_is_nobodys_busines
         open_lake(tmp_path, f"http://127.0.0.1:{free_port()}")
 
 
+@pytest.mark.full
 def test_rest_catalog_that_goes_away_is_unavailable(tmp_path):
     with running_rest_catalog(tmp_path) as uri:
         catalog = with_a_table(open_lake(tmp_path, uri))
@@ -95,6 +97,7 @@ def test_rest_catalog_that_goes_away_is_unavailable(tmp_path):
     assert rows(table) == [(1,)]
 
 
+@pytest.mark.full
 def test_rest_catalog_whose_warehouse_is_a_name_needs_the_folder_of_its_tables(tmp_path):
     with running_rest_catalog(tmp_path) as uri:
         name = f"lake_{uuid4().hex[:8]}"
@@ -143,7 +146,7 @@ def test_statement_waits_for_a_locked_sqlite_file(tmp_path):
     with locked(catalog):
         thread = threading.Thread(target=statement)
         thread.start()
-        time.sleep(1.0)
+        thread.join(1.0)
         assert thread.is_alive()
     thread.join(60)
     assert failed == []

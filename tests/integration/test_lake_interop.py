@@ -174,6 +174,7 @@ def assert_spark_agrees(lake: LakeCatalog, name: str) -> pa.Table:
     return ours
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", foreign.MADE)
 def test_table_of_another_engine_is_read_filtered_and_takes_inserts(others, name):
     before = assert_spark_agrees(others, name)
@@ -213,6 +214,7 @@ def upgrade(lake: LakeCatalog, name: str) -> str:
 UPGRADED = ["spark_v1", "spark_v2", "spark_v2_orc", "pyiceberg_v1"]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "name", [name for name in foreign.MADE if "v3" in name or name in UPGRADED]
 )

@@ -173,6 +173,7 @@ ALTERED = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("version", "form"), [(1, "orc"), (2, "parquet"), (3, "avro")])
 def test_nested_columns_that_others_alter_keep_their_values(lake, version, form):
     name = f"nested_{form}"

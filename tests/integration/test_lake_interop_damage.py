@@ -151,6 +151,7 @@ def made(lake: LakeCatalog, name: str) -> str:
     return name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", FILES)
 def test_damaged_file_is_named(lake, made, unread, kind, way):
@@ -163,6 +164,7 @@ def test_damaged_file_is_named(lake, made, unread, kind, way):
         assert_unavailable(call, made, location)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", FILES)
 def test_what_was_read_before_is_damaged_or_still_right(lake, made, kind, way):
@@ -184,6 +186,7 @@ def damaged(lake: LakeCatalog, table: str, kind: str, way: str) -> Iterator[str]
     Path(path_of(location)).write_bytes(before)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["orc", "avro"])
 def test_damaged_file_of_a_table_that_duckdb_cannot_read_is_named(lake, name, form):
     foreign.by_spark(lake, name, 2, **{"format.default": form})

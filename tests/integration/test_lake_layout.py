@@ -97,6 +97,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_statements_on_a_table_with_a_layout(lake, layout):
     table = Laid(lake, f"dml_{layout}")
@@ -281,6 +282,7 @@ def test_uuids_go_through_spark(lake):
     assert found.to_pydict() == {"n": [1, 2], "u": [ids[2], ids[1]], "l": [[ids[2]], []]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
     name = f"`{lake.lake.name}`.s.foreign{version}"

@@ -40,6 +40,7 @@ def test_session_in_an_object_store(lake):
     run_session(lake)
 
 
+@pytest.mark.full
 def test_a_large_table_in_an_object_store_is_read_in_parts_changed_and_compacted(lake):
     schema = lake.create_schema(SchemaInfo("s"))
     ids = np.arange(ROWS)

@@ -74,6 +74,7 @@ def contents(lake: LakeCatalog) -> dict[str, Any]:
     return {t.info().name: rows(t) for t in lake.load_schema("s").list_tables()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "what",
     [

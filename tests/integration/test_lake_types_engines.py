@@ -176,6 +176,7 @@ def test_spark_writes_the_same_from_a_staged_file(wide, local, reader, session):
     assert texts(local, codec.from_result(rows, batch.schema)) == texts(local, batch)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_filters_find_in_the_files_what_they_find_in_memory(wide, local, reader, name):
     kind, column, inside = KINDS[name], f"{name}_flat", f"{name}_structs"
@@ -234,6 +235,7 @@ def widen(session: SparkConnection, update: Any, path: str, old: Any, new: Any) 
         widen(session, update, f"{path}.{other['name']}", one["type"], other["type"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("old", "new", "values"), WIDENED)
 def test_a_widened_column_has_the_values_that_cast_makes(session, local, reader, old, new, values):
     before = exported(local, old, values)

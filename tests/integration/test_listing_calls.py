@@ -12,14 +12,14 @@ from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.types import LongType
 from sqlalchemy import event
 
-from jetbridge.app.compose import App, build_app, serve
+from jetbridge.app.compose import Application, build_application, serve
 from jetbridge.app.run_function import with_run_function
 from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CatalogVersion, CreateTable, SchemaInfo
-from jetbridge.cli.serve import statements_for_clients
 from jetbridge.client import connect
-from jetbridge.config import Config, LakeConfig, ServerConfig
+from jetbridge.config import Config, ServerConfig
 from tests.integration.rest_stand_in import rest_stand_in
 from tests.integration.wire_calls import Wire
 
@@ -36,16 +36,16 @@ def fill(catalog: IcebergCatalog) -> None:
 
 
 @contextmanager
-def serving(warehouse: Path, **properties: str) -> Iterator[App]:
+def serving(warehouse: Path, **properties: str) -> Iterator[Application]:
     """A lake with `run`, as `jetbridge serve` has it; Spark is not started."""
     lake = LakeConfig("lake", warehouse=str(warehouse), properties=properties)
     config = Config(server=ServerConfig(port=0), catalogs={"lake": lake})
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     try:
         yield app
     finally:
-        app.stop(1.0)
+        app.close(1.0)
 
 
 def attach(location: str) -> None:
@@ -65,6 +65,12 @@ def version(location: str) -> None:
     assert answer.status == "OK", answer.message
 
 
+def lake_of(app: Application) -> LakeCatalog:
+    (lake,) = app.catalogs.values()
+    assert isinstance(lake, LakeCatalog)
+    return lake
+
+
 def reads_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
     """Counts the metadata files that the lake reads from now on."""
     read: Counter[str] = Counter()
@@ -80,7 +86,7 @@ def reads_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> "Counter[str
 
 def test_a_database_is_asked_once_for_all_tables_and_all_schemas(tmp_path, monkeypatch):
     with serving(tmp_path / "warehouse") as app:
-        (lake,) = app.lakes
+        lake = lake_of(app)
         behind: Any = lake.lake.iceberg
         fill(behind)
         read = reads_of(lake, monkeypatch)
@@ -99,7 +105,7 @@ def test_a_rest_catalog_is_asked_once_for_each_table_and_each_schema(tmp_path, m
     with rest_stand_in(tmp_path) as (uri, behind, asked):
         fill(behind)
         with serving(tmp_path / "warehouse", uri=uri) as app:
-            read = reads_of(app.lakes[0], monkeypatch)
+            read = reads_of(lake_of(app), monkeypatch)
             asked.clear()
             attach(app.server.location)
             # Namespaces are asked for level by level.
@@ -114,7 +120,7 @@ def test_version_of_a_rest_catalog_rises_with_the_ddl_of_others(tmp_path):
     with rest_stand_in(tmp_path) as (uri, behind, _):
         fill(behind)
         with serving(tmp_path / "warehouse", uri=uri) as app:
-            (lake,) = app.lakes
+            lake = lake_of(app)
             numbers = [lake.version().number]
             behind.create_table("a.new", pa.schema([("id", pa.int64())]))
             numbers.append(lake.version().number)

@@ -45,7 +45,7 @@ def bench(catalogs: dict[str, MemoryCatalog], folder: Path) -> Iterator[PlannerD
 @pytest.fixture
 def planned(bench, catalogs):
     def run(query: str, columns: tuple[str, ...] = ()) -> Plan:
-        with bench.desk() as desk:
+        with bench.connect() as desk:
             return bind_query(
                 desk, NameResolver(catalogs, SearchPath("memory", "shop")), query, columns
             )
@@ -92,7 +92,7 @@ def test_exact_types_are_kept(planned):
 
 def test_other_names_for_columns(planned):
     assert planned("SELECT 1, 2", ("a", "b")).schema.names == ["a", "b"]
-    with pytest.raises(BadRequest, match="3 names for the 2 columns"):
+    with pytest.raises(BadRequest, match="names 3 columns, but the query has 2"):
         planned("SELECT 1, 2", ("a", "b", "c"))
 
 
@@ -127,5 +127,5 @@ def test_files_are_read_where_that_is_allowed(planned, folder, tmp_path):
 
 def test_what_a_statement_declared_is_gone_afterwards(bench, planned):
     planned("FROM orders")
-    with bench.desk() as desk, pytest.raises(BaseException, match="orders"):
+    with bench.connect() as desk, pytest.raises(BaseException, match="orders"):
         desk.types("FROM memory.shop.orders")

@@ -159,6 +159,7 @@ def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
         yield made
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("checked", [*GROUPS, *WINDOWS, *SUBQUERIES])
 def test_spark_answers_what_duckdb_answers(engines: Engines, checked: str) -> None:
     engines.check(checked)

@@ -124,11 +124,13 @@ def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
         yield made
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("checked", MIXED)
 def test_spark_answers_what_duckdb_answers(engines: Engines, checked: str) -> None:
     engines.check(checked)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "query",
     [

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.app.compose import build_app
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.service.limits import Token
+from jetbridge.config.limits import Token
 from tests.integration.run_calls import run_sql
 from tests.integration.wire_calls import Answer, Wire, read_rows
 
@@ -37,10 +36,10 @@ def location(folder: Path) -> Iterator[str]:
         sql=SqlConfig(folders=(folder,)),
         credentials=Credentials(tokens=tokens),
     )
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     yield app.server.location
-    app.stop(1.0)
+    app.close(1.0)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +193,7 @@ def test_what_is_no_statement(run, text):
         ("ALTER TABLE s.w SET (x = 1)", "UNIMPLEMENTED", "use ADD, DROP, RENAME"),
         ("CREATE TABLE s.v (a INT REFERENCES s.w (a))", "UNIMPLEMENTED", "foreign keys"),
         ("CREATE OR REPLACE SCHEMA s", "UNIMPLEMENTED", "use DROP SCHEMA first"),
-        ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN takes a query"),
+        ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN supports queries"),
         ("SET engin = 'spark'", "INVALID_ARGUMENT", "did you mean engine"),
         ("SET engine = 'hive'", "INVALID_ARGUMENT", "allowed are"),
         ("SET dialect = 'spark'", "INVALID_ARGUMENT", "local command"),
@@ -239,7 +238,11 @@ def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
         ("EXPLAIN", "first.s.explained", "column: b INTEGER"),
         ("EXPLAIN", "first.s.explained", "reads: second.s.x"),
         ("EXPLAIN", "first.s.explained", "engine: duckdb"),
-        ("EXPLAIN", "first.s.explained", "because: there is no lake, so there is no Spark"),
+        (
+            "EXPLAIN",
+            "first.s.explained",
+            "because: Spark is not available: no catalog of this session uses it",
+        ),
         (
             "EXPLAIN",
             "first.s.explained",
@@ -247,7 +250,7 @@ def test_explain_answers_its_text_as_notes_and_runs_nothing(run):
         ),
         ("EXPLAIN", "", "column: one INTEGER NOT NULL"),
         ("EXPLAIN", "", "engine: duckdb"),
-        ("EXPLAIN", "", "because: there is no lake, so there is no Spark"),
+        ("EXPLAIN", "", "because: Spark is not available: no catalog of this session uses it"),
         ("SELECT", "", ""),
     ]
     assert run("FROM first.s.explained").status == "NOT_FOUND"

@@ -7,8 +7,8 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import AddColumn, CreateTable, DMLOptions, SchemaInfo
+from jetbridge.config.limits import Token
 from jetbridge.service import Server
-from jetbridge.service.limits import Token
 from jetbridge.wire import flight_pb2 as pb
 from tests.integration.wire_calls import (
     Answer,

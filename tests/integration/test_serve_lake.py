@@ -22,7 +22,7 @@ import pytest
 from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
 COMMAND = (sys.executable, "-m", "jetbridge")
 # Runs the command on a machine that has no Java.
@@ -212,6 +212,7 @@ def optimize(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_optimize_says_what_was_there_before_and_after(folder):
     done = optimize(folder, "lake.shop.orders", "--older-than", "0s")
     assert done.returncode == 0, done.stderr

@@ -6,14 +6,15 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 import jetbridge
 from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import NotFound
+from tests.faults.peers import wait_until_computing
 
 COMMAND = [sys.executable, "-m", "jetbridge", "sql"]
 
@@ -56,6 +57,7 @@ SUMS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("style", "expected"),
     [
@@ -99,6 +101,7 @@ def test_reports_go_to_standard_error(run):
     assert "CREATE TABLE AS: memory.s.t: 5 rows in" in done.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -160,7 +163,7 @@ def test_ctrl_c_stops_the_statement_and_says_so(config: Path):
     assert child.stdout is not None
     try:
         first = child.stdout.readline()
-        time.sleep(0.5)
+        wait_until_computing(psutil.Process(child.pid))
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
 STATEMENTS = """
 CREATE SCHEMA lake.s;

@@ -160,7 +160,7 @@ def test_every_version_can_be_read_again_by_its_number(tables):
     tables.delete("s", "a", [0])
     found = [read(tables, "a", AsOf(AtUnit.VERSION, str(n))) for n in (0, 1, 2, 3)]
     assert found == [[], [1], [1, 2], [2]]
-    with pytest.raises(NotFound, match="kept are versions 0 to 3"):
+    with pytest.raises(NotFound, match="versions 0 to 3 are kept"):
         read(tables, "a", AsOf(AtUnit.VERSION, "4"))
 
 

@@ -6,6 +6,7 @@ takes the time of all.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,24 +37,33 @@ def session() -> Iterator[SparkConnection]:
 
 
 @pytest.fixture(scope="module")
-def scalars(session: SparkConnection) -> Problems:
-    return check_scalars(session, SCALARS, SOME[0])
+def scalars(session: SparkConnection, request: pytest.FixtureRequest) -> Problems:
+    return check_scalars(session, chosen(request, "scalars"), SOME[0])
 
 
 @pytest.fixture(scope="module")
-def others(session: SparkConnection) -> Problems:
-    return check_groups(session, OTHERS, SOME[1])
+def others(session: SparkConnection, request: pytest.FixtureRequest) -> Problems:
+    return check_groups(session, chosen(request, "others"), SOME[1])
+
+
+def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Entry]:
+    """Return the entries that this run has tests of."""
+    items: list[Any] = request.session.items
+    tests = [item for item in items if fixture in getattr(item, "fixturenames", ())]
+    return [item.callspec.params["entry"] for item in tests if item.path == request.path]
 
 
 def named(entries: list[Entry]) -> list:
     return [pytest.param(entry, id=f"{at} {entry.duckdb}") for at, entry in enumerate(entries)]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("entry", named(SCALARS))
 def test_scalar_is_the_same(entry: Entry, scalars: Problems) -> None:
     assert scalars.get(entry, []) == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("entry", named(OTHERS))
 def test_aggregate_or_window_function_is_the_same(entry: Entry, others: Problems) -> None:
     assert others.get(entry, []) == []

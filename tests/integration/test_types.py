@@ -59,6 +59,7 @@ def wire() -> Iterator[Wire]:
             yield raw
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("case", "made", "sent"), COMBINATIONS)
 def test_every_value_comes_back_equal(
     wire: Wire, local: duckdb.DuckDBPyConnection, case: Case, made: bool, sent: bool
@@ -94,6 +95,7 @@ def test_lossless_rows_are_the_values_they_were_written_as(
         assert cursor.execute(f"SELECT count(*) FROM ({sql})").fetchone() == (0,)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("case", "made", "sent"), COMBINATIONS)
 def test_every_type_is_returned_and_updated(
     wire: Wire, local: duckdb.DuckDBPyConnection, case: Case, made: bool, sent: bool

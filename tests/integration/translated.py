@@ -131,7 +131,7 @@ def _tables() -> Iterator[Engines]:
     rows = duckdb.connect()
     rows.execute("SET TimeZone = 'UTC'")
     try:
-        with bench.desk() as desk:
+        with bench.connect() as desk:
             desk.use("here", "main")
             made = Engines(desk, rows)
             for name, query in TABLES.items():

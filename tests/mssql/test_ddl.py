@@ -245,6 +245,7 @@ def test_changed_type_keeps_what_uses_the_column(base, items):
     assert info.schema.field("qty").metadata == {b"default": b"5"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
@@ -264,6 +265,7 @@ def test_type_changes_that_are_not_made(base, items, change, error, words):
     assert base.table("items") == items
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "old", "new", "expected"),
     [
@@ -289,6 +291,7 @@ def test_values_survive_where_both_servers_convert_alike(base, value, old, new, 
     assert expected is None or found[0] == (expected,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "old", "new"),
     [

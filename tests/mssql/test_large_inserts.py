@@ -47,7 +47,7 @@ def test_identity_values_that_are_given_are_kept(people):
 
 
 def test_the_load_is_told_in_tasks(people, monkeypatch):
-    monkeypatch.setattr(run_on_spark, "_PERIOD", 0.01)
+    monkeypatch.setattr(run_on_spark, "_POLL_SECONDS", 0.01)
     people.steps.clear()
     people.sql("INSERT INTO t.dbo.people (v) SELECT i FROM range(100000) r(i)")
     told = [step for step in people.steps if step.unit == "tasks"]

@@ -19,6 +19,7 @@ from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.catalog import CreateTable
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from jetbridge.spark.engine import SparkEngine
 from tests import lakes, mssql_server
 from tests.mssql_orders import sent, stand_in
@@ -186,7 +187,7 @@ def asleep(tmp_path) -> Iterator[SparkEngine]:
 
 def test_few_rows_do_not_wake_spark(asleep):
     catalog = mssql_server.new_catalog(asleep)
-    session = Session({"t": catalog}, SessionResources(settings=SETTINGS))
+    session = Session({"t": catalog}, SessionResources(settings=SettingValues(SETTINGS)))
     server = Bench("mssql", session, catalog)
     server.sql(f"CREATE TABLE t.dbo.few AS {QUERY}; CREATE OR REPLACE TABLE t.dbo.few AS {QUERY}")
     server.sql("INSERT INTO t.dbo.few SELECT -1, 'new'")

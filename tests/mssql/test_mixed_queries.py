@@ -9,6 +9,7 @@ import pytest
 from jetbridge.backends.mssql.read import scan
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from tests import lakes, mssql_server
 from tests.pipeline.targets import Bench, spark
 
@@ -19,7 +20,9 @@ ROWS = 250_000
 @pytest.fixture(scope="module")
 def mixed() -> Iterator[Bench]:
     server, lake = mssql_server.new_catalog(lakes.engine()), lakes.new_lake()
-    session = Session({"t": server, "l": lake}, SessionResources(spark=spark(), settings=SETTINGS))
+    session = Session(
+        {"t": server, "l": lake}, SessionResources(spark=spark(), settings=SettingValues(SETTINGS))
+    )
     made = Bench("mssql", session, server)
     made.sql(
         "CREATE SCHEMA l.dbo; CREATE TABLE l.dbo.names AS "
@@ -43,6 +46,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("query", QUERIES)
 def test_both_engines_give_the_same(mixed, query):
     found = {}

@@ -22,6 +22,7 @@ from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import staged_load
 from jetbridge.errors import LimitExceeded
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from standins.tds import process
 from standins.tds.engine import DuckEngine
 from tests import lakes, mssql_server
@@ -67,7 +68,9 @@ def bench(server: Guarded, tmp_path: Path) -> Iterator[Bench]:
     spool.mkdir()
     options = SpoolOptions(spool=str(spool))
     catalog = MssqlCatalog("t", address, engine=lakes.engine(), options=options)
-    session = Session({"t": catalog}, SessionResources(spark=spark(), settings=SETTINGS))
+    session = Session(
+        {"t": catalog}, SessionResources(spark=spark(), settings=SettingValues(SETTINGS))
+    )
     yield Bench("mssql", session, catalog)
     session.close()
     catalog.close()

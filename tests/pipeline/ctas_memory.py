@@ -8,9 +8,11 @@ import json
 import resource
 import sys
 
+from jetbridge.app.configuration import load_config
 from jetbridge.app.sessions import open_session
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import parse
-from jetbridge.config import Config, MssqlConfig, load_config
+from jetbridge.config import Config
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 

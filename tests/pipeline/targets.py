@@ -14,6 +14,7 @@ from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import ProgressEvent
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from tests import lakes, mssql_server
 
 # A backend joins here.
@@ -78,7 +79,9 @@ def bench(target: str) -> Iterator[Bench]:
     catalog = TARGETS[target]()
     steps: list[ProgressEvent] = []
     session = Session(
-        {"t": catalog}, SessionResources(spark=spark(), settings=SETTINGS), watch=steps.append
+        {"t": catalog},
+        SessionResources(spark=spark(), settings=SettingValues(SETTINGS)),
+        listener=steps.append,
     )
     made = Bench(target, session, catalog, steps)
     made.sql("CREATE SCHEMA IF NOT EXISTS t.dbo")

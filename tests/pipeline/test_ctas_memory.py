@@ -8,6 +8,8 @@ import pytest
 
 from tests import mssql_server
 
+pytestmark = pytest.mark.xdist_group(__name__)
+
 FEW, MANY = 200_000, 1_000_000
 # The rows that MANY has more are some 85 MB.
 MOST_MIB = 40

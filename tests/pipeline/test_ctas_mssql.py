@@ -159,6 +159,7 @@ def test_fr_008_both_errors_are_told(server, setting):
     assert re.search(r"1105.*and table dbo\.fr_008 could not be dropped: .*3726", str(failed.value))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     ["a]b", "select", "with space", "ünïcödé 😀", "x" * 128, "a.b", "'quoted'", '"double"', "[br"],

@@ -22,6 +22,7 @@ def test_us1_3_a_missing_schema_is_named_with_the_remedy(target):
         target.sql("CREATE TABLE t.nope.x AS SELECT 1 AS id")
 
 
+@pytest.mark.xdist_group("spark")
 def test_us2_1_sc_002_a_million_rows(target):
     query = "SELECT i AS id, i * 3 AS v FROM range(1000000) r(i)"
     report = target.report(f"CREATE TABLE t.dbo.us2_1 AS {query}")

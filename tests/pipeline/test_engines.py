@@ -155,7 +155,7 @@ def test_the_dialect_of_spark(lake):
             with pytest.raises(BadRequest):  # no query, and nothing is written
                 lake.sql(text)
     assert lake.rows(f"SELECT count(*) FROM {name}.dbo.dialect") == [(5,)]
-    with pytest.raises(NotSupported, match="CAST it"):
+    with pytest.raises(NotSupported, match="CAST the column"):
         lake.sql("SELECT make_ym_interval(1, 2) AS i")
     lake.sql("SET dialect = 'duckdb'")
     kinds = [kind for _, kind, _ in lake.columns("dialect")]

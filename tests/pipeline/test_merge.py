@@ -61,6 +61,7 @@ def tables(merging):
     return merging
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("merge", MERGES)
 def test_it_does_what_duckdb_does(tables, merge):
     if tables.kind == "mssql" and "DEFAULT VALUES" in merge:
@@ -110,6 +111,7 @@ def test_it_is_one_version(tables):
     assert after.info().version == table.info().version + 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("merge", "error", "problem"),
     [

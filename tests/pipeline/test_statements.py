@@ -27,6 +27,7 @@ def orders(target):
     return target
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -61,6 +62,7 @@ def test_insert_returning(orders):
     assert (none.num_rows, none.column_names) == (0, ["id", "name", "price"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "error", "problem"),
     [
@@ -106,6 +108,7 @@ def test_deletes(orders):
     assert orders.rows("SELECT count(*) FROM t.dbo.orders") == [(0,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -204,7 +207,7 @@ def test_settings(target):
     assert names[3:] == list(SETTINGS)
     with pytest.raises(BadRequest, match=r"allowed are auto, spark, duckdb"):
         target.sql("SET engine = 'fast'")
-    with pytest.raises(BadRequest, match=r"did you mean engine\?.*Known are engine"):
+    with pytest.raises(BadRequest, match=r"did you mean engine\?.*The settings are engine"):
         target.sql("SET engin = 'spark'")
 
 

@@ -50,6 +50,7 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Loaded]:
         yield Loaded(files, lake)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", sorted(ON_SPARK))
 def test_a_query_runs_on_spark(loaded: Loaded, number: int) -> None:
     assert loaded.run(number, "spark") == "spark"

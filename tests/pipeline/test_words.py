@@ -5,6 +5,7 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, ServerError
 from jetbridge.pipeline.access import AccessRules
+from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 from tests.pipeline.targets import Bench
@@ -142,7 +143,7 @@ def test_not_null_is_inferred_where_it_is_certain(m, query, required):
 
 def test_show_in_any_case(m):
     assert m.rows("SHOW SETTINGS") == m.rows("show all")
-    with pytest.raises(BadRequest, match="is not understood here"):
+    with pytest.raises(BadRequest, match="expected the end of the statement before"):
         m.sql("SHOW TABLES FROM other")
 
 
@@ -163,7 +164,8 @@ def test_the_schema_of_functions_is_taken(m):
     ],
 )
 def test_a_caller_learns_nothing_of_the_server(m, text):
-    caller = Session({"m": m.catalog}, SessionResources(AccessRules()), place=m.session.place)
+    path = SearchPath("m", "dbo")
+    caller = Session({"m": m.catalog}, SessionResources(AccessRules()), search_path=path)
     try:
         found = [outcome.table().to_pydict() for outcome in run(caller, text)]
     except ServerError:

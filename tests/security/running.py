@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.app.compose import SharedResources
+from jetbridge.app.client_statements import statements_for_clients
 from jetbridge.app.run_function import with_run_function
 from jetbridge.catalog import Catalog
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.service import Server
 from tests import lakes

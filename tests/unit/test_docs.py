@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.mssql.settings import ALIASES, SETTINGS
-from jetbridge.config import (
-    LAKE_RULES,
-    MSSQL_DEFAULTS,
-    RULES,
-    TABLES,
-    LakeConfig,
-    ServerConfig,
-    SqlConfig,
-)
+from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
+from jetbridge.backends.mssql.config import MSSQL_KEYS
+from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
+from jetbridge.config import RULES, TABLES, ServerConfig, SqlConfig
+from jetbridge.config.limits import Limits
 from jetbridge.pipeline import settings
-from jetbridge.service.limits import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
@@ -50,7 +44,7 @@ def test_reference_lists_every_key_with_its_default(name):
         # A type must be given, and properties are Iceberg's own keys.
         expected = {"type": "none", **{key: expected[key] for key in LAKE_RULES}}
         # Settings are on the page of statements, which the test below reads.
-        own = {key: value for key, value in MSSQL_DEFAULTS.items() if key not in SETTINGS}
+        own = {key: value for key, value in MSSQL_KEYS.items() if key not in SETTINGS}
         expected |= {key: default_text(value) for key, value in own.items()}
     assert ROW.findall(section(name)) == list(expected.items())
 
@@ -62,8 +56,8 @@ def shown(value: object) -> str:
 def test_reference_lists_every_setting_with_its_default_and_meaning():
     text = (ROOT / "docs/reference/sql.md").read_text()
     page = text.split("\n## Settings\n")[1].split("\n## ")[0]
-    first = settings.Settings()
-    expected = [(name, f"`{first.shown(name)}`") for name in settings.RULES]
+    first = settings.SettingValues()
+    expected = [(name, f"`{first.shown(name)}`") for name in settings.SETTINGS]
     expected += [(name, f"`{shown(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
@@ -71,8 +65,8 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
 
 def test_reference_lists_the_settings_without_effect_and_the_other_names():
     text = (ROOT / "docs/reference/sql.md").read_text()
-    assert [name for name in (*settings.IDLE, *ALIASES) if f"`{name}`" not in text] == []
-    assert settings.IDLE.isdisjoint((*SETTINGS, *ALIASES))
+    assert [name for name in (*IGNORED_SETTINGS, *ALIASES) if f"`{name}`" not in text] == []
+    assert IGNORED_SETTINGS.isdisjoint((*SETTINGS, *ALIASES))
 
 
 @pytest.mark.parametrize("name", RULES)

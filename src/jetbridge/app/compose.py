@@ -1,106 +1,196 @@
-"""The composition root: the one module that may import everything."""
+"""Opens a configuration: its catalogs, Spark, sessions and server, and closes them again."""
 
+import logging
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from jetbridge.app.run_function import Execute, with_run_function
-from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.catalog import Catalog
-from jetbridge.config import CatalogConfig, Config, LakeConfig, MssqlConfig
+from jetbridge.app.backends import BACKENDS
+from jetbridge.app.client_statements import statements_for_clients
+from jetbridge.app.configuration import with_default_catalogs
+from jetbridge.app.run_function import with_run_function
+from jetbridge.catalog import CanClose, CanSweep, Catalog, supports
+from jetbridge.catalog.backend import SharedResources
+from jetbridge.config import Config
+from jetbridge.config.limits import Limits, Openness, Token
 from jetbridge.config.seal_keys import keep_seal_key, reading
-from jetbridge.duckdb_engine.lake_reader import LakeReader, QueryError
-from jetbridge.errors import BadRequest, FailedPrecondition, ServerError, Unavailable
+from jetbridge.errors import FailedPrecondition
+from jetbridge.pipeline.report import ProgressListener, ignore_progress
 from jetbridge.runtime.temporary_folders import start_sweep
 from jetbridge.service import Server
-from jetbridge.service.limits import Limits, Openness, Token
 from jetbridge.spark import SparkEngine
 
 if TYPE_CHECKING:
-    from jetbridge.backends.lake import LakeCatalog
-    from jetbridge.backends.mssql.catalog import MssqlCatalog
+    from jetbridge.pipeline.session import Session
+
+log = logging.getLogger(__name__)
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8815
 SPARK_LOG = Path("logs", "spark.log")
-# An orderly end of Spark takes about one; it has nothing left to do by then.
+# Spark ends in about one second; it has no work left by then.
 SPARK_END_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class SharedResources:
-    """What the catalogs of one server share; where one of them needs Spark there is an engine."""
+class Application:
+    """Hold the catalogs of a configuration, and the Spark that they share. Nothing is started.
 
-    limits: Limits
-    engine: SparkEngine | None
+    `open_application` makes one and closes it.
+    """
 
+    def __init__(
+        self, config: Config, catalogs: Mapping[str, Catalog], resources: SharedResources
+    ) -> None:
+        self.config, self.catalogs, self.resources = config, catalogs, resources
 
-def _memory(_: str, __: CatalogConfig, shared: SharedResources) -> MemoryCatalog:
-    limits = shared.limits
-    return MemoryCatalog(
-        total_history_bytes=limits.history_bytes,
-        spill_bytes=limits.spill_bytes,
-        staged_bytes=limits.staged_bytes,
-    )
+    @property
+    def engine(self) -> SparkEngine | None:
+        """Return the Spark of the catalogs, or None if none of them uses it."""
+        engine: SparkEngine | None = self.resources.engine
+        return engine
 
+    @cached_property
+    def server(self) -> Server:
+        """Return the server of the catalogs, which `Server.start` starts.
 
-def _lake(name: str, config: CatalogConfig, shared: SharedResources) -> "LakeCatalog":
-    lake, engine = cast(LakeConfig, config), cast(SparkEngine, shared.engine)
-    folder = local_folder(lake.warehouse)
-    reader = _early_reader(folder) if folder and not lake.properties else None
-    with _needing(name, "lake"):
-        # Here, because it takes a second to load, and the extra `lake` brings what it needs.
-        from jetbridge.backends.lake import LakeCatalog  # noqa: PLC0415
-        from jetbridge.backends.lake.lake import LakeOptions  # noqa: PLC0415
-    options = LakeOptions(
-        str(folder) if folder else lake.warehouse.rstrip("/"),
-        enforce_keys_rows=lake.enforce_keys_rows,
-        staged_bytes=shared.limits.staged_bytes,
-        spill_bytes=shared.limits.spill_bytes,
-    )
-    try:
-        return LakeCatalog(
-            name, options.warehouse, engine, lake.properties, options=options, reader=reader
+        Clients may call `run` unless `clients = false` in [sql].
+        """
+        server = self.config.server
+        return Server(
+            self._catalogs_for_clients(),
+            host=server.host,
+            port=server.port,
+            tokens=self.config.credentials.tokens,
+            tls=self.config.credentials.tls,
+            limits=self.config.limits,
+            transaction_seconds=server.transaction_seconds,
+            seal_keys=seal_keys(self.config),
+            openness=Openness(server.open_handshake, server.open_health, server.open_reflection),
         )
-    except (BadRequest, Unavailable) as error:
-        raise type(error)(f"catalog {name!r}: {error}") from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        problem = f"the warehouse {options.warehouse} cannot be used: {reason}"
-        raise Unavailable(f"catalog {name!r}: {problem}") from error
 
+    def _catalogs_for_clients(self) -> Mapping[str, Catalog]:
+        if not self.config.sql.clients:
+            return self.catalogs
+        execute = statements_for_clients(self.config, self.resources, self.catalogs)
+        return {
+            name: with_run_function(catalog, name, execute)
+            for name, catalog in self.catalogs.items()
+        }
 
-def _mssql(name: str, config: CatalogConfig, shared: SharedResources) -> "MssqlCatalog":
-    given = cast(MssqlConfig, config)
-    with _needing(name, "mssql"):
-        # Here, because the extra `mssql` brings the driver.
-        from jetbridge.backends.mssql.catalog import MssqlCatalog, SpoolOptions  # noqa: PLC0415
-    # Without the extra `lake` there is no Spark, and one connection loads everything.
-    engine = shared.engine if find_spec("pyspark") else None
-    options = SpoolOptions(
-        spool=given.spool,
-        shared=engine is not None and not engine.is_local,
-        staged_bytes=shared.limits.staged_bytes,
-    )
-    return MssqlCatalog(
-        name, given.address, settings=given.settings, engine=engine, options=options
-    )
+    def session(self, watch: ProgressListener = ignore_progress) -> "Session":
+        """Return a session of the local user over the catalogs; the caller closes it."""
+        # The pipeline takes half a second to import, which a server need not wait for.
+        from jetbridge.app.sessions import local_session  # noqa: PLC0415
+
+        return local_session(self, watch)
+
+    def start_background(self) -> None:
+        """Start the removal of what crashes have left, and Spark if writes need it.
+
+        A server calls this when it listens. Catalogs that use Spark for large loads only start it
+        when the first one comes.
+        """
+        start_sweep()
+        kinds = {config.type for config in self.config.catalogs.values()}
+        if self.engine and any(BACKENDS[kind].uses_spark == "for writes" for kind in kinds):
+            self.engine.start()
+        for catalog in self.catalogs.values():
+            if supports(catalog, CanSweep):
+                catalog.start_sweeper()
+
+    def sweep(self) -> Sequence[str]:
+        """Remove what crashes have left in catalogs that write with Spark; return what it was.
+
+        Other catalogs sweep while they are used. A sweep that fails is logged: the next one tries
+        again.
+        """
+        removed: list[str] = []
+        for name, catalog in self.catalogs.items():
+            backend = BACKENDS[self.config.catalogs[name].type]
+            if backend.uses_spark == "for writes" and supports(catalog, CanSweep):
+                try:
+                    removed += catalog.sweep()
+                except Exception as error:  # noqa: BLE001 - the next sweep tries again
+                    log.warning("catalog %r was not swept: %s", name, str(error)[:300])
+        return removed
+
+    def close(self, grace: float = 0) -> None:
+        """Stop the server, then Spark, and close the catalogs.
+
+        Running calls have `grace` seconds to end; they may need Spark.
+        """
+        if "server" in vars(self):
+            self.server.stop(grace)
+        if self.engine:
+            self.engine.stop(SPARK_END_SECONDS)
+        for catalog in self.catalogs.values():
+            close_catalog(catalog)
 
 
 @contextmanager
-def _needing(name: str, extra: str) -> Iterator[None]:
-    """Imports of what comes with an extra; raises FailedPrecondition with how to get it."""
+def open_application(
+    config: Config, *, verbose: bool = False, use_spark: bool | None = None
+) -> Iterator[Application]:
+    """Open the catalogs of a configuration for a block; the parameters are `build_application`'s.
+
+    Raises BadRequest, FailedPrecondition or Unavailable if a catalog cannot be opened.
+    """
+    application = build_application(config, verbose=verbose, use_spark=use_spark)
+    try:
+        yield application
+    finally:
+        application.close()
+
+
+def build_application(
+    config: Config, *, verbose: bool = False, use_spark: bool | None = None
+) -> Application:
+    """Open the catalogs of a configuration; the caller closes the application.
+
+    `verbose` makes Spark log more. `use_spark` decides whether the catalogs have a Spark; None:
+    they have one if one of them uses it. Raises what `open_application` raises.
+    """
+    config = replace(config, catalogs=with_default_catalogs(config))
+    engine = None if use_spark is False else new_engine(config, verbose=verbose)
+    if engine is None and use_spark:
+        engine = SparkEngine(config.spark, log_file=_spark_log(config), verbose=verbose)
+    resources = SharedResources(config.limits, engine)
+    return Application(config, open_catalogs(config, resources), resources)
+
+
+def open_catalogs(config: Config, resources: SharedResources) -> dict[str, Catalog]:
+    """Open all catalogs of a configuration, by name; raises what `open_application` raises."""
+    return {
+        name: open_catalog(name, catalog.type, catalog, resources)
+        for name, catalog in config.catalogs.items()
+    }
+
+
+def open_catalog(name: str, kind: str, config: object, resources: SharedResources) -> Catalog:
+    """Open one catalog of a type; raises what `open_application` raises."""
+    backend = BACKENDS[kind]
+    with _explain_missing_package(name, backend.extra):
+        return backend.open(name, config, resources)
+
+
+def close_catalog(catalog: Catalog) -> None:
+    """Close a catalog if it has something to close."""
+    if supports(catalog, CanClose):
+        catalog.close()
+
+
+@contextmanager
+def _explain_missing_package(name: str, extra: str) -> Iterator[None]:
+    """Turn an ImportError of an extra into FailedPrecondition, which tells how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
-        if package == "jetbridge":
+        if package == "jetbridge" or not extra:
             raise
         raise FailedPrecondition(
             f"catalog {name!r} needs {package}, which is not installed: run "
@@ -113,170 +203,40 @@ def _needing(name: str, extra: str) -> Iterator[None]:
         ) from error
 
 
-def _early_reader(folder: Path) -> LakeReader:
-    """It is opened while the rest of the lake is loaded: so the first scan comes sooner."""
-    reader = LakeReader([str(folder)])
-
-    def open_it() -> None:
-        # What is wrong here, the first scan says as well.
-        with suppress(ServerError, QueryError):
-            reader.query("SELECT 1")
-
-    # A process that ends while DuckDB loads its extensions would be aborted, so Python has to wait
-    # for the thread, also where a daemon starts it: without `daemon` it would be one, too.
-    threading.Thread(target=open_it, name="lake-reader", daemon=False).start()
-    return reader
-
-
-BACKENDS: Mapping[str, Callable[[str, CatalogConfig, SharedResources], Catalog]] = {
-    "memory": _memory,
-    "lake": _lake,
-    "mssql": _mssql,
-}
-
-
-# Makes what runs the SQL of clients over these catalogs.
-OpenStatements = Callable[[Config, SharedResources, Mapping[str, Catalog]], Execute]
-
-
-@dataclass(frozen=True)
-class App:
-    """A server, its catalogs, and the Spark that they share, if any. Nothing is started yet."""
-
-    server: Server
-    engine: SparkEngine | None
-    lakes: Sequence["LakeCatalog"] = ()
-    catalogs: Sequence[Catalog] = ()
-
-    def start_background(self) -> None:
-        """What clears up after crashes, and Spark; for after the server listens.
-
-        Without a lake Spark waits: other catalogs need it for large loads only.
-        """
-        start_sweep()
-        if self.engine and self.lakes:
-            self.engine.start()
-        for lake in self.lakes:
-            lake.start_sweeper()
-
-    def stop(self, grace: float) -> None:
-        """First the calls, which may need Spark for `grace` seconds yet, then the rest."""
-        self.server.stop(grace)
-        if self.engine:
-            self.engine.stop(SPARK_END_SECONDS)
-        for catalog in self.catalogs:
-            close_catalog(catalog)
-
-
-def close_catalog(catalog: Catalog) -> None:
-    """If it is one that has something to close."""
-    close = getattr(catalog, "close", None)
-    if callable(close):
-        close()
-
-
-def open_catalogs(config: Config, shared: SharedResources) -> dict[str, Catalog]:
-    """All of them; raises what `build_app` raises."""
-    return {name: BACKENDS[each.type](name, each, shared) for name, each in config.catalogs.items()}
-
-
-def build_app(
-    config: Config, *, verbose: bool = False, statements: OpenStatements | None = None
-) -> App:
-    """Everything of a checked configuration; `verbose` also makes Spark's own log so.
-
-    `statements` gives what runs SQL for clients; without it, or with `clients = false`
-    in `[sql]`, they are not offered `run`.
-    Raises BadRequest, FailedPrecondition or Unavailable if a catalog cannot be opened.
-    """
-    engine = new_engine(config, verbose)
-    shared = SharedResources(config.limits, engine)
-    catalogs = open_catalogs(config, shared)
-    offered = statements if config.sql.clients else None
-    execute = offered(config, shared, catalogs) if offered else None
-    server = Server(
-        {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
-        if execute
-        else catalogs,
-        host=config.server.host,
-        port=config.server.port,
-        tokens=config.credentials.tokens,
-        tls=config.credentials.tls,
-        limits=config.limits,
-        transaction_seconds=config.server.transaction_seconds,
-        seal_keys=seal_keys(config),
-        openness=Openness(
-            config.server.open_handshake,
-            config.server.open_health,
-            config.server.open_reflection,
-        ),
-    )
-    lakes = [
-        cast("LakeCatalog", catalogs[name])
-        for name, each in config.catalogs.items()
-        if isinstance(each, LakeConfig)
-    ]
-    return App(server, engine, lakes, list(catalogs.values()))
-
-
 def seal_keys(config: Config) -> Callable[[], Sequence[bytes]] | None:
-    """Those of the file that is named, else of one that is kept with the tables.
+    """Return a function that reads the keys of the seals, or None for keys of this process alone.
 
-    Tables in memory do not outlive the server, and no more do the tickets for them.
+    Without `server.seal_key_file` the key is in a file beside the tables. A server whose tables
+    do not outlive it needs no file: its tickets end with it.
     """
     path = config.server.seal_key_file
-    if path is None and any(each.type != "memory" for each in config.catalogs.values()):
-        path = keep_seal_key(_kept_on_this_machine(config))
+    if path is None and any(BACKENDS[c.type].is_durable for c in config.catalogs.values()):
+        path = keep_seal_key(_local_folder(config) or config.data_folder)
     return reading(path) if path else None
 
 
-def _kept_on_this_machine(config: Config) -> Path:
-    """The folder of the first lake that is here."""
-    for each in config.catalogs.values():
-        folder = local_folder(each.warehouse) if isinstance(each, LakeConfig) else None
-        if folder and folder.is_dir():
-            return folder
-    return config.data_folder
+def _local_folder(config: Config) -> Path | None:
+    """Return the folder of the first catalog that has one on this machine, if it exists."""
+    folders = (catalog.local_folder() for catalog in config.catalogs.values())
+    return next((folder for folder in folders if folder and folder.is_dir()), None)
 
 
-def open_lake(
-    config: Config, name: str, *, verbose: bool = False
-) -> tuple["LakeCatalog", SparkEngine]:
-    """One lake of the configuration, without a server; its Spark is for the caller to stop."""
-    engine = cast(SparkEngine, new_engine(config, verbose))
-    return _lake(name, config.catalogs[name], SharedResources(config.limits, engine)), engine
-
-
-def new_engine(config: Config, verbose: bool) -> SparkEngine | None:
-    """For the lakes of a configuration, and for large loads elsewhere; not started yet."""
-    catalogs = config.catalogs.values()
-    lakes = [each for each in catalogs if isinstance(each, LakeConfig)]
-    if not lakes and not any(isinstance(each, MssqlConfig) for each in catalogs):
+def new_engine(config: Config, *, verbose: bool = False) -> SparkEngine | None:
+    """Return the Spark that the catalogs share, not started, or None if none of them uses it."""
+    kinds = {catalog.type for catalog in config.catalogs.values()}
+    if all(BACKENDS[kind].uses_spark == "never" for kind in kinds):
         return None
-    log_file = _spark_log(lakes[0] if lakes else None)
-    return SparkEngine(config.spark, log_file=log_file, verbose=verbose)
+    return SparkEngine(config.spark, log_file=_spark_log(config), verbose=verbose)
 
 
-def engine_for_attach(config: Config, verbose: bool) -> SparkEngine:
-    """For a lake that may be attached where there is none yet."""
-    return SparkEngine(config.spark, log_file=_spark_log(None), verbose=verbose)
-
-
-def _spark_log(lake: LakeConfig | None) -> Path:
-    """With the tables if they are on this machine, so that it is found."""
-    folder = local_folder(lake.warehouse) if lake else None
+def _spark_log(config: Config) -> Path:
+    """Return the file of Spark's log: beside the tables if they are on this machine."""
+    folders = (catalog.local_folder() for catalog in config.catalogs.values())
+    folder = next(filter(None, folders), None)
     if folder:
         return folder / ".jetbridge" / SPARK_LOG
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache.absolute() / "jetbridge" / SPARK_LOG
-
-
-def local_folder(warehouse: str) -> Path | None:
-    """None if it is not on this machine."""
-    parts = urlsplit(warehouse)
-    if parts.scheme not in ("", "file"):
-        return None
-    return Path(parts.path if parts.scheme else warehouse).expanduser().absolute()
 
 
 def serve(
@@ -288,10 +248,26 @@ def serve(
     tls: tuple[bytes, bytes] | None = None,
     limits: Limits | None = None,
 ) -> Server:
-    """Starts a server of these catalogs, by name; `with serve(...) as server:` also stops it.
+    """Start a server of catalogs and return it; `with serve(...) as server:` also stops it.
 
-    Port 0 picks a free one; `server.location` tells which. `tls` is certificate and key, in PEM.
-    A host that others can reach needs tokens, and names must be printable ASCII: else ValueError.
+    Args:
+        catalogs: The catalogs by name, your own ones among them. Names are printable ASCII.
+        host: The address to listen on. An address that others can reach needs tokens.
+        port: The port to listen on; 0 picks a free one, which `server.location` tells.
+        tokens: Who may call. Without tokens, everyone who reaches the server may.
+        tls: The certificate and its key, in PEM.
+        limits: Upper bounds for calls and statements; see `jetbridge.service.Limits`.
+
+    Raises:
+        ValueError: A name is not allowed, or the host needs tokens.
+        Unavailable: The server cannot listen on the address.
+
+    Example:
+        >>> from jetbridge.backends.memory import MemoryCatalog
+        >>> with jetbridge.serve({"mine": MemoryCatalog()}, port=0) as server:
+        ...     client = jetbridge.connect(server.location, "mine")
+        ...     client.list_schemas()
+        []
     """
     server = Server(
         catalogs, host=host, port=port, tokens=tokens, tls=tls, limits=limits or Limits()

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import (
     CanCreateSchemas,
+    CanExpire,
     CanList,
     CanSnapshot,
     Catalog,
@@ -29,7 +30,6 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline.report import REPORT
 from jetbridge.runtime.error_paths import without_paths
-from jetbridge.service.transactions import CanExpire
 
 SCHEMA = "jetbridge"
 # Of a report: what may quote an error, as that of an engine that could not run a query.
@@ -118,9 +118,9 @@ class _CatalogWithExtraSchema:
     def version(self) -> CatalogVersion:
         return self._inner.version()
 
-    def may_lapse(self) -> None:
-        if isinstance(self._inner, CanExpire):
-            self._inner.may_lapse()
+    def allow_expiry(self) -> None:
+        if supports(self._inner, CanExpire):
+            self._inner.allow_expiry()
 
 
 class CatalogWithRun(_CatalogWithExtraSchema):

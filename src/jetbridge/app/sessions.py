@@ -1,171 +1,82 @@
-"""Statements without a server: what `jetbridge sql` and programs open, and close again."""
+"""Sessions without a server: what `jetbridge sql` and programs open, and close again."""
 
-import logging
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.app.attach import catalog_config_for_attach, parse_secret
-from jetbridge.app.compose import (
-    BACKENDS,
-    SPARK_END_SECONDS,
-    SharedResources,
-    close_catalog,
-    engine_for_attach,
-    local_folder,
-    new_engine,
-    open_catalogs,
-)
+from jetbridge.app.attach import open_attached, parse_secret
+from jetbridge.app.compose import Application, close_catalog, open_application
+from jetbridge.app.configuration import load_config
+from jetbridge.app.session_settings import CatalogSettings, IgnoredSettings
+from jetbridge.app.spools import spark_runner
 from jetbridge.app.statement_memory import StatementShare
-from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.catalog import Catalog
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
-from jetbridge.catalog.settings import Setting
-from jetbridge.config import Config, MssqlConfig, load_config
-from jetbridge.errors import FailedPrecondition
+from jetbridge.config import Config
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
 from jetbridge.pipeline.name_resolution import SearchPath
-from jetbridge.pipeline.parsing.statements import Attach
-from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import ProgressListener, Report, ignore_progress
+from jetbridge.pipeline.query.planner_databases import DuckDBLimits
+from jetbridge.pipeline.report import ProgressListener, Report, StatementResult, ignore_progress
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Session, SessionResources, StatementResult
-from jetbridge.pipeline.settings import Settings
-from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
-from jetbridge.spark import SparkEngine
-from jetbridge.spark.settings import is_local
+from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
+from jetbridge.runtime.temporary_folders import start_sweep
 from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
-
-log = logging.getLogger(__name__)
-
-if TYPE_CHECKING:
-    from jetbridge.backends.lake import LakeCatalog
 
 
 @contextmanager
 def open_session(
     config: Config, *, verbose: bool = False, watch: ProgressListener = ignore_progress
 ) -> Iterator[Session]:
-    """Statements over all catalogs of a configuration, without a server.
+    """Open the catalogs of a configuration and a session over them, and close both.
 
-    Spark begins to start when a lake is there, since whatever is written to it needs Spark.
+    Spark is there for every session, as a lake may be attached; it starts when it is needed.
+    Raises what `open_application` raises.
     """
     start_sweep()
-    engine = new_engine(config, verbose) or engine_for_attach(config, verbose)
-    shared = SharedResources(config.limits, engine)
-    catalogs = open_catalogs(config, shared)
-    session = Session(
-        catalogs,
-        _means(config, shared, catalogs),
-        settings=_settings(config),
-        watch=watch,
-    )
-    try:
-        yield session
-    finally:
-        session.close()
-        _sweep(engine, catalogs.values())
-        engine.stop(SPARK_END_SECONDS)
-        for catalog in catalogs.values():
-            close_catalog(catalog)
+    with open_application(config, verbose=verbose, use_spark=True) as application:
+        session = application.session(watch)
+        try:
+            yield session
+        finally:
+            session.close()
+            # A sweep of a lake needs Spark, and is not worth a start of it.
+            if application.engine and application.engine.alive():
+                application.sweep()
 
 
-def _sweep(engine: SparkEngine, catalogs: Iterable[Catalog]) -> None:
-    """What crashes have left behind goes when Spark, which that needs, is there anyway."""
-    if not engine.alive():
-        return
-    for lake in map(_as_lake, catalogs):
-        if lake is not None:
-            try:
-                lake.sweep()
-            except Exception as error:  # noqa: BLE001 - the statements are done; there is a next time
-                log.warning("the lake was not swept: %s", str(error)[:300])
-
-
-def _settings(config: Config) -> Settings:
-    return (
-        Settings().changed("engine", config.sql.engine).changed("spark_from", config.sql.spark_from)
-    )
-
-
-def _means(
-    config: Config, shared: SharedResources, catalogs: Mapping[str, Catalog]
-) -> SessionResources:
-    def opened(statement: Attach) -> Catalog:
-        given = catalog_config_for_attach(statement)
-        return BACKENDS[given.type](statement.alias, given, shared)
-
+def local_session(application: Application, watch: ProgressListener) -> Session:
+    """Return a session of the local user, who may attach catalogs and read files."""
+    config, resources = application.config, application.resources
     files = FileScope.ALL if config.sql.files else FileScope.NONE
-    return SessionResources(
-        AccessRules(files, trusted=True),
-        spark=_runner(config, shared.engine, catalogs.values()),
-        memory_limit=config.sql.memory_limit,
-        open_catalog=opened,
-        close_catalog=close_catalog,
-        make_secret=parse_secret,
-        settings=_catalog_settings(config),
+    return Session(
+        application.catalogs,
+        SessionResources(
+            AccessRules(files, trusted=True),
+            spark=spark_runner(config, application.engine, application.catalogs.values()),
+            limits=DuckDBLimits(config.sql.memory_limit),
+            attach=AttachSupport(
+                lambda attach, find_secret: open_attached(attach, find_secret, resources),
+                close_catalog,
+                parse_secret,
+            ),
+            settings=_settings(config),
+        ),
+        listener=watch,
     )
 
 
-def _catalog_settings(config: Config) -> dict[str, Setting]:
-    """Those of SQL Server; at first they are what the configuration says, if it says one thing."""
-    given = [each.settings for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
-    same = given[0] if given and all(each == given[0] for each in given) else MssqlSettings()
-    first = {f"mssql_{name}": value for name, value in vars(same).items()}
-    return {name: replace(each, default=first[name]) for name, each in SETTINGS.items()}
-
-
-def _runner(
-    config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
-) -> SparkRunner | None:
-    """Its spools lie in the first warehouse that is a folder; on a cluster else in any other one.
-
-    Without a lake they lie in `spool`.
-    """
-    if engine is None:
-        return None
-    lakes = [lake for lake in map(_as_lake, catalogs) if lake is not None]
-    folders = [(lake, local_folder(lake.lake.staging_folder())) for lake in lakes]
-    for lake, folder in folders:
-        if folder is not None:
-            return SparkRunner(engine, str(folder), lake.lake.prefix)
-    if lakes and not is_local(config.spark):
-        first = lakes[0]
-        place, prefix = first.lake.staging_folder(), first.lake.prefix
-        return SparkRunner(engine, place, prefix, first.spooled)
-    given = [each.spool for each in config.catalogs.values() if isinstance(each, MssqlConfig)]
-    spool = next(filter(None, given), "")
-    shared = not is_local(config.spark)
-    return SparkRunner(engine, spool or tempfile.gettempdir(), _owned(spool, shared=shared))
-
-
-def _owned(spool: str, *, shared: bool) -> Callable[[], str]:
-    """Spools are in a folder with an owner, made for the first: a killed process leaves none."""
-    mode = 0o777 if shared else 0o700  # workers of a cluster may be of another user
-    made: list[TemporaryFolder] = []
-
-    def prefix() -> str:
-        if not made:
-            try:
-                made.append(TemporaryFolder("spool", spool or None, mode=mode))
-            except OSError as error:
-                raise FailedPrecondition(
-                    f"rows cannot be spooled in {spool or tempfile.gettempdir()}: "
-                    f"{error.strerror or error}; choose another folder with `spool`"
-                ) from error
-        return f"{made[0].path.name}/rows"
-
-    return prefix
-
-
-def _as_lake(catalog: Catalog) -> "LakeCatalog | None":
-    return cast("LakeCatalog", catalog) if hasattr(catalog, "start_sweeper") else None
+def _settings(config: Config) -> SettingValues:
+    values = SettingValues(CatalogSettings(config), IgnoredSettings())
+    for name in ("engine", "spark_from"):
+        values = values.changed(name, getattr(config.sql, name))
+    return values
 
 
 def client_reports(
@@ -185,15 +96,12 @@ def client_reports(
     seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
     folders = tuple(str(folder) for folder in config.sql.folders)
     means = SessionResources(
-        AccessRules(FileScope.FOLDERS if folders else FileScope.NONE),
-        folders=folders,
-        spark=_runner(config, shared.engine, seen.values()),
-        memory_limit=f"{share.memory_bytes}B",
-        threads=share.threads,
-        spill_bytes=share.spill_bytes,
-        settings=_catalog_settings(config),
+        AccessRules(FileScope.FOLDERS if folders else FileScope.NONE, folders=folders),
+        spark=spark_runner(config, shared.engine, seen.values()),
+        limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
+        settings=_settings(config),
     )
-    opened = Session(seen, means, settings=_settings(config), place=SearchPath(catalog))
+    opened = Session(seen, means, search_path=SearchPath(catalog))
     try:
         for outcome in run(opened, text):
             yield from (report.as_row() for report in _reports(outcome))
@@ -246,7 +154,7 @@ def session(
     given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
     with open_session(given) as opened:
         for name, value in (settings or {}).items():
-            opened.change(name, value)
+            opened.change_setting(name, value)
         yield Statements(opened)
 
 

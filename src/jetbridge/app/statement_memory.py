@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from jetbridge.config.limits import Limits, Shares
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.limits import Limits, Shares
 
 # DuckDB sorts and joins tens of millions of rows in this, in one thread; with more it spills.
 MINIMUM = 64_000_000
@@ -45,7 +45,7 @@ class StatementMemory:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, owner: str) -> Iterator[StatementShare]:
+    def reserve(self, owner: str) -> Iterator[StatementShare]:
         with self._lock:
             memory = self._part(owner)
             self._taken[owner] += memory

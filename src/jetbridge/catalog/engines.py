@@ -60,6 +60,25 @@ class SparkRelation:
     prepare: Prepare | None = None
 
 
+# Takes Spark and a query in Spark SQL. While the block lasts, its rows are in files, which the
+# `jetbridge.spark.written_rows.Written` that it gives names.
+SpoolRows = Callable[[Any, str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class SpoolFolder:
+    """Where the rows of a query on Spark go before they are read.
+
+    `location` is a folder that Spark's workers can write, or a location that `spool` writes to.
+    `prefix` returns the beginning of a name in the folder by which the owner recognizes what
+    crashes have left; None: whoever uses the folder takes care of that.
+    """
+
+    location: str
+    prefix: Callable[[], str] | None = None
+    spool: SpoolRows | None = None
+
+
 @runtime_checkable
 class CanRelateOnSpark(Protocol):
     """A table that Spark reads by itself."""

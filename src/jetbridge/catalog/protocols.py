@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 import pyarrow as pa
 
 from jetbridge.catalog.alterations import Alteration
+from jetbridge.catalog.engines import SpoolFolder
 from jetbridge.catalog.values import (
     AsOf,
     CatalogVersion,
@@ -96,6 +97,48 @@ class CanList(Protocol):
 
 
 @runtime_checkable
+class CanExpire(Protocol):
+    """A snapshot that holds a resource, such as a connection, until it is forgotten."""
+
+    def allow_expiry(self) -> None:
+        """Let the snapshot give the resource back when nobody has used it for a while.
+
+        Whoever keeps a snapshot without saying when it ends calls this. A table of an expired
+        snapshot raises FailedPrecondition.
+        """
+
+
+@runtime_checkable
+class CanClose(Protocol):
+    """A catalog that holds connections, files or threads."""
+
+    def close(self) -> None:
+        """Give back what the catalog holds; nobody uses it afterwards."""
+
+
+@runtime_checkable
+class CanSweep(Protocol):
+    """A catalog in which crashes leave something behind: files, staging tables, locks."""
+
+    def start_sweeper(self) -> None:
+        """Start to remove it in the background, until the catalog is closed; returns at once."""
+
+    def sweep(self) -> Sequence[str]:
+        """Remove it now, and return the names of what was removed.
+
+        Never removes what a running statement, of this process or another one, still needs.
+        """
+
+
+@runtime_checkable
+class CanSpool(Protocol):
+    """A catalog with room for the rows of queries that Spark runs."""
+
+    def spool_folder(self) -> SpoolFolder | None:
+        """Return where the rows go, or None if this catalog has no room for them."""
+
+
+@runtime_checkable
 class CanCreateSchemas(Protocol):
     """A catalog that takes CREATE SCHEMA and DROP SCHEMA."""
 
@@ -117,6 +160,14 @@ class CanConfigure(Protocol):
         first one, which is also the one to be closed. Raises BadRequest for a name or a value
         that it does not know.
         """
+
+
+@runtime_checkable
+class CanDefaultSchema(Protocol):
+    """A catalog with a schema for names that say no schema, beside `main`."""
+
+    def default_schema(self) -> str:
+        """Return the schema of such names where the catalog has no schema `main`."""
 
 
 @runtime_checkable

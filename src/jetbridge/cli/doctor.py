@@ -11,16 +11,16 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from jetbridge.cli.exits import USAGE_ERROR
 from jetbridge.cli.terminal import print_error, say, say_json
 from jetbridge.version import __version__
 
 if TYPE_CHECKING:
-    from jetbridge.config import Config, LakeConfig
+    from jetbridge.config import Config
     from jetbridge.spark.jars import Jars
 
 State = Literal["ok", "missing", "optional"]
@@ -66,10 +66,14 @@ def run(options: Namespace) -> int:
 
 
 def _sweep(config_file: Path | None) -> int:
-    """What crashed loads have left in the SQL Servers; a lake is swept by its server."""
+    """Drop what crashed loads have left in catalogs that write without Spark.
+
+    A lake is swept by its server, with Spark.
+    """
     # Here for the same reason as in `_configuration`.
-    from jetbridge.app.compose import BACKENDS, SharedResources, close_catalog  # noqa: PLC0415
-    from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
+    from jetbridge.app.backends import BACKENDS  # noqa: PLC0415
+    from jetbridge.app.configuration import load_config  # noqa: PLC0415
+    from jetbridge.config import ConfigError  # noqa: PLC0415
     from jetbridge.errors import ServerError  # noqa: PLC0415
 
     try:
@@ -78,19 +82,25 @@ def _sweep(config_file: Path | None) -> int:
         print_error(str(error))
         return USAGE_ERROR
     failed = False
-    for name, each in config.catalogs.items():
-        if each.type != "mssql":
+    for name, catalog in config.catalogs.items():
+        if BACKENDS[catalog.type].uses_spark == "for writes":
             continue
         try:
-            catalog = cast(Any, BACKENDS["mssql"](name, each, SharedResources(config.limits, None)))
-            try:
-                _say_swept(name, catalog.sweep())
-            finally:
-                close_catalog(catalog)
+            _sweep_catalog(replace(config, catalogs={name: catalog}), name)
         except ServerError as error:
             print_error(f"catalog {name!r} was not swept: {error}")
             failed = True
     return int(failed)
+
+
+def _sweep_catalog(config: "Config", name: str) -> None:
+    from jetbridge.app.compose import open_application  # noqa: PLC0415
+    from jetbridge.catalog import CanSweep, supports  # noqa: PLC0415
+
+    with open_application(config, use_spark=False) as application:
+        catalog = application.catalogs[name]
+        if supports(catalog, CanSweep):
+            _say_swept(name, catalog.sweep())
 
 
 def _say_swept(name: str, tables: Sequence[str]) -> None:
@@ -112,10 +122,10 @@ def examine(config_file: Path | None) -> Iterator[Finding]:
     used = {str(each.type) for each in config.catalogs.values()} if config else set()
     for requirement in importlib.metadata.requires("jetbridge") or ():
         yield _package(requirement, used)
-    catalogs = config.catalogs.values() if config else ()
-    lakes = [cast("LakeConfig", each) for each in catalogs if each.type == "lake"]
     yield from _driver("mssql" in used)
-    yield from _spark(config.spark if config else {}, lakes)
+    catalogs = config.catalogs.values() if config else ()
+    lakes = [catalog.iceberg_properties() for catalog in catalogs]
+    yield from _spark(config.spark if config else {}, [lake for lake in lakes if lake is not None])
     yield _temporary_directory()
     yield configuration
     if config:
@@ -125,7 +135,8 @@ def examine(config_file: Path | None) -> Iterator[Finding]:
 def _configuration(config_file: Path | None) -> "tuple[Config | None, Finding]":
     try:
         # Here, because it imports grpc, and to say that grpc is missing is what doctor is for.
-        from jetbridge.config import ConfigError, load_config  # noqa: PLC0415
+        from jetbridge.app.configuration import load_config  # noqa: PLC0415
+        from jetbridge.config import ConfigError  # noqa: PLC0415
     except ImportError as error:
         found = f"cannot be checked: {error}"
         return None, Finding("configuration", "missing", found, SET_UP)
@@ -211,11 +222,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _spark(settings: Mapping[str, str], lakes: "Sequence[LakeConfig]") -> Iterator[Finding]:
+def _spark(settings: Mapping[str, str], lakes: Sequence[Mapping[str, str]]) -> Iterator[Finding]:
     try:
         # Here for the same reason as the configuration.
         from jetbridge.errors import Unavailable  # noqa: PLC0415
-        from jetbridge.spark.jars import choose_jars, files_of, needed_jars  # noqa: PLC0415
+        from jetbridge.spark.jars import choose_jars, needed_jars  # noqa: PLC0415
         from jetbridge.spark.java import ALLOWED, REMEDY, find_java  # noqa: PLC0415
     except ImportError:
         return
@@ -226,7 +237,7 @@ def _spark(settings: Mapping[str, str], lakes: "Sequence[LakeConfig]") -> Iterat
         state: State = "missing" if lakes else "optional"
         yield Finding("java", state, f"no Java {ALLOWED}", f"only Spark needs it: {REMEDY}")
     try:
-        wanted = needed_jars({**files_of(each.warehouse), **each.properties} for each in lakes)
+        wanted = needed_jars(lakes)
         yield _jars(choose_jars(settings, wanted), [jar.coordinates for jar in wanted])
     except Unavailable as error:
         yield Finding("spark jars", "missing", "not complete", str(error))

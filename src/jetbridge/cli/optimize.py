@@ -1,4 +1,4 @@
-"""`jetbridge optimize`: one table of a lake, made small and quick again."""
+"""Runs `jetbridge optimize`: compacts one table of a lake."""
 
 import logging
 import re
@@ -6,11 +6,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import timedelta
 
-from jetbridge.app.compose import open_lake
+from jetbridge.app.configuration import load_config
+from jetbridge.app.optimize import KIND, OptimizeRequest, optimize_table
 from jetbridge.catalog.identifiers import fold, split_identifier
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.terminal import note, print_error, say
-from jetbridge.config import Config, ConfigError, LakeConfig, load_config
+from jetbridge.config import Config, ConfigError
 from jetbridge.errors import BadRequest, ServerError
 
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -21,7 +22,7 @@ HEADINGS = ("", "before", "after")
 def run(options: Namespace) -> int:
     log = logging.getLogger("jetbridge")
     if not options.verbose:
-        # What went wrong is said at the end, in one line.
+        # The error is printed at the end, as one line.
         log.setLevel(logging.CRITICAL)
     try:
         age = duration(options.older_than)
@@ -43,36 +44,20 @@ def run(options: Namespace) -> int:
 def _optimize(
     config: Config, name: tuple[str, str, str], age: timedelta, options: Namespace
 ) -> None:
-    catalog, schema, table = name
-    opened, engine = open_lake(config, catalog, verbose=options.verbose)
-    # Here, because it needs the packages of the extra, which `open_lake` has asked for.
-    from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize  # noqa: PLC0415
-
-    opened.load_schema(schema).load_table(table)
-    try:
-        note("starting Spark")
-        engine.start()
-        rows = optimize(
-            opened.lake,
-            schema,
-            table,
-            OptimizeOptions(
-                older_than=age,
-                upgrade=options.upgrade,
-                partition_by=options.partition_by,
-                sort_by=options.sort_by,
-            ),
-            progress=note,
-        )
-    finally:
-        engine.stop()
-        opened.close()
-    for line in drawn([HEADINGS, *rows]):
+    request = OptimizeRequest(
+        *name,
+        older_than=age,
+        upgrade=options.upgrade,
+        partition_by=options.partition_by,
+        sort_by=options.sort_by,
+    )
+    rows = optimize_table(config, request, verbose=options.verbose, progress=note)
+    for line in draw_table([HEADINGS, *rows]):
         say(line)
 
 
 def duration(text: str) -> timedelta:
-    """`7d`, `12h`, `30m` or `0s`."""
+    """Return the duration of a text such as `7d`, `12h`, `30m` or `0s`; raises UsageError."""
     match = DURATION.fullmatch(text)
     if match is None:
         allowed = "must be a number and a unit: 7d, 12h, 30m or 0s"
@@ -81,7 +66,10 @@ def duration(text: str) -> timedelta:
 
 
 def find_table(text: str, config: Config) -> tuple[str, str, str]:
-    """Catalog, schema and table of a dotted name; a schema may have several parts."""
+    """Return catalog, schema and table of a dotted name; the schema may have several parts.
+
+    Raises UsageError for another text, or a catalog that is not a lake.
+    """
     parts = split_identifier(text)
     if len(parts) < len(HEADINGS):
         raise UsageError(f"{text!r} is not the name of a table: it must be CATALOG.SCHEMA.TABLE")
@@ -89,14 +77,14 @@ def find_table(text: str, config: Config) -> tuple[str, str, str]:
     catalog = known.get(fold(parts[0]))
     if catalog is None:
         raise UsageError(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
-    if not isinstance(config.catalogs[catalog], LakeConfig):
-        kind = config.catalogs[catalog].type
+    kind = config.catalogs[catalog].type
+    if kind != KIND:
         raise UsageError(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
     return catalog, ".".join(parts[1:-1]), parts[-1]
 
 
-def drawn(rows: Sequence[Sequence[object]]) -> list[str]:
-    """A table for people: the first column to the left, numbers to the right."""
+def draw_table(rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, numbers to the right."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""`jetbridge serve`: run until told to stop."""
+"""Runs `jetbridge serve`: the server, until SIGTERM or Ctrl-C."""
 
 import logging
 import os
@@ -6,35 +6,31 @@ import resource
 import signal
 import threading
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import FrameType
-from typing import Any
 
-from jetbridge.app.compose import App, SharedResources, build_app
-from jetbridge.app.run_function import Execute
-from jetbridge.app.statement_memory import StatementMemory
-from jetbridge.catalog import Catalog
+from jetbridge.app.compose import build_application
+from jetbridge.app.configuration import load_config
 from jetbridge.cli.exits import USAGE_ERROR
 from jetbridge.cli.terminal import print_error, say
-from jetbridge.config import Config, ConfigError, load_config
+from jetbridge.config import Config, ConfigError
 from jetbridge.errors import BadRequest, ServerError, Unavailable
-from jetbridge.pipeline.settings import byte_count
 from jetbridge.runtime.temporary_folders import remove_all
+from jetbridge.service import Server
 
 log = logging.getLogger(__name__)
 
 
 FLAGS = ("host", "port")
-# The system may give a signal to another thread; Python sees it when this one wakes.
+# The system may deliver a signal to another thread; Python sees it when this one wakes.
 WAKE_SECONDS = 0.2
 OPEN_FILES = 65_536
 
 
 def run(options: Namespace) -> int:
-    given = {name: getattr(options, name) for name in FLAGS}
+    flags = {name: getattr(options, name) for name in FLAGS}
     try:
-        flags = {name: value for name, value in given.items() if value is not None}
+        flags = {name: value for name, value in flags.items() if value is not None}
         config = load_config(options.config, flags, warehouse=options.warehouse)
     except ConfigError as error:
         print_error(str(error))
@@ -43,58 +39,46 @@ def run(options: Namespace) -> int:
 
 
 def serve_until_signal(config: Config, *, verbose: bool = False) -> int:
+    """Serve the catalogs of a configuration; return an exit code if the server cannot start.
+
+    After a signal the process ends with exit code 0.
+    """
     stop = _stop_on_signals()
     _allow_many_connections()
     try:
-        app = build_app(config, verbose=verbose, statements=statements_for_clients)
+        application = build_application(config, verbose=verbose)
+        server = application.server
     except ServerError as error:
         log.debug("could not start", exc_info=error)
         print_error(str(error))
         return USAGE_ERROR if isinstance(error, BadRequest) else 1
-    if not _listens(app, config):
+    if not _listens(server, config):
         return 1
     if not stop.is_set():
-        app.start_background()
+        application.start_background()
     while not stop.wait(WAKE_SECONDS):
         pass
     log.info("stopping: running calls have %g seconds", config.server.drain_seconds)
-    app.stop(config.server.drain_seconds)
+    application.close(config.server.drain_seconds)
     remove_all()
     logging.shutdown()
-    # Python would wait for the threads of calls that were cut, however long they go on.
+    # Python would wait for the threads of calls that were cancelled, however long they run.
     os._exit(0)
 
 
-def statements_for_clients(
-    config: Config, shared: SharedResources, catalogs: Mapping[str, Catalog]
-) -> Execute:
-    """What it needs takes half a second to load, so it is loaded when a client wants it."""
-    limit = byte_count("sql.memory_limit", config.sql.memory_limit)
-    memory = StatementMemory(limit, config.limits, len(config.credentials.tokens))
-
-    def execute(
-        text: str, catalog: str, may_use: frozenset[str] | None, owner: str
-    ) -> Iterable[dict[str, Any]]:
-        from jetbridge.app.sessions import client_reports  # noqa: PLC0415
-
-        with memory.taken(owner) as share:
-            yield from client_reports(config, shared, catalogs, text, catalog, may_use, share)
-
-    return execute
-
-
 def _allow_many_connections() -> None:
-    """Each one is an open file, and idle ones of strangers must not take those of others."""
+    """Raise the limit of open files: each connection is one, also an idle one of a stranger."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def _listens(app: App, config: Config) -> bool:
+def _listens(server: Server, config: Config) -> bool:
+    """Start the server; return whether it listens, and print why if it does not."""
     try:
-        app.server.start()
+        server.start()
     except Unavailable as error:
         log.debug("could not start", exc_info=error)
         address = f"{config.server.host}:{config.server.port}"
@@ -103,12 +87,12 @@ def _listens(app: App, config: Config) -> bool:
             "machine; choose another with --port (0: a free one)"
         )
         return False
-    say(f"listening on {app.server.location}")
+    say(f"listening on {server.location}")
     return True
 
 
 def _stop_on_signals() -> threading.Event:
-    """Set by the first SIGTERM or SIGINT; a second one ends the process at once."""
+    """Return an event that the first SIGTERM or SIGINT sets; a second one ends the process."""
     stop = threading.Event()
 
     def on_signal(number: int, _: FrameType | None) -> None:

@@ -13,18 +13,19 @@ from types import FrameType
 
 import pyarrow as pa
 
+from jetbridge.app.configuration import load_config
 from jetbridge.app.sessions import open_session
 from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
 from jetbridge.cli.progress import Progress
 from jetbridge.cli.terminal import note, print_error, say, say_json
-from jetbridge.config import Config, ConfigError, load_config
+from jetbridge.config import Config, ConfigError
 from jetbridge.duckdb_engine.rendering import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
 from jetbridge.pipeline.parsing.tokens import split_text, without_secrets
-from jetbridge.pipeline.report import Report
+from jetbridge.pipeline.report import Report, StatementResult
 from jetbridge.pipeline.run import check
 from jetbridge.pipeline.run import run as run_statements
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.session import Session
 from jetbridge.runtime.cancellation import Cancellation, scope
 from jetbridge.runtime.temporary_folders import remove_all
 
@@ -135,7 +136,7 @@ def _set(session: Session, options: Namespace) -> None:
         if value is None:
             continue
         try:
-            said = session.change(name, value)
+            said = session.change_setting(name, value)
         except ServerError as error:
             raise UsageError(f"--set: {error}") from None
         if said:

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from jetbridge.config.limits import Token
 from jetbridge.config.model import Config, ConfigError, Credentials, ServerConfig
 from jetbridge.config.rules import InvalidValue
-from jetbridge.service.limits import Token
 
 log = logging.getLogger(__name__)
 

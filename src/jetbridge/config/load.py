@@ -1,4 +1,4 @@
-"""From the file and the flags to a checked configuration."""
+"""Reads the configuration file and the flags that override it."""
 
 import logging
 import tomllib
@@ -7,20 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from jetbridge.config.catalogs import load_catalogs, with_default_lake, with_warehouse
 from jetbridge.config.credentials import load_credentials
+from jetbridge.config.limits import Limits, is_loopback
 from jetbridge.config.model import (
     COMMAND_LINE,
     DATA_FOLDER,
+    CatalogConfig,
     Config,
     ConfigError,
     ServerConfig,
     SqlConfig,
-    missing_lake_packages,
 )
-from jetbridge.config.properties import settings
-from jetbridge.config.rules import RULES, checked, refuse_unknown, table
-from jetbridge.service.limits import Limits, is_loopback
+from jetbridge.config.properties import read_properties
+from jetbridge.config.rules import RULES, check_table, check_values, refuse_unknown
 from jetbridge.spark.settings import FIXED
 
 log = logging.getLogger(__name__)
@@ -28,38 +27,32 @@ log = logging.getLogger(__name__)
 TABLES = (*RULES, "spark", "catalogs")
 
 
-def load_config(
-    path: Path | None = None,
-    flags: Mapping[str, object] | None = None,
-    *,
-    warehouse: str | None = None,
-    notify: Callable[[str], object] = log.warning,
-) -> Config:
-    """The configuration of the file, or the default one.
+# Takes the name of the file, its table `catalogs`, and its folder.
+LoadCatalogs = Callable[[str, Mapping[str, object], Path], Mapping[str, CatalogConfig]]
 
-    `flags` override keys of [server], `warehouse` that of the one lake there is. `notify` gets a
-    sentence if the extra `lake` is missing, so that `memory` is the only default catalog.
+
+def load_config(
+    path: Path | None,
+    flags: Mapping[str, object],
+    load_catalogs: LoadCatalogs,
+) -> Config:
+    """Return the checked configuration of a file, or the default one; raises ConfigError.
+
+    `flags` override keys of [server].
     """
     source, base = (str(path), path.parent) if path else ("default configuration", Path())
-    tables = _read_toml(path) if path else {}
-    refuse_unknown(source, "", tables, TABLES)
-    given = {name: table(source, name, tables.get(name, {})) for name in TABLES}
-    server = ServerConfig(**checked(source, "server.", given["server"], RULES["server"], base))
-    overrides = checked(COMMAND_LINE, "--", flags or {}, RULES["server"], Path())
-    limits = Limits(**checked(source, "limits.", given["limits"], RULES["limits"], base))
-    catalogs = load_catalogs(source, given["catalogs"], base)
-    if warehouse is not None:
-        if not given["catalogs"]:
-            catalogs = with_default_lake(source, catalogs, base)
-        catalogs = with_warehouse(catalogs, warehouse)
-    elif not given["catalogs"]:
-        _explain_missing_lake(notify)
+    content = _read_toml(path) if path else {}
+    refuse_unknown(source, "", content, TABLES)
+    tables = {name: check_table(source, name, content.get(name, {})) for name in TABLES}
+    server = check_values(source, "server.", tables["server"], RULES["server"], base)
+    overrides = check_values(COMMAND_LINE, "--", flags, RULES["server"], Path())
+    limits = Limits(**check_values(source, "limits.", tables["limits"], RULES["limits"], base))
     config = Config(
-        server=replace(server, **overrides),
+        server=ServerConfig(**{**server, **overrides}),
         limits=limits,
-        catalogs=MappingProxyType(catalogs),
-        sql=SqlConfig(**checked(source, "sql.", given["sql"], RULES["sql"], base)),
-        spark=MappingProxyType(_spark(source, given["spark"])),
+        catalogs=MappingProxyType(load_catalogs(source, tables["catalogs"], base)),
+        sql=SqlConfig(**check_values(source, "sql.", tables["sql"], RULES["sql"], base)),
+        spark=MappingProxyType(_spark(source, tables["spark"])),
         data_folder=base / DATA_FOLDER,
     )
     _check_limits(source, config.limits)
@@ -69,7 +62,7 @@ def load_config(
 
 
 def refuse_open_door(source: str, config: Config) -> None:
-    """A server that others can reach and that asks nobody who they are is never started."""
+    """Raise ConfigError for a server that other machines can reach without a token."""
     server = config.server
     if is_loopback(server.host):
         return
@@ -82,16 +75,6 @@ def refuse_open_door(source: str, config: Config) -> None:
         )
     if not server.tls_cert:
         log.warning("tokens travel unencrypted to %s: set server.tls_cert and tls_key", server.host)
-
-
-def _explain_missing_lake(notify: Callable[[str], object]) -> None:
-    missing = missing_lake_packages()
-    if missing:
-        notify(
-            "the default catalog is 'memory', whose tables are gone when this process ends, "
-            f"because {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
-            "for durable tables run pip install 'jetbridge[lake]'"
-        )
 
 
 def _read_toml(path: Path) -> dict[str, object]:
@@ -122,14 +105,14 @@ def _check_limits(source: str, limits: Limits) -> None:
         )
 
 
-def _spark(source: str, given: Mapping[str, object]) -> dict[str, str]:
-    found = settings(source, "spark.", given)
-    for name in found:
+def _spark(source: str, table: Mapping[str, object]) -> dict[str, str]:
+    values = read_properties(source, "spark.", table)
+    for name, value in values.items():
         if not name.startswith("spark."):
             problem = f'is no setting of Spark; they begin with "spark.": "spark.{name}"'
             raise ConfigError(source, f"spark.{name}", problem)
-        value, reason = FIXED.get(name, (found[name], ""))
-        if found[name].strip().lower() != value:
-            problem = f"must be {value}, which is its value without this line: else {reason}"
+        fixed, reason = FIXED.get(name, (value, ""))
+        if name in FIXED and value.strip().lower() != fixed:
+            problem = f"must be {fixed}, which is its value without this line: else {reason}"
             raise ConfigError(source, f'spark."{name}"', problem)
-    return found
+    return values

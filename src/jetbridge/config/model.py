@@ -1,30 +1,18 @@
-"""What a configuration holds once it is checked."""
+"""Holds a checked configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
-from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.service.limits import Limits, Token
+from jetbridge.config.limits import Limits, Token
 
 COMMAND_LINE = "command line"
 DATA_FOLDER = "./jetbridge-data"
-# What the extra `lake` installs, by the names of the modules.
-LAKE_PACKAGES = (
-    "duckdb_extension_avro",
-    "duckdb_extension_httpfs",
-    "duckdb_extension_iceberg",
-    "pyiceberg",
-    "pyspark",
-)
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be served; the message is one sentence with the remedy."""
+    """Refuse a configuration: the message names the file, the key, and what is allowed."""
 
     def __init__(self, source: str, key: str, problem: str) -> None:
         super().__init__(f"{source}: {key and key + ' '}{problem}")
@@ -33,6 +21,8 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class ServerConfig:
+    """Hold the table `[server]`: address, credentials, and how the server stops."""
+
     host: str = "127.0.0.1"
     port: int = 8815
     tokens_file: Path | None = None
@@ -48,34 +38,25 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    type: Literal["memory", "lake", "mssql"]
+    """Configure one catalog. Each type of catalog has a subclass with its keys."""
 
+    type: str
 
-@dataclass(frozen=True)
-class LakeConfig(CatalogConfig):
-    """`properties` go to Iceberg, in Spark and in PyIceberg; `repr` shows none of them."""
+    def local_folder(self) -> Path | None:
+        """Return the folder on this machine that holds the tables, or None if there is none."""
+        return None
 
-    type: Literal["lake"] = "lake"
-    warehouse: str = DATA_FOLDER
-    enforce_keys_rows: int = 10_000_000
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class MssqlConfig(CatalogConfig):
-    """`spool` is "" for the temporary folder; `repr` does not show the password of the address."""
-
-    type: Literal["mssql"] = "mssql"
-    address: Address = Address("", "")
-    spool: str = ""
-    settings: MssqlSettings = MssqlSettings()
+    def iceberg_properties(self) -> Mapping[str, str] | None:
+        """Return the properties by which Spark reads the tables with Iceberg, or None."""
+        return None
 
 
 @dataclass(frozen=True)
 class SqlConfig:
-    """`files`: the local command may read any; callers of the server only those in `folders`.
+    """Hold the table `[sql]`: what statements may do.
 
-    `clients`: callers of the server may run SQL.
+    `clients`: callers of the server may run SQL. `files`: the local command may read all files;
+    callers of the server may read those in `folders` only.
     """
 
     clients: bool = True
@@ -88,32 +69,24 @@ class SqlConfig:
 
 @dataclass(frozen=True)
 class Credentials:
-    """The contents of the secret files, read once; `repr` shows none of them."""
+    """Hold what the secret files contain; `repr` leaves it out."""
 
     tokens: tuple[Token, ...] = ()
     tls: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
 
-def missing_lake_packages() -> list[str]:
-    """Return the packages of the extra `lake` that are not installed, as pip spells them."""
-    return [name.replace("_", "-") for name in LAKE_PACKAGES if find_spec(name) is None]
-
-
-def default_catalogs() -> Mapping[str, CatalogConfig]:
-    """Return the catalogs of a configuration that names none: `lake` only if it can be opened."""
-    memory = CatalogConfig("memory")
-    if missing_lake_packages():
-        return MappingProxyType({"memory": memory})
-    return MappingProxyType({"lake": LakeConfig(), "memory": memory})
-
-
 @dataclass(frozen=True)
 class Config:
+    """Hold a whole configuration.
+
+    Without `catalogs`, the default ones are opened. `data_folder` is for what a server keeps if no
+    catalog has a folder on this machine.
+    """
+
     server: ServerConfig = ServerConfig()
     limits: Limits = Limits()
-    catalogs: Mapping[str, CatalogConfig] = field(default_factory=default_catalogs)
+    catalogs: Mapping[str, CatalogConfig] = field(default_factory=lambda: MappingProxyType({}))
     sql: SqlConfig = SqlConfig()
     spark: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     credentials: Credentials = Credentials()
-    # For what a server keeps where no lake is on this machine.
     data_folder: Path = Path(DATA_FOLDER)

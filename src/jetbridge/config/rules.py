@@ -1,4 +1,4 @@
-"""What a value must be: one rule a key."""
+"""Checks the values of the configuration file: one rule for each key."""
 
 import difflib
 import math
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jetbridge.catalog.settings import Setting
 from jetbridge.config.model import ConfigError
+from jetbridge.errors import BadRequest
 
 MAX_PORT = 65_535
 # The client cannot put more into one gRPC message (its length is a signed 32-bit number).
@@ -17,13 +19,15 @@ SIZE = re.compile(r"[0-9]+ ?(?:[KMGT]i?)?B", re.IGNORECASE)
 
 
 class InvalidValue(Exception):  # noqa: N818 - never leaves this package
-    """What the value must be; `checked` adds where it stands and what it is."""
+    """Say what a value must be; `check_values` adds the key and the value."""
 
 
+# Takes a value and the folder of the file, returns the checked value, or raises InvalidValue.
 Rule = Callable[[object, Path], Any]
 
 
 def whole(low: int, high: int = MAX_COUNT) -> Rule:
+    """Return the rule of a whole number in a range."""
     allowed = f"must be a whole number from {low} to {high}"
     if high == MAX_COUNT:
         allowed = f"must be a whole number, {low} or more"
@@ -43,7 +47,7 @@ def _seconds(value: object, _: Path) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _some_seconds(value: object, base: Path) -> float:
+def _positive_seconds(value: object, base: Path) -> float:
     number = _seconds(value, base)
     if not number:
         raise InvalidValue("must be a number of seconds, more than 0")
@@ -57,7 +61,7 @@ def _host(value: object, _: Path) -> str:
 
 
 def _file(value: object, base: Path) -> Path:
-    """Relative paths start at the directory of the configuration file."""
+    """Accept a file that exists; a relative path starts at the folder of the file."""
     if not isinstance(value, str) or not value:
         raise InvalidValue("must be the path of a file, in quotes")
     path = base / Path(value).expanduser()
@@ -66,21 +70,32 @@ def _file(value: object, base: Path) -> Path:
     return path
 
 
-def truth(value: object, _: Path) -> bool:
+def boolean(value: object, _: Path) -> bool:
+    """Accept true and false."""
     if not isinstance(value, bool):
         raise InvalidValue("must be true or false")
     return value
 
 
 def _folders(value: object, base: Path) -> tuple[Path, ...]:
-    """Relative ones start at the directory of the configuration file."""
-    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+    """Accept folders that exist; a relative path starts at the folder of the file."""
+    if not isinstance(value, list) or not all(isinstance(path, str) and path for path in value):
         raise InvalidValue("must be a list of folders, each in quotes")
-    found = tuple((base / Path(each).expanduser()).absolute() for each in value)
-    for folder in found:
+    folders = tuple((base / Path(path).expanduser()).absolute() for path in value)
+    for folder in folders:
         if not folder.is_dir():
             raise InvalidValue(f"must be folders that exist; there is none at {folder}")
-    return found
+    return folders
+
+
+def existing_folder(value: object, base: Path) -> Path:
+    """Accept a folder that exists; a relative path starts at the folder of the file."""
+    if not isinstance(value, str) or not value:
+        raise InvalidValue("must be the path of a folder, in quotes")
+    folder = (base / Path(value).expanduser()).absolute()
+    if not folder.is_dir():
+        raise InvalidValue(f"must be a folder that exists; there is none at {folder}")
+    return folder
 
 
 def _size(value: object, _: Path) -> str:
@@ -90,6 +105,8 @@ def _size(value: object, _: Path) -> str:
 
 
 def one_of(*allowed: str) -> Rule:
+    """Return the rule of a text that must be one of these."""
+
     def rule(value: object, _: Path) -> str:
         if value not in allowed:
             raise InvalidValue(f"must be one of {', '.join(allowed)}")
@@ -108,9 +125,9 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "drain_seconds": _seconds,
         "transaction_seconds": _seconds,
         "seal_key_file": _file,
-        "open_handshake": truth,
-        "open_health": truth,
-        "open_reflection": truth,
+        "open_handshake": boolean,
+        "open_health": boolean,
+        "open_reflection": boolean,
     },
     "limits": {
         "message_bytes": whole(1024, MAX_MESSAGE_BYTES),
@@ -123,19 +140,19 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "spill_bytes": whole(0),
         "transactions": whole(1),
         "batch_rows_out": whole(1),
-        "first_message_seconds": _some_seconds,
+        "first_message_seconds": _positive_seconds,
         "open_calls": whole(1),
-        "statement_seconds": _some_seconds,
+        "statement_seconds": _positive_seconds,
         "calls_per_token": whole(1),
         "exchanges_per_token": whole(1),
         "scans_per_token": whole(1),
         "staged_bytes_per_token": whole(1),
-        "statement_seconds_per_token": _some_seconds,
+        "statement_seconds_per_token": _positive_seconds,
         "history_bytes": whole(0),
     },
     "sql": {
-        "clients": truth,
-        "files": truth,
+        "clients": boolean,
+        "files": boolean,
         "folders": _folders,
         "memory_limit": _size,
         "engine": one_of("auto", "spark", "duckdb"),
@@ -144,30 +161,49 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
 }
 
 
-def table(source: str, key: str, value: object) -> dict[str, object]:
+def check_table(source: str, key: str, value: object) -> dict[str, object]:
+    """Return the value of a key that must be a table; raises ConfigError."""
     if not isinstance(value, dict):
         raise ConfigError(source, key, f"= {value!r}: must be a table, [{key}]")
     return value
 
 
-def refuse_unknown(source: str, prefix: str, given: Iterable[str], known: Iterable[str]) -> None:
+def refuse_unknown(source: str, prefix: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ConfigError for the first name that is not known, with a similar one if there is."""
     known = list(known)
-    for name in given:
+    for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            similar = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {similar[0]!r}? " if similar else ""
             listed = ", ".join(known) or "none"
             raise ConfigError(source, prefix + name, f"is not a known key; {hint}Known: {listed}")
 
 
-def checked(
-    source: str, prefix: str, given: Mapping[str, object], rules: Mapping[str, Rule], base: Path
+def check_values(
+    source: str, prefix: str, values: Mapping[str, object], rules: Mapping[str, Rule], base: Path
 ) -> dict[str, Any]:
-    refuse_unknown(source, prefix, given, rules)
-    values = {}
-    for name, value in given.items():
+    """Return the values of a table as their rules make them; raises ConfigError."""
+    refuse_unknown(source, prefix, values, rules)
+    checked = {}
+    for name, value in values.items():
         try:
-            values[name] = rules[name](value, base)
-        except InvalidValue as refused:
-            raise ConfigError(source, prefix + name, f"= {value!r}: {refused}") from None
-    return values
+            checked[name] = rules[name](value, base)
+        except InvalidValue as error:
+            raise ConfigError(source, prefix + name, f"= {value!r}: {error}") from None
+    return checked
+
+
+def check_setting(source: str, key: str, setting: Setting, value: object) -> str:
+    """Return the value of a setting as text, as SET takes it; raises ConfigError.
+
+    The file may have a text, a number or a truth value.
+    """
+    if not isinstance(value, str | int):
+        problem = f"= {value!r}: must be a text, a whole number, true or false"
+        raise ConfigError(source, key, problem)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        setting.read(text)
+    except BadRequest as error:
+        raise ConfigError(source, key, f"= {value!r}: {error}") from None
+    return text

@@ -2,7 +2,7 @@
 
 The names are those of `duckdb_functions()` in DuckDB 1.5.5 with the extensions that jetbridge
 loads. A test fails for a name that is not here, and for one that DuckDB no longer has. What is
-not here, or `REFUSED`, is refused to everybody but the person at the command.
+not here, or `REFUSED_FUNCTIONS`, is refused to everybody but the person at the command.
 
 `SIZES` is the list for stored expressions (CHECK, DEFAULT, USING) and pushed filters. It says how
 large a result can be, which `growth` adds up. `RUN` is what `run` may call besides.
@@ -225,7 +225,7 @@ RUN = words(
 )
 
 # Nobody who calls from afar may use these, by what they do.
-REFUSED: Mapping[str, str] = {
+REFUSED_FUNCTIONS: Mapping[str, str] = {
     # The first group reads settings, variables, secrets, or what the machine and DuckDB are.
     **dict.fromkeys(
         words(
@@ -290,14 +290,14 @@ REFUSED: Mapping[str, str] = {
 }
 
 # Table functions that make rows of their arguments.
-ROWS = words(
+ROW_TABLE_FUNCTIONS = words(
     """
     unnest range generate_series repeat repeat_row json_each json_tree icu_calendar_names
     pg_timezone_names
     """
 )
 # Table functions that read files: only where the session may read some.
-FILES = words(
+FILE_TABLE_FUNCTIONS = words(
     """
     glob read_parquet parquet_scan read_csv read_csv_auto sniff_csv read_json read_json_auto
     read_json_objects read_json_objects_auto read_ndjson read_ndjson_auto read_ndjson_objects
@@ -306,13 +306,13 @@ FILES = words(
     """
 )
 # Read files, too, of which some are named in others: where they are cannot be seen beforehand.
-FAR_FILES = words(
+REMOTE_FILE_TABLE_FUNCTIONS = words(
     """
     iceberg_column_stats iceberg_metadata iceberg_partition_stats iceberg_scan iceberg_snapshots
     read_avro read_duckdb
     """
 )
-REFUSED_TABLES: Mapping[str, str] = {
+REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         words(
             """
@@ -361,7 +361,9 @@ REFUSED_TABLES: Mapping[str, str] = {
 
 
 # The second argument is a type, written as JSON: nested deeply it stops the process.
-TYPED_BY_JSON = frozenset(words("json_transform json_transform_strict from_json from_json_strict"))
+JSON_TYPED_FUNCTIONS = frozenset(
+    words("json_transform json_transform_strict from_json from_json_strict")
+)
 
 
 _ALL_RUN = AGGREGATES | RUN | UNLISTED_RUN

@@ -45,33 +45,33 @@ Path = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class DuckDBAccess:
-    """`folders` None: all files may be read, as by the person who runs the command.
+    """What the DuckDB of a session may read and how much it may use.
 
-    Unless it `reads_tables`, those of the catalogs are not among them. Only if it is `extended`
-    does DuckDB know Iceberg, Avro and stores in the network. `threads` at most, and `spill_bytes`
-    on disk; None: as many as DuckDB takes by itself.
+    `folders` None means every file. Without `include_table_folders` the folders of the catalogs are
+    not among them. Only `load_extensions` adds Iceberg, Avro and object stores. `threads` and
+    `spill_bytes` (on disk) are upper limits; None: DuckDB's own.
     """
 
     folders: Sequence[str] | None = ()
     secrets: Sequence[str] = ()
     memory_limit: str = "2GB"
-    reads_tables: bool = True
-    extended: bool = True
+    include_table_folders: bool = True
+    load_extensions: bool = True
     threads: int | None = None
     spill_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class QueryReferences:
-    """What a query names: tables, each in its parts, functions that stand for tables, others.
+    """The names in a query: tables (each as its parts), functions, and CTEs.
 
-    `parts` are names of parts of the query itself, by WITH; `tree` is it as DuckDB has parsed it.
+    `table_functions` stand in FROM; `tree` is the query as DuckDB's parser gives it.
     """
 
     tables: frozenset[tuple[str, ...]]
-    functions: frozenset[str]
-    calls: frozenset[str]
-    parts: frozenset[str]
+    table_functions: frozenset[str]
+    called_functions: frozenset[str]
+    cte_names: frozenset[str]
     tree: Any
 
 
@@ -116,9 +116,9 @@ class PlannerDatabase:
         # DuckDB calls its first database `memory`, as a catalog may be called.
         work = (f"ATTACH ':memory:' AS {_WORK}", f"USE {_WORK}", "DETACH memory")
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
-        self._reads_tables = access.reads_tables
+        self._reads_table_files = access.include_table_folders
         statements = [*_spilling(access), *access.secrets, *work, *attached]
-        extensions = EXTENSIONS if access.extended else ()
+        extensions = EXTENSIONS if access.load_extensions else ()
         self._duckdb = DuckDBInstance(config, access.folders, statements, extensions)
         planned = [*work, *attached]
         if self._is_shared:
@@ -128,30 +128,32 @@ class PlannerDatabase:
         )
 
     @contextmanager
-    def desk(self) -> Iterator["StatementConnection"]:
+    def connect(self) -> Iterator["StatementConnection"]:
         """For one statement; what it declares is gone afterwards."""
-        with self._laid(self._duckdb) as desk:
-            yield desk
+        with self._open_connection(self._duckdb) as connection:
+            yield connection
 
     @contextmanager
-    def _laid(self, duckdb_of: DuckDBInstance) -> Iterator["StatementConnection"]:
+    def _open_connection(self, duckdb_of: DuckDBInstance) -> Iterator["StatementConnection"]:
         cursor = duckdb_of.instance().cursor()
-        planning = partial(self._laid, self._planner)
-        desk = StatementConnection(cursor, planning, reads_tables=self._reads_tables)
+        planning = partial(self._open_connection, self._planner)
+        connection = StatementConnection(
+            cursor, planning, reads_table_files=self._reads_table_files
+        )
         try:
             execute(cursor, f"USE {_WORK}", SET)
             with current().on_cancel(cursor.interrupt):
-                yield desk
+                yield connection
         except duckdb.Error as error:
             raise self._translated(error) from error
         finally:
-            desk.clear()
+            connection.clear()
             cursor.close()
 
     def _translated(self, error: duckdb.Error) -> ServerError:
         """A client is told the limits of the server, not DuckDB's settings, which it cannot set."""
         if not (self._is_shared and isinstance(error, duckdb.OutOfMemoryException)):
-            return translated(error)
+            return error_from_duckdb(error)
         return LimitExceeded(_SPILLED if _SPILL_SETTING in str(error) else _OUT_OF_MEMORY)
 
     def close(self) -> None:
@@ -167,25 +169,25 @@ class StatementConnection:
         cursor: duckdb.DuckDBPyConnection,
         planning: Callable[[], AbstractContextManager["StatementConnection"]],
         *,
-        reads_tables: bool = True,
+        reads_table_files: bool = True,
     ) -> None:
-        self.reads_tables = reads_tables
+        self.reads_table_files = reads_table_files
         self._cursor, self._planning = cursor, planning
         self._place: tuple[str, str] | None = None
         self._made: dict[Path, str] = {}
 
-    def names(self, query: str) -> "QueryReferences":
+    def references(self, query: str) -> "QueryReferences":
         """What a query names where a table may stand, and the functions it calls."""
-        return names_in(query)
+        return query_references(query)
 
-    def travels(self, query: str) -> list[int]:
+    def time_travel_positions(self, query: str) -> list[int]:
         """Where in the text tables are named that are wanted as of another time."""
         tree = query_tree(query)
         text = query.encode()
         places = {each["query_location"] for each in _tables(tree) if each.get("at_clause")}
         return sorted(len(text[:place].decode()) for place in places)
 
-    def scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
+    def table_scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
         """What a query would read of each table, as DuckDB writes its plan; [] if it cannot."""
         found = []
         for node in nodes(self._planned(query)):
@@ -194,9 +196,9 @@ class StatementConnection:
                 found.append(((data["catalog"], data["schema"], data["table"]), node))
         return found
 
-    def copied(self, query: str) -> tuple[Path, tuple[str, ...]] | None:
+    def single_table_read(self, query: str) -> tuple[Path, tuple[str, ...]] | None:
         """The one table that a query reads, and its columns, if it does nothing else with them."""
-        return _copied(self._planned(query))
+        return _single_table_read(self._planned(query))
 
     def _planned(self, query: str) -> Any:
         """None for what DuckDB cannot write down."""
@@ -237,7 +239,7 @@ class StatementConnection:
         made = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns)
         self._make(path, "TABLE", f"({made})")
 
-    def define(self, path: Path, query: str) -> None:
+    def create_view(self, path: Path, query: str) -> None:
         """A view."""
         parsed(self._cursor, query)
         self._make(path, "VIEW", f"AS {query}")
@@ -245,7 +247,7 @@ class StatementConnection:
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
         self._cursor.register(name, rows)
 
-    def keep(self, path: Path, query: str) -> None:
+    def create_table_as(self, path: Path, query: str) -> None:
         """A table with the rows of a query, which can be read more than once."""
         parsed(self._cursor, query)
         self._make(path, "TABLE", f"AS {query}")
@@ -316,7 +318,7 @@ def nodes(tree: Any) -> Iterator[dict[str, Any]]:
             left += reversed(node)
 
 
-def _copied(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
+def _single_table_read(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
     match tree:
         case {
             "plans": [
@@ -353,7 +355,7 @@ def _parts(table: dict[str, Any]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def names_in(query: str) -> QueryReferences:
+def query_references(query: str) -> QueryReferences:
     """Raises BadRequest for anything but one query."""
     tree = query_tree(query)
     functions, calls, parts = set(), set(), set()
@@ -376,7 +378,7 @@ _ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {
 }
 
 
-def translated(error: duckdb.Error) -> ServerError:
+def error_from_duckdb(error: duckdb.Error) -> ServerError:
     """What DuckDB says, in one line."""
     message = str(error).split("\n\n", 1)[0].replace("\n", " ").strip()[:_LONGEST]
     missing = _MISSING.search(message)

@@ -1,4 +1,4 @@
-"""What a query may name besides tables of the catalogs, by whom it comes from."""
+"""What a query may use besides the tables of the catalogs, depending on who sends it."""
 
 import re
 from collections.abc import Mapping
@@ -9,31 +9,36 @@ from typing import Any
 
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.functions import (
-    FAR_FILES,
-    FILES,
-    REFUSED,
-    REFUSED_TABLES,
-    ROWS,
-    TYPED_BY_JSON,
+    FILE_TABLE_FUNCTIONS,
+    JSON_TYPED_FUNCTIONS,
+    REFUSED_FUNCTIONS,
+    REFUSED_TABLE_FUNCTIONS,
+    REMOTE_FILE_TABLE_FUNCTIONS,
+    ROW_TABLE_FUNCTIONS,
     may_run,
 )
 from jetbridge.duckdb_engine.planner import QueryReferences, StatementConnection, nodes
 from jetbridge.duckdb_engine.run_growth import check_volumes
-from jetbridge.errors import NotFound, PermissionDenied
+from jetbridge.errors import PermissionDenied
 
-# A type of JSON's own, as far down as anybody writes one.
+# Nobody nests the type of a JSON function deeper than this.
 _MOST_LEVELS = 100
-# `[3]` in the name of a type, whatever DuckDB may skip within.
+# `[3]` in the name of a type, with whatever DuckDB may skip inside.
 _ARRAY_SIZE = re.compile(r"\[[^\d\]]*(\d+)")
 _MOST_VALUES = 1_000_000
 
 
-def reads_files(names: QueryReferences) -> bool:
-    return bool(names.functions & FILES)
+def reads_files(references: QueryReferences) -> bool:
+    """Return whether a query calls a function that reads files, such as read_parquet."""
+    return bool(references.table_functions & FILE_TABLE_FUNCTIONS)
 
 
 class FileScope(Enum):
-    """All: the person at the command; FOLDERS: those of the configuration; NONE: no files."""
+    """Name the files that a query may read.
+
+    ALL: every file, for the person at the command. FOLDERS: those in the folders of the
+    configuration. NONE: no files.
+    """
 
     ALL = "all"
     FOLDERS = "folders"
@@ -42,50 +47,58 @@ class FileScope(Enum):
 
 @dataclass(frozen=True)
 class AccessRules:
-    """`trusted`: the command of someone on this machine, not a caller of the server."""
+    """Hold what the queries of one session may use.
+
+    `trusted`: the session belongs to someone on this machine, not to a caller of the server.
+    `folders` are those of FileScope.FOLDERS.
+    """
 
     files: FileScope = FileScope.NONE
     trusted: bool = False
+    folders: tuple[str, ...] = ()
 
     def without_files(self) -> "AccessRules":
-        """For expressions whose place is where the files of a catalog can be read."""
+        """Return the rules for expressions that run where DuckDB can read the files of a table."""
         return self if self.trusted else replace(self, files=FileScope.NONE)
 
-    def check(self, desk: StatementConnection, query: str) -> QueryReferences:
-        """What the query names; raises PermissionDenied for what it may not use."""
-        names = desk.names(query)
+    def check(self, connection: StatementConnection, query: str) -> QueryReferences:
+        """Return what the query names; raise PermissionDenied for what it may not use."""
+        references = connection.references(query)
         if self.trusted and self.files is FileScope.ALL:
-            return names
-        files = names.functions & (FILES | FAR_FILES)
-        if files and self.files is FileScope.NONE:
+            return references
+        readers = references.table_functions & (FILE_TABLE_FUNCTIONS | REMOTE_FILE_TABLE_FUNCTIONS)
+        if readers and self.files is FileScope.NONE:
             raise PermissionDenied(
-                f"{sorted(files)[0]} reads files, which is off: see [sql] files and folders"
+                f"{sorted(readers)[0]} reads files, which is off: see [sql] files and folders"
             )
         if not self.trusted:
-            self._refuse(names)
-            check_volumes(names.tree)
-        return names
+            _refuse_functions(references)
+            check_volumes(references.tree)
+        return references
 
-    def _refuse(self, names: QueryReferences) -> None:
-        for name in sorted(names.functions - ROWS - FILES):
-            raise _refusal(name, known=name in FAR_FILES or name in REFUSED_TABLES)
-        for name in sorted(names.calls):
-            if not may_run(name):
-                raise _refusal(name, known=name in REFUSED)
-        for node in nodes(names.tree):
-            _refuse_type(node)
-            if str(node.get("function_name")).lower() in TYPED_BY_JSON:
-                _refuse_deep_type(node)
+    def refuses_unknown(self, parts: tuple[str, ...], references: QueryReferences) -> bool:
+        """Return whether a table that no catalog has is an error.
 
-    def missing(self, parts: tuple[str, ...], names: QueryReferences) -> NotFound | None:
-        """A name that no catalog has: a part of the query, or perhaps a file."""
-        if len(parts) == 1 and fold(parts[0]) in names.parts:
-            return None
-        return (
-            None
-            if self.files is FileScope.ALL and len(parts) == 1
-            else NotFound("table", parts[-1])
-        )
+        It is none if WITH defines the name, or if it may be the name of a file.
+        """
+        if len(parts) > 1:
+            return True
+        return fold(parts[0]) not in references.cte_names and self.files is not FileScope.ALL
+
+
+def _refuse_functions(references: QueryReferences) -> None:
+    """Raise PermissionDenied for functions and types that a caller of the server may not use."""
+    allowed = ROW_TABLE_FUNCTIONS | FILE_TABLE_FUNCTIONS
+    for name in sorted(references.table_functions - allowed):
+        known = name in REMOTE_FILE_TABLE_FUNCTIONS or name in REFUSED_TABLE_FUNCTIONS
+        raise _refusal(name, known=known)
+    for name in sorted(references.called_functions):
+        if not may_run(name):
+            raise _refusal(name, known=name in REFUSED_FUNCTIONS)
+    for node in nodes(references.tree):
+        _refuse_type(node)
+        if str(node.get("function_name")).lower() in JSON_TYPED_FUNCTIONS:
+            _refuse_deep_type(node)
 
 
 def _refusal(name: str, *, known: bool) -> PermissionDenied:
@@ -95,21 +108,21 @@ def _refusal(name: str, *, known: bool) -> PermissionDenied:
 
 
 def _refuse_type(node: Mapping[str, Any]) -> None:
-    """Types of which one value takes more memory than there is, or stops the process."""
+    """Refuse a type of which one value may fill the memory, or stop the process."""
     if node.get("id") == "VARIANT":
         raise PermissionDenied("the type VARIANT is not allowed here")
-    size, about = 1, node
-    while (about.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
-        size *= about["type_info"]["size"]
-        about = about["type_info"]["child_type"]
+    size, data_type = 1, node
+    while (data_type.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
+        size *= data_type["type_info"]["size"]
+        data_type = data_type["type_info"]["child_type"]
     if size > _MOST_VALUES:
         raise PermissionDenied(f"an ARRAY of {size} values is not allowed here; use a list")
 
 
 def _refuse_deep_type(call: Mapping[str, Any]) -> None:
-    """DuckDB turns it into a type on its stack."""
-    for each in call["children"][1:]:
-        text = each.get("value", {}).get("value")
+    """Refuse a deep type in a JSON function: DuckDB reads it recursively, on its stack."""
+    for argument in call["children"][1:]:
+        text = argument.get("value", {}).get("value")
         if not isinstance(text, str):
             raise PermissionDenied(f"{call['function_name']} needs its type as a string here")
         # An escaped character could stand for any other one.

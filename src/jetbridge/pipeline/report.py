@@ -1,4 +1,4 @@
-"""What a statement did: rows, bytes and seconds, who ran it and why."""
+"""Results of statements: rows, or a report of rows, bytes, seconds and engine."""
 
 import json
 import time
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Report:
-    """`seconds` are by phase: plan, spool, load."""
+    """Hold what a statement did. `seconds` are by phase: plan, spool, load."""
 
     statement: str
     target: str = ""
@@ -26,30 +26,51 @@ class Report:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Without what is empty; where no rows were meant, without their number."""
-        found = {name: value for name, value in vars(self).items() if value not in ("", {})}
+        """Return the fields that have a value; counts only for a statement that ran a query."""
+        values = {name: value for name, value in vars(self).items() if value not in ("", {})}
         if not self.engine:
-            found = {name: value for name, value in found.items() if value != 0}
-        seconds = {phase: round(took, 4) for phase, took in self.seconds.items()}
-        return {**found, **({"seconds": seconds} if seconds else {})}
+            values = {name: value for name, value in values.items() if value != 0}
+        seconds = self._rounded_seconds()
+        return {**values, **({"seconds": seconds} if seconds else {})}
 
     def as_row(self) -> dict[str, Any]:
-        """One row of `REPORT`."""
-        seconds = json.dumps({phase: round(took, 4) for phase, took in self.seconds.items()})
-        return {**vars(self), "seconds": seconds}
+        """Return one row of `REPORT`."""
+        return {**vars(self), "seconds": json.dumps(self._rounded_seconds())}
+
+    def _rounded_seconds(self) -> dict[str, float]:
+        return {phase: round(duration, 4) for phase, duration in self.seconds.items()}
 
 
-def _column(kind: object) -> pa.DataType:
-    return pa.int64() if kind is int else pa.string()
+def _column_type(field_type: object) -> pa.DataType:
+    return pa.int64() if field_type is int else pa.string()
 
 
-# As rows: all columns are always there, the seconds as JSON.
-REPORT = pa.schema([(each.name, _column(each.type)) for each in fields(Report)])
+# The schema of reports as rows: every column is always present, and seconds are JSON.
+REPORT = pa.schema([(item.name, _column_type(item.type)) for item in fields(Report)])
+
+
+@dataclass
+class StatementResult:
+    """Hold the rows or the report of one statement, or both.
+
+    Read the rows before the next statement of the session runs.
+    """
+
+    report: Report | None = None
+    schema: pa.Schema | None = None
+    batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+
+    def table(self) -> pa.Table:
+        """Return all rows; a report without rows is one row."""
+        if self.schema is not None:
+            return pa.Table.from_batches(self.batches, self.schema)
+        rows = [] if self.report is None else [self.report.as_row()]
+        return pa.Table.from_pylist(rows, REPORT)
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """How far a statement has come, in rows or in Spark's tasks; `total` None: nobody knows."""
+    """Tell how far a statement is, in rows or in Spark tasks. `total` None: unknown."""
 
     phase: str
     done: int = 0
@@ -61,27 +82,30 @@ ProgressListener = Callable[[ProgressEvent], None]
 
 
 def ignore_progress(_: ProgressEvent) -> None:
-    """Watches nothing."""
+    """Do nothing with progress."""
 
 
 class PhaseTimer:
-    """Counts seconds by phase, and tells whoever watches."""
+    """Measure the seconds of each phase of a statement, and report progress to a listener."""
 
-    def __init__(self, watch: ProgressListener = ignore_progress) -> None:
+    def __init__(self, listener: ProgressListener = ignore_progress) -> None:
         self.seconds: dict[str, float] = {}
-        self._watch, self._phase = watch, ""
+        self._listener, self._phase = listener, ""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
+        """Add the seconds of the block to this phase."""
         began, self._phase = time.monotonic(), name
-        self._watch(ProgressEvent(name))
+        self._listener(ProgressEvent(name))
         try:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
     def rows(self, rows: int, total: int | None = None) -> None:
-        self._watch(ProgressEvent(self._phase, rows, total))
+        """Report the rows of the current phase so far."""
+        self._listener(ProgressEvent(self._phase, rows, total))
 
     def tasks(self, done: int, total: int) -> None:
-        self._watch(ProgressEvent(self._phase, done, total, "tasks"))
+        """Report the Spark tasks of the current phase so far."""
+        self._listener(ProgressEvent(self._phase, done, total, "tasks"))

@@ -1,51 +1,60 @@
-"""Secrets of one session: what CREATE SECRET says, kept here and shown nowhere."""
+"""Secrets of one session, and the check that keeps them out of messages."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jetbridge.catalog import OnConflict
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, NotFound
 
-# The name of one that has none; ATTACH takes it where it names no other.
-UNNAMED = "__default_mssql"
-# Text of which no message may quote a piece: what cannot be read may be cut anywhere.
-_TELLING = re.compile(
+# Returns the options of a secret by its name; None for the secret of this TYPE without a name.
+FindSecret = Callable[[str | None, str], Mapping[str, str] | None]
+# In such a text a password may stand anywhere, so no message quotes a piece of it.
+_MAY_HOLD_SECRET = re.compile(
     r"""\b(?:password|pwd)\s*[='"$] | \bsecret\b | ^\s*attach\b | ://[^/\s']*:[^/\s']*@""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
-HIDDEN = "the statement cannot be read; it may hold a password, so no piece of it is shown"
+HIDDEN = "the statement cannot be read; it is not shown because it may contain a password"
 
 
-def may_tell(text: str) -> bool:
-    """Whether a password may be in it."""
-    return _TELLING.search(text) is not None
+def may_hold_secret(text: str) -> bool:
+    """Return whether a statement may contain a password."""
+    return _MAY_HOLD_SECRET.search(text) is not None
+
+
+def default_name(secret_type: str) -> str:
+    """Return the name of a secret to which CREATE SECRET gives none, as DuckDB does."""
+    return f"__default_{fold(secret_type)}"
 
 
 class Secrets:
-    """By name, whatever its case."""
+    """Keep the options of each secret by its name, in any case. No `repr` shows them."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, Mapping[str, str]]] = {}
+        self._secrets: dict[str, tuple[str, Mapping[str, str]]] = {}
 
-    def add(self, name: str, said: Mapping[str, str], on_conflict: OnConflict) -> bool:
-        """Whether it was made: with IGNORE one that is there stays."""
-        if fold(name) in self._kept:
+    def add(self, name: str, options: Mapping[str, str], on_conflict: OnConflict) -> bool:
+        """Add a secret; return False if `on_conflict` is IGNORE and the name is taken."""
+        if fold(name) in self._secrets:
             if on_conflict is OnConflict.IGNORE:
                 return False
             if on_conflict is OnConflict.ERROR:
                 raise AlreadyExists("secret", name, "use CREATE OR REPLACE SECRET to replace it")
-        self._kept[fold(name)] = name, said
+        self._secrets[fold(name)] = name, options
         return True
 
     def drop(self, name: str) -> bool:
-        return self._kept.pop(fold(name), None) is not None
+        """Remove a secret; return False if none has this name."""
+        return self._secrets.pop(fold(name), None) is not None
 
-    def wanted(self, name: str | None) -> Mapping[str, str] | None:
-        """What the one of this name says; without a name, what the unnamed one does, if any."""
-        found = self._kept.get(fold(name or UNNAMED))
-        if found is None and name is not None:
-            known = ", ".join(each for each, _ in self._kept.values())
-            hint = f"there are {known}" if known else "make it with CREATE SECRET"
+    def find(self, name: str | None, secret_type: str) -> Mapping[str, str] | None:
+        """Return the options of a secret; raise NotFound with the names of the others.
+
+        Without a name, return those of the secret of this type without a name, or None.
+        """
+        secret = self._secrets.get(fold(name or default_name(secret_type)))
+        if secret is None and name is not None:
+            known = ", ".join(known_name for known_name, _ in self._secrets.values())
+            hint = f"there are {known}" if known else "create it with CREATE SECRET"
             raise NotFound("secret", name, hint)
-        return found[1] if found else None
+        return secret[1] if secret else None

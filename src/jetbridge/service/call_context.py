@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import grpc
 
 from jetbridge.catalog import Catalog, fold
+from jetbridge.config.limits import Limits, Token
 from jetbridge.errors import NotFound, PermissionDenied
-from jetbridge.service.limits import Token
+from jetbridge.wire.limits import InputLimits
 
 _MAX_TRANSACTION_ID = 256
 
@@ -16,6 +17,11 @@ _MAX_TRANSACTION_ID = 256
 def new_trace_id() -> str:
     """Return 16 random hexadecimal digits by which the server's log names a call."""
     return secrets.token_hex(8)
+
+
+def input_limits(limits: Limits) -> InputLimits:
+    """Return the limits of the decoders: a message unpacks to no more than it may have packed."""
+    return InputLimits(limits.message_bytes, limits.batch_rows, limits.request_bytes)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from jetbridge.catalog import (
     CanUpdate,
     DMLOptions,
     ScalarFunction,
+    Table,
     TableInfo,
     TableInOutFunction,
     Write,
     fold,
     supports,
 )
+from jetbridge.config.limits import Limits
 from jetbridge.errors import (
     BadRequest,
     LimitExceeded,
@@ -36,9 +38,8 @@ from jetbridge.runtime.cancellation import shielded
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.batch_layout import conform
-from jetbridge.service.call_context import CallContext, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
-from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
 from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
 from jetbridge.wire.codec import encode
@@ -58,10 +59,26 @@ _log = logging.getLogger(__name__)
 # Batches are decoded together, whenever so many bytes have arrived: one by one takes twice as long.
 _DECODE_BYTES = 2 * 1024 * 1024
 
-_STATEMENTS: dict[str, tuple[type[object], str]] = {
-    "insert": (CanInsert, "inserting"),
-    "update": (CanUpdate, "updating"),
-    "delete": (CanDelete, "deleting"),
+Start = Callable[[DMLOptions], AbstractContextManager[Write]]
+
+
+def _inserting(table: Table) -> Start | None:
+    return table.inserting if supports(table, CanInsert) else None
+
+
+def _updating(table: Table) -> Start | None:
+    return table.updating if supports(table, CanUpdate) else None
+
+
+def _deleting(table: Table) -> Start | None:
+    return table.deleting if supports(table, CanDelete) else None
+
+
+# Each returns what starts the statement on a table, or None if the table does not support it.
+_STATEMENTS: dict[str, Callable[[Table], Start | None]] = {
+    "insert": _inserting,
+    "update": _updating,
+    "delete": _deleting,
 }
 
 _FUNCTIONS = ("scalar_function", "table_function_in_out")
@@ -93,11 +110,12 @@ class DoExchange:
         requests = prefetched(requests)
         with self.gate.entered(call.owner):
             with within(requests, self.limits.first_message_seconds):
-                header = read_header(requests, self.limits.input)
+                limits = input_limits(self.limits)
+                header = read_header(requests, limits)
             descriptor = read_descriptor(header.descriptor)
             if operation in _FUNCTIONS:
                 served, name = self.locator.name(call, descriptor)
-                yield from _call(operation, served, name, header, requests, self.limits.input)
+                yield from _call(operation, served, name, header, requests, limits)
                 return
             located = self.locator.to_write(call, descriptor, operation)
             yield from self._statement(operation, located, header.decoder, requests, call)
@@ -255,14 +273,11 @@ def _move_pin(located: LocatedTable) -> None:
         )
 
 
-def _starter(
-    operation: str, located: LocatedTable
-) -> Callable[[DMLOptions], AbstractContextManager[Write]]:
-    capability, method = _STATEMENTS[operation]
-    if not supports(located.table, capability):
+def _starter(operation: str, located: LocatedTable) -> Start:
+    start = _STATEMENTS[operation](located.table)
+    if start is None:
         name = located.name
         raise NotSupported(f"table {name.schema}.{name.name} does not support {operation.upper()}")
-    start: Callable[[DMLOptions], AbstractContextManager[Write]] = getattr(located.table, method)
     return start
 
 

@@ -16,14 +16,14 @@ from jetbridge.catalog import (
     TableFunction,
     supports,
 )
+from jetbridge.config.limits import Limits
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
 from jetbridge.service.batch_layout import in_layout
-from jetbridge.service.call_context import CallContext, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
-from jetbridge.service.limits import Limits
 from jetbridge.service.table_lookup import read_point, travel
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.arrow_input import as_declared, read_arguments
@@ -64,7 +64,7 @@ class DoGet:
         name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
         arguments = as_declared(
-            read_arguments(ticket.parameters, self.limits.input), function.info()
+            read_arguments(ticket.parameters, input_limits(self.limits)), function.info()
         )
         schema = function.bind(arguments)
         yield encode_schema(schema)

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from jetbridge.config.limits import Token
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import Cancellation, answering, scope
 from jetbridge.runtime.error_paths import without_paths
@@ -14,7 +15,6 @@ from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit
 from jetbridge.service.call_context import CallContext, Catalogs, read_headers
-from jetbridge.service.limits import Token
 from jetbridge.wire.codec import encode
 
 _log = logging.getLogger(__name__)

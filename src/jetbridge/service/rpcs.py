@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from jetbridge.config.limits import Openness
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in
@@ -18,7 +19,6 @@ from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
 from jetbridge.service.flight_info import GetFlightInfo, ListFlights
 from jetbridge.service.guard import Guard
-from jetbridge.service.limits import Openness
 from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.limits import DESCRIPTOR_BYTES
 

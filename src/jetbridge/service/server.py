@@ -11,20 +11,7 @@ from typing import Self
 import grpc
 
 from jetbridge.catalog import Catalog
-from jetbridge.errors import Unavailable
-from jetbridge.runtime.process_memory import keep_freed_memory
-from jetbridge.service.admission.authentication import Authenticator
-from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
-from jetbridge.service.admission.entrance import Entrance, OpenCalls
-from jetbridge.service.admission.failed_logins import FailedLogins
-from jetbridge.service.admission.time_limit import TimeLimit, TimeQuota
-from jetbridge.service.call_context import Catalogs
-from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
-from jetbridge.service.do_exchange import DoExchange
-from jetbridge.service.do_get import DoGet
-from jetbridge.service.flight_info import FlightInfoBuilder, GetFlightInfo, ListFlights
-from jetbridge.service.guard import Guard
-from jetbridge.service.limits import (
+from jetbridge.config.limits import (
     Limits,
     Openness,
     Shares,
@@ -32,6 +19,19 @@ from jetbridge.service.limits import (
     catalog_name_error,
     is_loopback,
 )
+from jetbridge.errors import Unavailable
+from jetbridge.runtime.process_memory import keep_freed_memory
+from jetbridge.service.admission.authentication import Authenticator
+from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
+from jetbridge.service.admission.entrance import Entrance, OpenCalls
+from jetbridge.service.admission.failed_logins import FailedLogins
+from jetbridge.service.admission.time_limit import TimeLimit, TimeQuota
+from jetbridge.service.call_context import Catalogs, input_limits
+from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
+from jetbridge.service.do_exchange import DoExchange
+from jetbridge.service.do_get import DoGet
+from jetbridge.service.flight_info import FlightInfoBuilder, GetFlightInfo, ListFlights
+from jetbridge.service.guard import Guard
 from jetbridge.service.rpcs import Handlers, Health, Rpcs, about_methods, flight_methods
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
@@ -159,7 +159,7 @@ class Server:
             GetFlightInfo(locator, flights),
             DoGet(sealer, self.transactions, scans, limits),
             DoExchange(locator, exchanges, StagedBytes(shares.staged_bytes), limits),
-            DoAction(ActionContext(flights, locator, self.transactions, limits.input), own),
+            DoAction(ActionContext(flights, locator, self.transactions, input_limits(limits)), own),
         )
 
     def _serve(self, catalogs: Catalogs, handlers: Handlers, openness: Openness) -> None:

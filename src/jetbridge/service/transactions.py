@@ -8,11 +8,10 @@ writes moves the pin of its table, so that the transaction sees its own changes.
 import secrets
 import threading
 from collections.abc import MutableMapping
-from typing import Protocol, runtime_checkable
 
 from cachetools import TTLCache
 
-from jetbridge.catalog import CanSnapshot, Catalog, Schema, Table, fold, supports
+from jetbridge.catalog import CanExpire, CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
 from jetbridge.service.call_context import CallContext, ServedCatalog
 
@@ -57,20 +56,12 @@ class SnapshotPins:
         return table
 
 
-@runtime_checkable
-class CanExpire(Protocol):
-    """A snapshot that holds something dear, and gives it back when it is left alone for long."""
-
-    def may_lapse(self) -> None:
-        """Nobody will say that it is no longer needed."""
-
-
 def _snapshot(live: Catalog) -> Catalog:
     if not supports(live, CanSnapshot):
         return _PinnedCatalog(live)
     made = live.snapshot()
-    if isinstance(made, CanExpire):
-        made.may_lapse()
+    if supports(made, CanExpire):
+        made.allow_expiry()
     return made
 
 

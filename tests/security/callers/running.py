@@ -14,13 +14,13 @@ import grpc
 import msgpack
 import pyarrow as pa
 
-from jetbridge.app.compose import SharedResources
+from jetbridge.app.client_statements import statements_for_clients
 from jetbridge.app.run_function import with_run_function
 from jetbridge.catalog import Catalog
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
+from jetbridge.config.limits import Limits
 from jetbridge.service import Server
-from jetbridge.service.limits import Limits
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.flight_data import encode_batch

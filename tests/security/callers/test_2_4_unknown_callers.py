@@ -21,9 +21,9 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.config.limits import Openness
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import failed_logins
-from jetbridge.service.limits import Openness
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw, said
@@ -93,6 +93,7 @@ def apart() -> Iterator[tuple[str, int]]:
         process.communicate("")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compressed", [True, False])
 def test_nothing_of_a_message_is_kept_before_the_token_is_known(compressed: bool) -> None:
     """What is compressed stays so."""
@@ -134,6 +135,7 @@ def idle(location: str, method: str, count: int) -> tuple[list[Raw], list[Any], 
     return callers, calls, ended
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [REFLECT, SERVICE + "Handshake", SERVICE + "DoAction"])
 def test_calls_that_never_send_lock_nobody_out(method: str) -> None:
     with serving(limits=Limits(first_message_seconds=1)) as server:

@@ -63,6 +63,7 @@ def unchanged(caller: Caller) -> None:
     caller.run("DELETE FROM m.s.t WHERE id = 7")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_cancelled_statement_ends_at_once_and_leaves_nothing(caller, server, name):
     before = temporary_folders()
@@ -128,6 +129,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "trials", [pytest.param(6, id="6"), pytest.param(60, id="60", marks=pytest.mark.soak)]
 )

@@ -102,6 +102,7 @@ def nothing_lies_about(lake: LakeCatalog) -> None:
         assert set(lake.lake.load("s", name).raw["refs"]) == {"main"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_on_duckdb_ends_at_once(caller, server, lake, name):
     call = caller.start(STATEMENTS[name])
@@ -111,6 +112,7 @@ def test_a_statement_on_duckdb_ends_at_once(caller, server, lake, name):
     unchanged(caller, lake)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["select", "insert", "create", "replace"])
 def test_a_statement_on_spark_ends_at_once(caller, server, lake, name):
     call = caller.start(ON_SPARK + STATEMENTS[name])
@@ -122,6 +124,7 @@ def test_a_statement_on_spark_ends_at_once(caller, server, lake, name):
     unchanged(caller, lake)
 
 
+@pytest.mark.full
 def test_the_jobs_of_others_go_on(caller, server):
     """They run in the same Spark; one that is cancelled ends alone."""
     other = caller.start(ON_SPARK + "SELECT count(*) FROM l.s.many a, l.s.few b WHERE b.id < 50")
@@ -135,6 +138,7 @@ def test_the_jobs_of_others_go_on(caller, server):
     wait_until_left(server)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "table"), [*((name, "parted") for name in CHANGES), ("insert", "plain")]
 )
@@ -149,6 +153,7 @@ def test_a_change_is_not_published_once_its_caller_is_killed(caller, server, lak
     nothing_lies_about(lake)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "trials", [pytest.param(2, id="2"), pytest.param(15, id="15", marks=pytest.mark.soak)]
 )

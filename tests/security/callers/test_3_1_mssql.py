@@ -277,6 +277,6 @@ def test_connections_that_were_cut_leave_no_descriptors(catalog):
     before = len(os.listdir("/dev/fd"))
     for _ in range(5):
         running = Running(wait)
-        time.sleep(0.2)
+        wait_until_sent(SLOW)
         running.cancel()
     wait_until(lambda: len(os.listdir("/dev/fd")) <= before + 1)

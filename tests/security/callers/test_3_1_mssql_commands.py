@@ -53,6 +53,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stderr.read()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", STATEMENTS)
 def test_ctrl_c_ends_a_load_over_one_connection(place, kind):
     with place.start("sql", STATEMENTS[kind]) as process:
@@ -80,6 +81,7 @@ def test_ctrl_c_says_what_could_not_be_dropped(place):
     assert place.server.query("SELECT COUNT(*) FROM dbo.made") == [(0,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", STATEMENTS)
 def test_a_cancelled_call_leaves_nothing(place, kind):
     with place.serving() as (_, location), Caller(location, "m") as caller:
@@ -105,6 +107,7 @@ def test_a_killed_command_leaves_nothing_for_good(place):
     assert list(place.temporary.iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_killed_server_leaves_nothing_for_good(place):
     with place.serving() as (process, location), Caller(location, "m") as caller:
         with loads(200_000):

@@ -35,6 +35,7 @@ def test_create_table_as(catalog):
     assert tables(catalog) == []
 
 
+@pytest.mark.full
 def test_insert(catalog):
     with table(catalog, "filled"):
         with loads(1):

@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.compose import SharedResources
+from jetbridge.app.client_statements import statements_for_clients
 from jetbridge.app.run_function import with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.store import Store
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
+from jetbridge.config.limits import Shares
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit
-from jetbridge.service.limits import Shares
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw
@@ -199,6 +199,7 @@ def test_an_insert_whose_time_ends_while_it_is_published_is_answered(slow_commit
         assert read(bob) == 1005
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", ["", "; INSERT INTO m.s.t VALUES (8)"])
 def test_no_statement_begins_after_the_one_whose_time_ended(slow_commits, more) -> None:
     with serving(statement_seconds=2) as (server, _, bob):
@@ -289,6 +290,7 @@ def test_statements_of_one_token_that_took_too_long_together_end_and_no_other_be
         assert read(bob) == 1003
 
 
+@pytest.mark.full
 def test_time_that_was_used_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limit, "_WINDOW_SECONDS", 6.0)
     with (

@@ -18,8 +18,8 @@ import grpc
 import pytest
 
 from jetbridge.app.statement_memory import MINIMUM, StatementMemory
+from jetbridge.config.limits import Limits
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.limits import Limits
 from tests.faults.peers import wait_until
 from tests.integration.test_limits import eventually
 from tests.security.callers.running import Caller, status
@@ -77,6 +77,7 @@ def serving(folder: Path, staged_bytes: int) -> Iterator[Served]:
         process.communicate()
 
 
+@pytest.mark.full
 def test_calls_of_one_token_share_its_memory_and_leave_the_rest_to_another(tmp_path: Path) -> None:
     with (
         serving(tmp_path, 10**10) as served,
@@ -125,7 +126,7 @@ def taken(memory: StatementMemory, owner: str, count: int) -> list[int]:
     """What each of these calls gets that run at once, at most `count`; they do not end."""
     found = []
     for _ in range(count):
-        share = memory.taken(owner)
+        share = memory.reserve(owner)
         try:
             found.append(share.__enter__().memory_bytes)
         except LimitExceeded:
@@ -149,14 +150,14 @@ def test_one_token_has_at_most_half_of_the_memory() -> None:
 def test_without_several_tokens_all_of_it_is_shared() -> None:
     memory = StatementMemory(2 * 10**9, Limits(), 0)
     assert 10**9 < sum(taken(memory, "", 100)) <= 2 * 10**9
-    with pytest.raises(LimitExceeded, match="on this server"), memory.taken(""):
+    with pytest.raises(LimitExceeded, match="on this server"), memory.reserve(""):
         pass
 
 
 def test_a_share_comes_back_when_the_call_ends_or_fails() -> None:
     memory = StatementMemory(100, Limits(), 0)
     for _ in range(3):
-        with pytest.raises(KeyError), memory.taken("ada") as share:
+        with pytest.raises(KeyError), memory.reserve("ada") as share:
             assert share.memory_bytes == 100
             raise KeyError
 
@@ -166,7 +167,7 @@ def test_what_calls_of_one_token_spill_is_no_more_than_it_may_stage() -> None:
     memory = StatementMemory(2 * 10**9, limits, 2)
     spilled = []
     for _ in range(6):
-        share = memory.taken("ada")
+        share = memory.reserve("ada")
         spilled.append(share.__enter__().spill_bytes)
         _held.append(share)
     assert max(spilled) <= 1000

@@ -11,14 +11,15 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.compose import SharedResources, open_catalogs
+from jetbridge.app.compose import open_catalogs
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import AsOf, AtUnit
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import CatalogConfig, Config
+from jetbridge.config.limits import Limits
 from jetbridge.errors import ServerError
 from jetbridge.service import Server
-from jetbridge.service.limits import Limits
 
 ROWS = 100_000
 COLUMNS = pa.schema({"n": pa.int64()})

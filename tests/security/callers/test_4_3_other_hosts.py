@@ -21,10 +21,10 @@ HOUR = 3600
 # An owner on another host.
 OWNER = """
 import sys, time
-from jetbridge import temporary
-temporary._HOST = b"another-host"
-temporary._ROUND_SECONDS = float(sys.argv[2])
-folder = temporary.TemporaryFolder("test", sys.argv[1])
+from jetbridge.runtime import temporary_folders
+temporary_folders._HOST = b"another-host"
+temporary_folders._ROUND_SECONDS = float(sys.argv[2])
+folder = temporary_folders.TemporaryFolder("test", sys.argv[1])
 (folder.path / "rows").write_text("rows")
 print(folder.path, flush=True)
 time.sleep(60)

@@ -13,9 +13,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from jetbridge.app import compose
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.config import load_config
 from jetbridge.config.seal_keys import KEPT, keep_seal_key
 from jetbridge.service import Server
 from tests.faults.peers import wait_until
@@ -89,6 +89,7 @@ def test_what_was_given_out_before_a_kill_is_good_after_it(warehouse: Path) -> N
         assert descriptor_of(wire, "sch", "tab", "lake") == descriptor
 
 
+@pytest.mark.full
 def test_a_key_that_was_replaced_opens_until_it_is_removed(warehouse: Path) -> None:
     with serving(warehouse) as wire:
         old = descriptor_of(wire, "sch", "tab", "lake")
@@ -131,6 +132,7 @@ def test_servers_that_share_a_file_learn_of_a_new_key_without_a_restart(tmp_path
                 assert ask_endpoints(one, new).status == "OK"
 
 
+@pytest.mark.full
 def test_servers_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
     script = "import sys, pathlib; from jetbridge.config.seal_keys import keep_seal_key\n"
     script += "sys.stdin.readline(); print(keep_seal_key(pathlib.Path(sys.argv[1])).read_text())"

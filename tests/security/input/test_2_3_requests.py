@@ -45,6 +45,7 @@ def bombs() -> dict[str, bytes]:
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", bombs())
 @pytest.mark.parametrize("within", [False, True])
 def test_small_things_by_the_million_are_refused_unread(server, raw, name, within):

@@ -176,6 +176,7 @@ def test_2_5_a_document_of_two_megabytes_is_json() -> None:
     assert first_violation("json_valid(s)", rows) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "long"),
     [

@@ -66,6 +66,7 @@ def wrote(found: int) -> str:
     return rf"^Spark wrote 4,000 rows to .*, and {found:,} of them are there; nothing was changed"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "found"), LOST.values(), ids=list(LOST))
 def test_new_table_is_not_published_without_all_rows(target, lose, count, found):
     lose(count)
@@ -75,6 +76,7 @@ def test_new_table_is_not_published_without_all_rows(target, lose, count, found)
     assert target.left_behind() == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "found"), LOST.values(), ids=list(LOST))
 def test_replaced_table_keeps_its_rows_if_others_are_lost(target, lose, count, found):
     target.sql("CREATE OR REPLACE TABLE t.dbo.kept AS SELECT 42 AS answer")
@@ -84,6 +86,7 @@ def test_replaced_table_keeps_its_rows_if_others_are_lost(target, lose, count, f
     assert target.rows("FROM t.dbo.kept") == [(42,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "found"), LOST.values(), ids=list(LOST))
 def test_insert_adds_nothing_if_rows_are_lost(target, lose, count, found):
     target.sql("CREATE OR REPLACE TABLE t.dbo.more AS SELECT 1::BIGINT AS id")
@@ -93,6 +96,7 @@ def test_insert_adds_nothing_if_rows_are_lost(target, lose, count, found):
     assert target.rows("FROM t.dbo.more") == [(1,)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "found"), LOST.values(), ids=list(LOST))
 def test_select_fails_if_rows_are_lost(target, lose, count, found):
     lose(count)

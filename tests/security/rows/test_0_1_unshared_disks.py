@@ -19,7 +19,7 @@ from tests.faults import pipeline_process
 from tests.faults.pipeline_process import PipelineProcess
 from tests.integration.object_store import BUCKET, LOGIN, running_object_store
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.full, pytest.mark.xdist_group(__name__)]
 
 REFUSED = r"executor \d+ of Spark on (127.0.0.1|localhost) does not share the folder"
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jetbridge.app.compose import build_app
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig
 from tests.integration.run_calls import run_sql
@@ -21,10 +20,10 @@ FAILING = (
 @pytest.fixture
 def location() -> Iterator[str]:
     config = Config(server=ServerConfig(port=0), catalogs={"mem": CatalogConfig("memory")})
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     yield app.server.location
-    app.stop(1.0)
+    app.close(1.0)
 
 
 def rows(location: str) -> list[tuple[int, str]]:

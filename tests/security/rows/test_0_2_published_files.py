@@ -32,6 +32,7 @@ def lake() -> Iterator[LakeCatalog]:
     made.close()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("error", ERRORS.values(), ids=list(ERRORS))
 @pytest.mark.parametrize("statement", ["insert", "update"])
 def test_rows_stay_if_the_table_cannot_be_read_after_the_commit(lake, statement, error):

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jetbridge.app.compose import build_app
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.app.compose import build_application
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.service.limits import Token
+from jetbridge.config.limits import Token
 from tests.integration.run_calls import run_sql
 from tests.integration.wire_calls import Answer, Wire, read_rows
 
@@ -52,7 +51,7 @@ def serving(
         sql=SqlConfig(folders=folders),
         credentials=Credentials(tokens=tokens),
     )
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     try:
         with Wire(app.server.location) as wire:
@@ -63,4 +62,4 @@ def serving(
             theirs.reports("CREATE SCHEMA memb.s; CREATE TABLE memb.s.x AS SELECT 42 AS secret")
             yield ours, theirs
     finally:
-        app.stop(1.0)
+        app.close(1.0)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.config import ConfigError, load_config
+from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.spark.settings import SUBSTITUTE, complete
 from tests import lakes
@@ -72,6 +73,7 @@ def test_names_of_columns_stay_as_they_are_in_files_between_engines(caller, lake
     assert rows(lake.load_schema("s").load_table("passed")) == [(1,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", HADOOPS)
 def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(caller, lake, text):
     query = f"SELECT {{'x': n, '{text}': n}} AS f FROM s.one"
@@ -85,6 +87,7 @@ def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(call
     assert rows(lake.load_schema("s").load_table("passed")) == [({"x": 1, text: 1},)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", HADOOPS)
 def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
     caller.run(f"CREATE OR REPLACE TABLE s.odd AS SELECT 0 AS n, 'a' AS \"{text}\"")
@@ -94,13 +97,21 @@ def test_rows_of_a_sorted_table_keep_columns_of_such_names(caller, lake, text):
     assert rows(lake.load_schema("s").load_table("odd")) == [(0, "c"), (1, "b")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", REFERENCES)
 def test_names_stay_as_they_are(caller, lake, text):
     """Of a table, a column and a field; also where Spark itself looks for the table."""
     table = f'"of {text}"'
     made = f"CREATE OR REPLACE TABLE s.{table} AS SELECT n AS \"{text}\", {{'{text}': n}} AS f"
     caller.run(f"SET engine='spark'; {made} FROM s.one")
-    caller.run(f"SET engine='spark'; CREATE OR REPLACE TABLE s.named AS FROM s.{table}")
+    copy = f"CREATE OR REPLACE TABLE s.named AS FROM s.{table}"
+    if "." in text:  # the lake stores such a field under another name, and Spark would look there
+        refused = caller.ask(f"SET engine='spark'; {copy}")
+        assert refused.status == "FAILED_PRECONDITION"
+        assert "the column f" in refused.message
+        caller.run(copy)
+    else:
+        caller.run(f"SET engine='spark'; {copy}")
     assert columns(lake, "named") == [text, "f"]
     assert rows(lake.load_schema("s").load_table("named")) == [(1, {text: 1})]
 
@@ -126,6 +137,7 @@ def local() -> Iterator[Bench]:
         yield made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", REFERENCES)
 def test_text_in_the_dialect_of_spark_stays_as_it_is(local, text):
     local.sql("SET dialect = 'spark'")
@@ -154,7 +166,7 @@ def test_nobody_sets_it_by_a_statement(caller, local, name):
     assert caller.ask(f'SET "{name}" = true').status == "INVALID_ARGUMENT"
     for dialect in ("spark", "duckdb"):
         local.sql(f"SET dialect = '{dialect}'")
-        with pytest.raises(Exception, match="there is no setting|TO is missing"):
+        with pytest.raises(Exception, match="there is no setting|expected TO"):
             local.sql(f"SET {name} = true")
         local.sql("RESET dialect")
     with lakes.engine().session() as session:

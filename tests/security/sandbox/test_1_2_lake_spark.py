@@ -8,7 +8,7 @@ from jetbridge.errors import BadRequest
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
-from jetbridge.pipeline.settings import Settings
+from jetbridge.pipeline.settings import SettingValues
 from tests.lakes import engine, folder
 
 pytestmark = pytest.mark.lake
@@ -21,9 +21,8 @@ def runner() -> SparkRunner:
 
 @pytest.fixture
 def session(runner: SparkRunner, catalog) -> Iterator[Session]:
-    opened = Session(
-        {"m": catalog}, SessionResources(spark=runner), settings=Settings(dialect="spark")
-    )
+    settings = SettingValues().changed("dialect", "spark")
+    opened = Session({"m": catalog}, SessionResources(spark=runner, settings=settings))
     yield opened
     opened.close()
 
@@ -48,8 +47,8 @@ NO_QUERIES = [
 @pytest.mark.parametrize("text", NO_QUERIES)
 def test_1_2_text_that_is_no_query_does_not_run_on_spark(runner: SparkRunner, text: str) -> None:
     with pytest.raises(BadRequest):
-        runner.described(text)
-    with pytest.raises(BadRequest), runner.spooled(text):
+        runner.describe(text)
+    with pytest.raises(BadRequest), runner.spool_query(text):
         pass
     with runner.session() as session:
         assert session.spark.conf.get("spark.jetbridge.smuggled", None) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.config import LakeConfig
+from jetbridge.backends.lake.config import LakeConfig
 from tests.security.sandbox.clients import Caller, serving
 
 
@@ -113,7 +113,7 @@ def test_1_2_parts_of_statements_stay_parts(ours: Caller, attack: str) -> None:
 def test_1_2_names_that_are_keywords_end_no_part(ours: Caller) -> None:
     ours.reports('CREATE OR REPLACE TABLE mema.s.k AS SELECT 1 AS "end", 2 AS "case"')
     (deleted,) = ours.reports("DELETE FROM mema.s.k WHERE k.end = 1 AND k.case = 2 RETURNING k.end")
-    assert (deleted["statement"], deleted["rows_produced"]) == ("SELECT", 1)
+    assert (deleted["statement"], deleted["rows_written"]) == ("DELETE", 1)
     assert ours.reports("FROM mema.s.k")[0]["rows_produced"] == 0
 
 

@@ -67,6 +67,7 @@ def table(client: Client) -> Client:
     return client
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", ATTACKS)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_1_2_stored_text_is_one_expression(

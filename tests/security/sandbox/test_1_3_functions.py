@@ -101,6 +101,7 @@ def client(ours: Caller) -> Iterator[Client]:
         yield connected
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", READING)
 def test_1_3_run_refuses_functions_that_tell_of_the_server(ours: Caller, name: str) -> None:
     for text in (
@@ -122,6 +123,7 @@ def test_1_3_run_refuses_table_functions_by_name(ours: Caller, name: str) -> Non
     assert (answer.status, name in answer.message) == ("PERMISSION_DENIED", True), answer
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", STOPPING)
 def test_1_3_run_does_not_stop_the_process(ours: Caller, text: str) -> None:
     answer = ours.run(f"SELECT {text}")
@@ -156,6 +158,7 @@ def test_1_3_run_calls_what_is_harmless(ours: Caller, query: str) -> None:
     assert ours.run(query).status == "OK", ours.run(query).message
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", READING | ONLY_IN_RUN)
 def test_1_3_stored_expressions_are_held_to_the_narrow_list(
     ours: Caller, client: Client, name: str

@@ -108,6 +108,7 @@ def resident() -> int:
     return int(line.split()[1]) * 1024
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "query"), BOMBS)
 def test_1_3_run_refuses_what_would_fill_the_memory(ours: Caller, name: str, query: str) -> None:
     before, began = resident(), time.monotonic()
@@ -118,6 +119,7 @@ def test_1_3_run_refuses_what_would_fill_the_memory(ours: Caller, name: str, que
     assert ours.run("SELECT 1").status == "OK"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("query", ORDINARY)
 def test_1_3_run_computes_what_is_ordinary(ours: Caller, query: str) -> None:
     before = resident()

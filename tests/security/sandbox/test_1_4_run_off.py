@@ -1,7 +1,6 @@
 """`clients = false` in `[sql]`: clients work in the catalogs, and run no SQL on the server."""
 
-from jetbridge.app.compose import build_app
-from jetbridge.cli.serve import statements_for_clients
+from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig, SqlConfig
 from tests.integration.run_calls import run_sql
@@ -11,7 +10,7 @@ from tests.integration.wire_calls import Wire
 def test_run_is_not_offered_where_it_is_turned_off() -> None:
     catalogs = {"mem": CatalogConfig("memory")}
     config = Config(ServerConfig(port=0), catalogs=catalogs, sql=SqlConfig(clients=False))
-    app = build_app(config, statements=statements_for_clients)
+    app = build_application(config)
     app.server.start()
     try:
         with Wire(app.server.location) as wire, connect(app.server.location, "mem") as client:
@@ -19,4 +18,4 @@ def test_run_is_not_offered_where_it_is_turned_off() -> None:
             client.create_schema("s")
             assert [schema.name for schema in client.list_schemas()] == ["s"]
     finally:
-        app.stop(1.0)
+        app.close(1.0)

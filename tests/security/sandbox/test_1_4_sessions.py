@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from jetbridge.app.compose import SharedResources, new_engine, open_catalogs
+from jetbridge.app.compose import new_engine, open_catalogs
+from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.config import CatalogConfig, Config, LakeConfig
+from jetbridge.catalog.backend import SharedResources
+from jetbridge.config import CatalogConfig, Config
 from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.session import Session, SessionResources
@@ -126,6 +128,7 @@ READS = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", READS)
 def test_1_4_no_file_is_read_by_its_name(ours: Caller, warehouse: Path, text: str) -> None:
     """Not even one of a table that the client may read, and whose folder is open to its DuckDB."""
@@ -156,7 +159,7 @@ def session(warehouse: Path) -> Iterator[Session]:
     )
     opened = Session(
         open_catalogs(config, SharedResources(config.limits, new_engine(config, verbose=False))),
-        SessionResources(AccessRules(FileScope.FOLDERS), folders=("/allowed",)),
+        SessionResources(AccessRules(FileScope.FOLDERS, folders=("/allowed",))),
     )
     yield opened
     opened.close()
@@ -185,7 +188,7 @@ SETTINGS = (
 def test_1_4_duckdb_reaches_only_what_the_statement_names(
     session: Session, warehouse: Path, query: str, target: str | None, open_to_it: list[str]
 ) -> None:
-    with session.desk(query, target) as desk:
+    with session.begin_statement().connect(query, target) as desk:
         found = dict(desk.fetch(SETTINGS))
         assert [row[0] for row in desk.fetch("SELECT current_setting('lock_configuration')")] == [
             True
@@ -210,8 +213,8 @@ def test_1_4_duckdb_reaches_only_what_the_statement_names(
 def test_1_4_two_sessions_have_two_folders() -> None:
     own = []
     for _ in range(2):
-        bench = PlannerDatabase(["m"], DuckDBAccess(extended=False))
-        with bench.desk() as desk:
+        bench = PlannerDatabase(["m"], DuckDBAccess(load_extensions=False))
+        with bench.connect() as desk:
             own += [row[0] for row in desk.fetch("SELECT current_setting('temp_directory')")]
         assert Path(own[-1]).is_dir()
         bench.close()
@@ -221,17 +224,17 @@ def test_1_4_two_sessions_have_two_folders() -> None:
 
 def test_1_4_spill_folders_and_files_are_for_their_owner_alone() -> None:
     """While a query spills, under an umask that takes nothing away."""
-    bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", extended=False))
+    bench = PlannerDatabase(["m"], DuckDBAccess(memory_limit="60MB", load_extensions=False))
     seen: dict[str, int] = {}
     done = threading.Event()
     before = os.umask(0)
     try:
-        with bench.desk() as desk:
+        with bench.connect() as desk:
             ((own,),) = desk.fetch("SELECT current_setting('temp_directory')")
             watch = threading.Thread(target=look, args=(Path(own), seen, done))
             watch.start()
             try:
-                desk.keep(
+                desk.create_table_as(
                     ("m", "main", "big"),
                     "SELECT repeat(hash(i)::VARCHAR, 4) AS a FROM range(900000) r(i)",
                 )
@@ -259,7 +262,7 @@ def look(folder: Path, seen: dict[str, int], done: threading.Event) -> None:
 
 def test_1_4_a_memory_catalog_needs_no_folder() -> None:
     opened = Session({"m": MemoryCatalog()}, SessionResources(AccessRules(FileScope.NONE)))
-    with opened.desk("SELECT 1") as desk:
+    with opened.begin_statement().connect("SELECT 1") as desk:
         ((own, listed),) = desk.fetch(
             "SELECT current_setting('temp_directory'), current_setting('allowed_directories')"
         )

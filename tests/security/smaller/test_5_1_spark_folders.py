@@ -12,7 +12,7 @@ from jetbridge.runtime.temporary_folders import sweep
 from tests.faults.peers import wait_until
 from tests.jvms import jvms
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.full, pytest.mark.xdist_group(__name__)]
 
 SECONDS = 120.0
 # A Spark whose owner answers each line with a query of it.

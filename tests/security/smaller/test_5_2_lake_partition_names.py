@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("column", CASES)
 def test_all_engines_read_what_is_partitioned(
     lake: LakeCatalog, client: Client, column: str

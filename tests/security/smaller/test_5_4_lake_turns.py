@@ -35,8 +35,8 @@ COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.
 RIVAL = """
 import sys, time
-from jetbridge.backends.lake.write.commit_turns import Turns
-turns = Turns(sys.argv[1])
+from jetbridge.backends.lake.write.commit_turns import CommitTurns
+turns = CommitTurns(sys.argv[1])
 print("begun", flush=True)
 while True:
     with turns.turn("table"):

@@ -8,14 +8,15 @@ from types import ModuleType
 
 import pytest
 
-from jetbridge.app import compose as composition
-from jetbridge.app.compose import App, build_app
+from jetbridge.app.compose import Application, build_application, open_application
+from jetbridge.backends.lake import backend as lake_backend
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.config import CatalogConfig, Config, MssqlConfig, ServerConfig
+from jetbridge.config import CatalogConfig, Config, ServerConfig
+from jetbridge.config.limits import Limits
 from jetbridge.errors import FailedPrecondition
-from jetbridge.service.limits import Limits
 from jetbridge.spark import SparkEngine
 
 BACKEND = "jetbridge.backends.mssql.catalog"
@@ -46,8 +47,8 @@ def backend(monkeypatch):
     monkeypatch.setitem(sys.modules, BACKEND, module)
 
 
-def app_of(**catalogs) -> App:
-    return build_app(Config(catalogs=catalogs, server=ServerConfig(port=0)))
+def app_of(**catalogs) -> Application:
+    return build_application(Config(catalogs=catalogs, server=ServerConfig(port=0)))
 
 
 def test_catalog_gets_what_the_configuration_says(backend):
@@ -57,12 +58,12 @@ def test_catalog_gets_what_the_configuration_says(backend):
         limits=Limits(spill_bytes=5, staged_bytes=6),
         catalogs={"m": MssqlConfig(address=Address("db", "s"), spool="/x", settings=settings)},
     )
-    app = build_app(config)
-    (catalog,) = app.catalogs
+    app = build_application(config)
+    (catalog,) = app.catalogs.values()
     assert isinstance(catalog, FakeMssql)
     assert catalog.asked == ("m", Address("db", "s"), settings, Options("/x", False, 6))
     assert catalog.engine is app.engine
-    app.stop(0)
+    app.close(0)
 
 
 def test_spark_is_there_for_large_loads_and_not_started_before(backend, monkeypatch):
@@ -72,13 +73,24 @@ def test_spark_is_there_for_large_loads_and_not_started_before(backend, monkeypa
     app.start_background()
     assert app.engine is not None
     assert (app.engine.status(), started) == ("not started", [])
-    app.stop(0)
+    app.close(0)
 
 
 def test_what_has_something_to_close_is_closed_when_the_app_stops(backend):
     app = app_of(m=MSSQL, n=MSSQL, memory=CatalogConfig("memory"))
-    app.stop(0)
-    assert [getattr(each, "closed", None) for each in app.catalogs] == [1, 1, None]
+    app.close(0)
+    assert [getattr(each, "closed", None) for each in app.catalogs.values()] == [1, 1, None]
+
+
+def test_application_is_closed_when_its_block_fails(backend, monkeypatch):
+    stopped: list[float] = []
+    monkeypatch.setattr(SparkEngine, "stop", lambda _, seconds: stopped.append(seconds))
+    config = Config(catalogs={"m": MSSQL})
+    with pytest.raises(KeyboardInterrupt), open_application(config) as application:
+        raise KeyboardInterrupt
+    (catalog,) = application.catalogs.values()
+    assert isinstance(catalog, FakeMssql)
+    assert (catalog.closed, len(stopped)) == (1, 1)
 
 
 def test_missing_driver_is_told_with_the_extra_that_brings_it(monkeypatch):
@@ -117,8 +129,8 @@ def test_thread_that_opens_duckdb_is_waited_for_also_where_a_daemon_starts_it(mo
             daemons.append(threading.current_thread().daemon)
             opened.set()
 
-    monkeypatch.setattr(composition, "LakeReader", Reader)
+    monkeypatch.setattr(lake_backend, "LakeReader", Reader)
     work = (Path("nowhere"),)
-    threading.Thread(target=composition._early_reader, args=work, daemon=True).start()
+    threading.Thread(target=lake_backend.open_reader_early, args=work, daemon=True).start()
     assert opened.wait(10)
     assert daemons == [False]

@@ -8,12 +8,16 @@ import pyarrow as pa
 import pytest
 
 import jetbridge
-from jetbridge.app import compose, sessions
-from jetbridge.app.compose import SharedResources
+from jetbridge.app import backends, sessions
+from jetbridge.app.spools import spark_runner
 from jetbridge.app.statement_memory import StatementShare
+from jetbridge.backends.mssql.backend import BACKEND
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
-from jetbridge.config import CatalogConfig, Config, MssqlConfig
+from jetbridge.catalog import SpoolFolder
+from jetbridge.catalog.backend import SharedResources
+from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark import SparkEngine
 from tests.unit.pipeline.configurable import ConfigurableCatalog
@@ -24,18 +28,28 @@ MEMORY = Config(catalogs={"memory": CatalogConfig("memory")})
 WORD = "hunter2"
 
 
+class SpoolingCatalog(ConfigurableCatalog):
+    """A catalog with settings, and perhaps with a folder for rows of Spark."""
+
+    def __init__(self, spool: str) -> None:
+        super().__init__()
+        self._spool = spool
+
+    def spool_folder(self) -> SpoolFolder | None:
+        return SpoolFolder(self._spool) if self._spool else None
+
+
 @pytest.fixture
 def opened(monkeypatch):
     """Catalogs of type `mssql` by name, with what they were opened with."""
     found: dict[str, tuple[ConfigurableCatalog, MssqlConfig]] = {}
 
     def open_it(name, config, _):
-        found[name] = ConfigurableCatalog(), config
+        found[name] = SpoolingCatalog(config.spool), config
         return found[name][0]
 
-    backends = {**compose.BACKENDS, "mssql": open_it}
-    monkeypatch.setattr(compose, "BACKENDS", backends)
-    monkeypatch.setattr(sessions, "BACKENDS", backends)
+    loaders = {**backends.LOADERS, "mssql": lambda: replace(BACKEND, open=open_it)}
+    monkeypatch.setattr(backends, "LOADERS", loaders)
     monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
     return found
 
@@ -105,7 +119,7 @@ def test_what_is_attached_is_closed_with_the_session(opened):
 def test_spark_spools_where_the_configuration_says(opened, spool, folder):
     config = Config(catalogs={"m": MSSQL, "n": replace(MSSQL, spool=spool)})
     with jetbridge.session(config) as session:
-        runner = session.session.means.spark
+        runner = session.session.begin_statement().spark
         assert runner is not None
         assert runner.folder == folder
 
@@ -137,7 +151,7 @@ def test_client_sets_them_for_its_own_statements():
     ],
 )
 def test_client_makes_no_secrets_and_attaches_nothing(text):
-    with pytest.raises(FailedPrecondition, match="not allowed here") as refused:
+    with pytest.raises(FailedPrecondition, match="not supported in run") as refused:
         reports(text, ConfigurableCatalog())
     assert WORD not in str(refused.value)
 
@@ -145,7 +159,8 @@ def test_client_makes_no_secrets_and_attaches_nothing(text):
 def test_a_spool_that_cannot_be_used_is_named(tmp_path):
     spool = tmp_path / "gone"
     config = Config(catalogs={"m": replace(MSSQL, spool=str(spool))})
-    runner = sessions._runner(config, SparkEngine(log_file=tmp_path / "spark.log"), ())
+    catalogs = [SpoolingCatalog(str(spool))]
+    runner = spark_runner(config, SparkEngine(log_file=tmp_path / "spark.log"), catalogs)
     assert runner is not None
     with pytest.raises(FailedPrecondition, match=rf"{spool}: No such file.*another folder"):
         runner.prefix()

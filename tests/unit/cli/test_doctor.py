@@ -1,11 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 
-from jetbridge.app import compose
+from jetbridge.app import backends
+from jetbridge.backends.lake.config import LakeConfig
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.mssql.backend import BACKEND
 from jetbridge.cli import doctor, main
 from jetbridge.cli.doctor import _driver, _package, _satisfies, _spark
-from jetbridge.config import LakeConfig
 from jetbridge.errors import Unavailable
 from jetbridge.spark import java
 
@@ -72,7 +75,12 @@ def findings(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JETBRIDGE_JARS", raising=False)
-    return lambda settings, *lakes: {each.name: each for each in _spark(settings, lakes)}
+
+    def findings(settings, *lakes):
+        properties = [lake.iceberg_properties() for lake in lakes]
+        return {finding.name: finding for finding in _spark(settings, properties)}
+
+    return findings
 
 
 @pytest.mark.parametrize(("lakes", "state"), [([], "optional"), ([LakeConfig()], "missing")])
@@ -145,12 +153,16 @@ def test_driver_that_is_not_installed_is_not_told_twice(monkeypatch):
     assert list(_driver(used=True)) == []
 
 
-class Sweeping:
+class Sweeping(MemoryCatalog):
     """What a catalog of SQL Server does about sweeping; its name says how that goes."""
 
-    def __init__(self, name, *_) -> None:
+    def __init__(self, name) -> None:
+        super().__init__()
         self.name, self.closed = name, False
         SWEPT.append(self)
+
+    def start_sweeper(self) -> None:
+        """Sweeps only when asked."""
 
     def sweep(self):
         if self.name == "down":
@@ -162,12 +174,17 @@ class Sweeping:
 
 
 SWEPT: list[Sweeping] = []
+SWEEPING = replace(BACKEND, open=lambda name, *_: Sweeping(name))
 
 
 @pytest.fixture
 def servers(tmp_path, monkeypatch):
     SWEPT.clear()
-    monkeypatch.setattr(compose, "BACKENDS", {**compose.BACKENDS, "mssql": Sweeping})
+    loaders = {
+        **backends.LOADERS,
+        "mssql": lambda: SWEEPING,
+    }
+    monkeypatch.setattr(backends, "LOADERS", loaders)
 
     def write(*names):
         path = tmp_path / "servers.toml"

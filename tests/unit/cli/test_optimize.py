@@ -1,10 +1,8 @@
-import sys
-import types
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
+from jetbridge.app.optimize import OptimizeRequest
 from jetbridge.catalog.identifiers import split_identifier
 from jetbridge.cli import main, optimize
 from jetbridge.errors import BadRequest, NotFound, Unavailable
@@ -12,71 +10,45 @@ from jetbridge.errors import BadRequest, NotFound, Unavailable
 ROWS = [("data files", 120, 2), ("bytes", 48_213, 9_001)]
 
 
-class Spark:
-    """Counts what is done to it."""
+class Work:
+    """Takes the place of Spark's work, and keeps what it was asked to do."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
+        self.requests: list[OptimizeRequest] = []
+        self.error: BaseException | None = None
 
-    def start(self) -> None:
-        self.calls.append("start")
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-
-@pytest.fixture
-def spark(monkeypatch):
-    """No lake is opened; what would be asked of it is in `asked`."""
-    spark = Spark()
-    schema = types.SimpleNamespace(load_table=lambda _: None)
-    close = partial(spark.calls.append, "close")
-    lake = types.SimpleNamespace(lake="the lake", load_schema=lambda _: schema, close=close)
-    monkeypatch.setattr(optimize, "open_lake", lambda *_, **__: (lake, spark))
-    return spark
-
-
-@pytest.fixture
-def asked(monkeypatch, spark):
-    calls: list = []
-
-    def pretend(*arguments, progress):
-        calls.append(arguments)
+    def __call__(self, _, request, *, verbose, progress):
+        self.requests.append(request)
         progress("compacting")
-        if isinstance(calls[0], Exception):
-            raise calls[0]
+        if self.error is not None:
+            raise self.error
         return ROWS
 
-    module = types.ModuleType("jetbridge.backends.lake.maintenance.optimize")
-    monkeypatch.setattr(module, "optimize", pretend, raising=False)
-    monkeypatch.setattr(module, "OptimizeOptions", types.SimpleNamespace, raising=False)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return calls
+
+@pytest.fixture
+def work(monkeypatch):
+    work = Work()
+    monkeypatch.setattr(optimize, "optimize_table", work)
+    return work
 
 
-def test_progress_goes_to_standard_error_and_the_table_to_standard_output(asked, spark, capsys):
+def test_progress_goes_to_standard_error_and_the_table_to_standard_output(work, capsys):
     assert main(["optimize", "lake.shop.orders"]) == 0
-    said = capsys.readouterr()
-    assert said.err.splitlines() == ["starting Spark", "compacting"]
-    assert said.out.splitlines() == [
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == ["compacting"]
+    assert printed.out.splitlines() == [
         "            before  after",
         "data files     120      2",
         "bytes        48213   9001",
     ]
-    assert spark.calls == ["start", "stop", "close"]
 
 
-def test_flags_reach_the_work(asked):
+def test_flags_reach_the_work(work):
     flags = ["--older-than", "12h", "--upgrade", "--partition-by", "day(ts)", "--sort-by", "id"]
     assert main(["optimize", 'LAKE.shop."a.b"', *flags]) == 0
-    lake, schema, table, options = asked[0]
-    assert (lake, schema, table) == ("the lake", "shop", "a.b")
-    assert vars(options) == {
-        "older_than": timedelta(hours=12),
-        "upgrade": True,
-        "partition_by": "day(ts)",
-        "sort_by": "id",
-    }
+    assert work.requests == [
+        OptimizeRequest("lake", "shop", "a.b", timedelta(hours=12), True, "day(ts)", "id")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,18 +59,16 @@ def test_flags_reach_the_work(asked):
         (BadRequest("no column 'ts'"), 2),
     ],
 )
-def test_failure_is_one_line_and_spark_is_stopped(asked, spark, capsys, error, code):
-    asked.append(error)
+def test_failure_is_one_line(work, capsys, error, code):
+    work.error = error
     assert main(["optimize", "lake.shop.orders"]) == code
-    said = capsys.readouterr()
-    assert (said.out, said.err.splitlines()[-1]) == ("", f"jetbridge: {error}")
-    assert spark.calls == ["start", "stop", "close"]
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.splitlines()[-1]) == ("", f"jetbridge: {error}")
 
 
-def test_interrupted_work_is_no_traceback(asked, spark, capsys, monkeypatch):
-    monkeypatch.setattr(spark, "start", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+def test_interrupted_work_is_no_traceback(work):
+    work.error = KeyboardInterrupt()
     assert main(["optimize", "lake.shop.orders"]) == 130
-    assert spark.calls == ["stop", "close"]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +84,14 @@ def test_interrupted_work_is_no_traceback(asked, spark, capsys, monkeypatch):
         (["lake.s.t", "--config", "no-such.toml"], "no-such.toml: cannot be read"),
     ],
 )
-def test_wrong_usage_is_refused_before_spark_starts(asked, spark, capsys, arguments, problem):
+def test_wrong_usage_is_refused_before_spark_starts(work, capsys, arguments, problem):
     try:
         code = main(["optimize", *arguments])
     except SystemExit as end:
         code = int(end.code or 0)
     assert code == 2
     assert problem in capsys.readouterr().err
-    assert spark.calls == []
+    assert work.requests == []
 
 
 @pytest.mark.parametrize(

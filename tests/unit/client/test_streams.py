@@ -1,5 +1,4 @@
 import threading
-import time
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -184,7 +183,7 @@ def test_full_buffer_waits_for_room():
     buffer.put(1)
     writer = threading.Thread(target=buffer.put, args=(2,))
     writer.start()
-    time.sleep(0.02)
+    writer.join(0.02)
     assert writer.is_alive()
     assert next(buffer) == 1
     writer.join(5)

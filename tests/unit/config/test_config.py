@@ -4,8 +4,9 @@ import subprocess
 
 import pytest
 
-from jetbridge.config import Config, ConfigError, ServerConfig, load_config, load_tokens
-from jetbridge.service.limits import Limits, Token, catalog_name_error, is_loopback
+from jetbridge.app.configuration import default_catalogs, load_config
+from jetbridge.config import Config, ConfigError, ServerConfig, load_tokens
+from jetbridge.config.limits import Limits, Token, catalog_name_error, is_loopback
 
 SECRET = "correct-horse-battery"
 
@@ -34,7 +35,7 @@ def pair(tmp_path):
 
 def test_without_a_file_there_are_a_lake_and_a_memory_catalog_on_loopback():
     config = load_config()
-    assert config == Config()
+    assert config == Config(catalogs=default_catalogs())
     assert {name: each.type for name, each in config.catalogs.items()} == {
         "lake": "lake",
         "memory": "memory",
@@ -67,6 +68,15 @@ def test_every_section_of_the_file_is_read(write):
         "spark.executor.cores": "2",
     }
     assert list(config.catalogs) == ["scratch"]
+
+
+def test_settings_of_spark_keep_their_case(write):
+    """A value with capitals was refused, and the error showed it, were it a secret or not."""
+    path = write("[spark]\n'spark.app.name' = 'My App'\n'spark.hadoop.fs.s3a.secret.key' = 'AbC'")
+    assert load_config(path).spark == {
+        "spark.app.name": "My App",
+        "spark.hadoop.fs.s3a.secret.key": "AbC",
+    }
 
 
 def test_flags_override_the_file(write):

@@ -2,9 +2,11 @@
 
 import pytest
 
-from jetbridge.app.attach import catalog_config_for_attach, parse_secret
+from jetbridge.app.attach import config_for_attach, parse_secret
+from jetbridge.backends.lake.config import LakeConfig
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
-from jetbridge.config import CatalogConfig, LakeConfig, MssqlConfig
+from jetbridge.config import CatalogConfig
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.parsing.statements import Attach
 
@@ -17,10 +19,13 @@ def nothing_in_the_environment(monkeypatch):
     monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
 
 
+def no_secret(*_) -> None:
+    """Finds no secret."""
+
+
 def mssql(place, options=None, secret=None) -> MssqlConfig:
-    found = catalog_config_for_attach(
-        Attach(place, "m", MSSQL if options is None else options, secret=secret)
-    )
+    statement = Attach(place, "m", MSSQL if options is None else options)
+    _, found = config_for_attach(statement, lambda *_: secret)
     assert isinstance(found, MssqlConfig)
     return found
 
@@ -37,7 +42,7 @@ def mssql(place, options=None, secret=None) -> MssqlConfig:
     ],
 )
 def test_type_or_else_the_address_says_what_is_attached(place, options, expected):
-    assert catalog_config_for_attach(Attach(place, "o", options)) == expected
+    assert config_for_attach(Attach(place, "o", options), no_secret) == (expected.type, expected)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +51,13 @@ def test_type_or_else_the_address_says_what_is_attached(place, options, expected
 )
 def test_connection_string_without_its_type_is_no_folder(place):
     with pytest.raises(BadRequest, match=r"write \(TYPE mssql\)") as refused:
-        catalog_config_for_attach(Attach(place, "m"))
+        config_for_attach(Attach(place, "m"), no_secret)
     assert WORD not in str(refused.value)
 
 
 def test_other_types_are_refused_with_those_there_are():
     with pytest.raises(BadRequest, match="TYPE postgres is not one of lake, memory, mssql"):
-        catalog_config_for_attach(Attach("x", "m", {"type": "postgres"}))
+        config_for_attach(Attach("x", "m", {"type": "postgres"}), no_secret)
 
 
 SECRET = {"server": "db,1433", "database": "s", "user": "u", "password": "of-secret"}
@@ -211,7 +216,7 @@ def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
         ({**MSSQL, "encrypt": "maybe"}, "Encrypt must be one of"),
         ({**MSSQL, "trust_server_certificate": "maybe"}, "must be yes or no"),
         ({**MSSQL, "password_env": "NO_SUCH_NAME"}, "'NO_SUCH_NAME': the environment has no such"),
-        ({**MSSQL, "password_env": "A"}, "say the same thing"),
+        ({**MSSQL, "password_env": "A"}, "both set the password: remove one"),
     ],
 )
 def test_bad_secret_is_refused_without_its_password(options, problem):

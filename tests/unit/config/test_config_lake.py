@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from jetbridge.app.configuration import load_config
+from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.lake.lake import LakeOptions
-from jetbridge.config import ConfigError, LakeConfig, load_config
+from jetbridge.config import ConfigError
 
 SECRET = "correct-horse-battery"
 

@@ -4,9 +4,11 @@ import logging
 
 import pytest
 
+from jetbridge.app.configuration import load_config
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.config import ConfigError, MssqlConfig, load_config
+from jetbridge.config import ConfigError
 
 SECRET = "correct-horse-battery"
 SERVER = "server = 'db'\ndatabase = 'sales'\n"

@@ -15,13 +15,13 @@ CALLS = {
     "changing": functions.CHANGING,
     "aggregates": functions.AGGREGATES,
     "run": functions.RUN,
-    "refused": frozenset(functions.REFUSED),
+    "refused": frozenset(functions.REFUSED_FUNCTIONS),
 }
 TABLES = {
-    "rows": functions.ROWS,
-    "files": functions.FILES,
-    "far files": functions.FAR_FILES,
-    "refused": frozenset(functions.REFUSED_TABLES),
+    "rows": functions.ROW_TABLE_FUNCTIONS,
+    "files": functions.FILE_TABLE_FUNCTIONS,
+    "far files": functions.REMOTE_FILE_TABLE_FUNCTIONS,
+    "refused": frozenset(functions.REFUSED_TABLE_FUNCTIONS),
 }
 
 
@@ -54,8 +54,8 @@ def test_every_function_is_judged_once(catalog, judged, kinds):
 
 def test_a_pragma_is_no_function_of_queries(catalog):
     """It is a statement of its own, which is not supported; so none of them is judged."""
-    assert not known(catalog, "pragma") & functions.ROWS
-    assert not known(catalog, "pragma") & functions.FILES
+    assert not known(catalog, "pragma") & functions.ROW_TABLE_FUNCTIONS
+    assert not known(catalog, "pragma") & functions.FILE_TABLE_FUNCTIONS
     assert {
         kind
         for (kind,) in catalog.execute(

@@ -8,15 +8,21 @@ from jetbridge.errors import BadRequest
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 from tests.unit.pipeline.configurable import SETTINGS, ConfigurableCatalog
 
 VARCHAR = {"mssql_ctas_text_type": "VARCHAR"}
 
 
 @pytest.fixture
-def session():
-    means = SessionResources(settings=SETTINGS)
-    opened = Session({"m": ConfigurableCatalog(), "memory": MemoryCatalog()}, means)
+def catalogs():
+    return {"m": ConfigurableCatalog(), "memory": MemoryCatalog()}
+
+
+@pytest.fixture
+def session(catalogs):
+    values = SettingValues(SETTINGS, ignored={"mssql_query_timeout"})
+    opened = Session(catalogs, SessionResources(settings=values))
     sql(opened, "CREATE SCHEMA m.s; CREATE SCHEMA memory.s; USE m.s")
     yield opened
     opened.close()
@@ -28,28 +34,29 @@ def sql(session, text):
     return rows[-1]
 
 
-def seen(session):
-    """The settings of the latest look at a table of the catalog that has some."""
-    return session.catalogs["m"].seen[-1]
+@pytest.fixture
+def seen(catalogs):
+    """Return the settings of the latest look at a table of the catalog that has some."""
+    return lambda: catalogs["m"].seen[-1]
 
 
-def test_the_catalog_of_these_tests_has_the_capability_and_memory_has_not(session):
-    assert [supports(each, CanConfigure) for each in session.catalogs.values()] == [True, False]
+def test_the_catalog_of_these_tests_has_the_capability_and_memory_has_not(catalogs):
+    assert [supports(each, CanConfigure) for each in catalogs.values()] == [True, False]
 
 
-def test_create_table_as_gets_what_was_set_before_it(session):
+def test_create_table_as_gets_what_was_set_before_it(session, seen):
     sql(session, "CREATE TABLE a AS SELECT 1 AS x")
-    assert seen(session) == ("a", {})
+    assert seen() == ("a", {})
     sql(session, "SET mssql_ctas_text_type = 'varchar'; CREATE TABLE b AS SELECT 1 AS x")
-    assert seen(session) == ("b", {"mssql_ctas_text_type": "varchar"})
+    assert seen() == ("b", {"mssql_ctas_text_type": "varchar"})
     sql(session, "RESET mssql_ctas_text_type; CREATE TABLE c AS SELECT 1 AS x")
-    assert seen(session) == ("c", {})
+    assert seen() == ("c", {})
 
 
-def test_insert_gets_what_was_set_before_it(session):
+def test_insert_gets_what_was_set_before_it(session, seen):
     sql(session, "CREATE TABLE a AS SELECT 1 AS x")
     sql(session, "SET MSSQL_CTAS_USE_BCP = off; INSERT INTO a VALUES (2)")
-    assert seen(session) == ("a", {"mssql_ctas_use_bcp": "off"})
+    assert seen() == ("a", {"mssql_ctas_use_bcp": "off"})
     assert sql(session, "SELECT sum(x)::INT AS n FROM a") == [{"n": 3}]
 
 
@@ -58,25 +65,26 @@ def test_other_catalogs_of_the_session_work_on(session):
     assert sql(session, "FROM memory.s.a") == [{"x": 1}]
 
 
-def test_what_is_set_in_a_transaction_holds_for_its_next_statement(session):
+def test_what_is_set_in_a_transaction_holds_for_its_next_statement(session, seen):
     sql(session, "CREATE TABLE a AS SELECT 1 AS x; BEGIN; SELECT * FROM a")
     sql(session, "SET mssql_ctas_text_type = 'VARCHAR'; INSERT INTO a VALUES (2)")
-    assert seen(session) == ("a", VARCHAR)
+    assert seen() == ("a", VARCHAR)
     sql(session, "COMMIT")
 
 
-def test_settings_hold_for_the_session_that_set_them_only(session):
-    other = Session(session.catalogs, SessionResources(settings=SETTINGS))
+def test_settings_hold_for_the_session_that_set_them_only(session, seen, catalogs):
+    other = Session(catalogs, SessionResources(settings=SettingValues(SETTINGS)))
     sql(session, "SET mssql_ctas_text_type = 'VARCHAR'")
     sql(other, "CREATE TABLE m.s.a AS SELECT 1 AS x")
-    assert seen(session) == ("a", {})
+    assert seen() == ("a", {})
     other.close()
 
 
-def test_clients_of_a_server_may_set_them(session):
-    client = Session(session.catalogs, SessionResources(AccessRules(), settings=SETTINGS))
+def test_clients_of_a_server_may_set_them(session, seen, catalogs):
+    resources = SessionResources(AccessRules(), settings=SettingValues(SETTINGS))
+    client = Session(catalogs, resources)
     sql(client, "SET mssql_ctas_text_type = 'VARCHAR'; CREATE TABLE m.s.a AS SELECT 1 AS x")
-    assert seen(session) == ("a", VARCHAR)
+    assert seen() == ("a", VARCHAR)
     with pytest.raises(BadRequest, match="for the local command only"):
         sql(client, "SET dialect = spark")
     client.close()
@@ -104,21 +112,21 @@ def test_show_settings_lists_those_of_both_kinds(session):
     assert names["mssql_ctas_text_type"] == ("VARCHAR", "the type of texts")
 
 
-def test_setting_goes_by_another_name_too(session):
+def test_setting_goes_by_another_name_too(session, seen):
     sql(session, "SET Mssql_Text_Type = 'varchar'; CREATE TABLE a AS SELECT 1 AS x")
-    assert seen(session) == ("a", {"mssql_ctas_text_type": "varchar"})
+    assert seen() == ("a", {"mssql_ctas_text_type": "varchar"})
     assert [*sql(session, "SHOW mssql_text_type")[0].values()] == ["VARCHAR"]
     with pytest.raises(BadRequest, match="Must be 'NVARCHAR' or 'VARCHAR'"):
         sql(session, "SET mssql_text_type = 'TEXT'")
     sql(session, "RESET mssql_text_type")
-    assert session.given == {}
+    assert session.settings.catalog_overrides == {}
 
 
 @pytest.mark.parametrize("statement", ["SET {} = 1", "SET GLOBAL {} = '1'", "RESET {}"])
 def test_settings_of_the_extension_that_mean_nothing_here_are_taken_and_said_so(session, statement):
     (report,) = sql(session, statement.format("MSSQL_query_timeout"))
     assert (report["target"], report["note"]) == ("MSSQL_query_timeout", "it has no effect here")
-    assert session.given == {}
+    assert session.settings.catalog_overrides == {}
 
 
 @pytest.mark.parametrize("statement", ["SET {} = 1", "RESET {}", "SHOW {}"])
@@ -126,11 +134,12 @@ def test_unknown_name_is_one_error_with_near_names_and_all_names(session, statem
     with pytest.raises(BadRequest) as refused:
         sql(session, statement.format("mssql_ctas_txt_type"))
     assert "'mssql_ctas_txt_type'; did you mean mssql_ctas_text_type?" in str(refused.value)
-    assert f"Known are engine, dialect, spark_from, {', '.join(SETTINGS)}" in str(refused.value)
+    known = ", ".join(["engine", "dialect", "spark_from", *SETTINGS])
+    assert f"The settings are {known}" in str(refused.value)
 
 
 def test_bad_value_is_refused_at_once_and_changes_nothing(session):
     sql(session, "SET mssql_ctas_text_type = 'VARCHAR'")
     with pytest.raises(BadRequest, match="Must be 'NVARCHAR' or 'VARCHAR'"):
         sql(session, "SET mssql_ctas_text_type = 'TEXT'")
-    assert session.given == VARCHAR
+    assert session.settings.catalog_overrides == VARCHAR

@@ -63,7 +63,7 @@ CASES = [
     ("INSERT INTO lake.s.t (SELECT 1)", Insert(T, "(SELECT 1)")),
     (
         "INSERT INTO lake.s.t VALUES ('RETURNING') RETURNING a, b",
-        Insert(T, "VALUES ('RETURNING')", returning="a, b"),
+        Insert(T, "VALUES ('RETURNING')", returning=("a", "b")),
     ),
     (
         "INSERT INTO lake.s.t VALUES (' on conflict do')",
@@ -92,7 +92,7 @@ CASES = [
             "WITH q AS (SELECT 1 AS i)",
             "q, u",
             "x.i = q.i",
-            "a, c",
+            ("a", "c"),
         ),
     ),
     ("DELETE FROM t", UpdateOrDelete(DmlKind.DELETE, ObjectName("t"), "t")),
@@ -112,7 +112,7 @@ CASES = [
             "t.a = u.a",
             (),
             (WhenClause(MatchCase.MATCHED, "", "DELETE"),),
-            "",
+            (),
         ),
     ),
     ("CREATE SCHEMA lake.s", CreateSchema(ObjectName("s", "lake"))),
@@ -204,7 +204,10 @@ def test_statements_are_cut_where_duckdb_cuts_them():
         ("CREATE TABLE a.b.c.d AS SELECT 1", "Parser Error"),
         ("DROP TABLE a.b.c.d", "Parser Error|too many parts"),
         ("ATTACH 'x'", "needs a name"),
-        ("MERGE INTO t USING u USING (a) WHEN MATCHED THEN DO NOTHING", "does something"),
+        (
+            "MERGE INTO t USING u USING (a) WHEN MATCHED THEN DO NOTHING",
+            "a WHEN clause that changes rows",
+        ),
         (
             "MERGE INTO t USING u USING (a) WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
             "names 2 columns and has 1 values",
@@ -229,7 +232,7 @@ def test_what_is_no_statement_is_refused(text, problem):
         ("INSERT INTO t VALUES (1) ON /* that */ CONFLICT DO NOTHING", "MERGE INTO"),
         ("INSERT INTO t DEFAULT VALUES", "name a column"),
         ("EXPLAIN ANALYZE SELECT 1", "use EXPLAIN"),
-        ("EXPLAIN DROP TABLE t", "EXPLAIN takes a query"),
+        ("EXPLAIN DROP TABLE t", "EXPLAIN supports queries"),
         ("UPDATE t SET (a, b) = (1, 2)", "write SET a = ..., b = ..."),
         ("MERGE INTO t USING f(1) ON true WHEN MATCHED THEN DELETE", "write USING"),
         ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b))", "foreign keys"),
@@ -241,9 +244,9 @@ def test_what_is_no_statement_is_refused(text, problem):
         ("INSTALL httpfs", "INSTALL is not supported"),
         ("DROP VIEW v", "CREATE TABLE"),
         ("CHECKPOINT", "CHECKPOINT is not supported"),
-        ("CREATE PERSISTENT SECRET s (TYPE mssql)", "kept until the session ends"),
-        ("CREATE SECRET s IN local_file (TYPE mssql)", "kept until the session ends"),
-        ("DROP SECRET s FROM local_file", "kept until the session ends"),
+        ("CREATE PERSISTENT SECRET s (TYPE mssql)", "lasts until the session ends"),
+        ("CREATE SECRET s IN local_file (TYPE mssql)", "lasts until the session ends"),
+        ("DROP SECRET s FROM local_file", "lasts until the session ends"),
     ],
 )
 def test_what_is_not_done_is_one_sentence_with_another_way(text, instead):

@@ -13,7 +13,7 @@ def test_message_of_error_is_one_expression(message, after):
     found = read_merge(TokenCursor(f"{MERGE} {message}{after}"))
     assert found.clauses[0].message == message
     assert len(found.clauses) == (2 if "WHEN MATCHED" in after else 1)
-    assert found.returning == ("id" if "RETURNING" in after else "")
+    assert found.returning == (("id",) if "RETURNING" in after else ())
 
 
 def test_message_of_error_that_is_two_expressions_is_refused():

@@ -9,22 +9,23 @@ from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotF
 from jetbridge.pipeline.parsing.parse import parse
 from jetbridge.pipeline.parsing.tokens import without_secrets
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
 
 WORD = "hunter2"
 SECRET = f"CREATE SECRET s (TYPE mssql, HOST 'db', PASSWORD '{WORD}')"
 
 
 class Attaching:
-    """A session whose ATTACH makes empty catalogs; `asked` are the statements."""
+    """A session whose ATTACH makes empty catalogs; `asked` are statements and secrets."""
 
     def __init__(self) -> None:
         self.asked: list = []
-        means = SessionResources(open_catalog=self.attached, make_secret=dict)
-        self.session = Session({"memory": MemoryCatalog()}, means)
+        resources = SessionResources(attach=AttachSupport(self.attached))
+        self.session = Session({"memory": MemoryCatalog()}, resources)
 
-    def attached(self, statement):
-        self.asked.append(statement)
+    def attached(self, statement, find_secret):
+        secret = find_secret(statement.options.get("secret"), "mssql")
+        self.asked.append((statement, secret))
         return MemoryCatalog()
 
     def sql(self, text):
@@ -40,14 +41,14 @@ def attaching():
 
 def test_attach_gets_what_the_secret_says(attaching):
     attaching.sql(f"{SECRET}; ATTACH '' AS m (TYPE mssql, SECRET S)")
-    assert attaching.asked[0].secret == {"type": "mssql", "host": "db", "password": WORD}
-    assert "m" in attaching.session.catalogs
+    assert attaching.asked[0][1] == {"type": "mssql", "host": "db", "password": WORD}
+    assert {"database_name": "m"} in attaching.sql("SHOW DATABASES")[0]
 
 
 def test_secret_without_a_name_is_for_every_attach_that_names_none(attaching):
     attaching.sql("CREATE SECRET (TYPE mssql, USER 'u')")
     attaching.sql(f"{SECRET}; ATTACH 'a' AS a; ATTACH 'b' AS b (SECRET s)")
-    assert [each.secret.get("user") for each in attaching.asked] == ["u", None]
+    assert [secret.get("user") for _, secret in attaching.asked] == ["u", None]
 
 
 def test_extensions_that_are_built_in_are_accepted(attaching):
@@ -61,7 +62,7 @@ def test_extensions_that_are_built_in_are_accepted(attaching):
 
 def test_without_secrets_attach_gets_none(attaching):
     attaching.sql("ATTACH 'a' AS a")
-    assert attaching.asked[0].secret is None
+    assert attaching.asked[0][1] is None
 
 
 def test_secret_that_is_there_stays_goes_or_is_an_error(attaching):
@@ -69,16 +70,16 @@ def test_secret_that_is_there_stays_goes_or_is_an_error(attaching):
     with pytest.raises(AlreadyExists, match="CREATE OR REPLACE SECRET"):
         attaching.sql("CREATE SECRET S (TYPE mssql)")
     (reports,) = attaching.sql("CREATE SECRET IF NOT EXISTS s (TYPE mssql, USER 'x')")
-    assert reports[0]["note"] == "the secret is there already; nothing was done"
+    assert reports[0]["note"] == "the secret already exists; nothing was done"
     attaching.sql("ATTACH '' AS a (SECRET s)")
     attaching.sql("CREATE OR REPLACE SECRET s (TYPE mssql, USER 'x')")
     attaching.sql("ATTACH '' AS b (SECRET s)")
-    assert [each.secret.get("user") for each in attaching.asked] == [None, "x"]
+    assert [secret.get("user") for _, secret in attaching.asked] == [None, "x"]
 
 
 def test_dropped_secret_is_gone(attaching):
     attaching.sql(f"{SECRET}; DROP SECRET S")
-    with pytest.raises(NotFound, match="secret 's' does not exist; make it with CREATE SECRET"):
+    with pytest.raises(NotFound, match="secret 's' does not exist; create it with CREATE SECRET"):
         attaching.sql("ATTACH '' AS m (TYPE mssql, SECRET s)")
     with pytest.raises(NotFound, match="secret 's' does not exist"):
         attaching.sql("DROP SECRET s")
@@ -93,7 +94,9 @@ def test_missing_secret_is_told_with_those_there_are(attaching):
 
 def test_clients_of_a_server_make_no_secrets():
     session = Session({"memory": MemoryCatalog()}, SessionResources())
-    with pytest.raises(FailedPrecondition, match="CREATE SECRET is not allowed here") as refused:
+    with pytest.raises(
+        FailedPrecondition, match="CREATE SECRET is not supported in run"
+    ) as refused:
         list(run(session, SECRET))
     assert WORD not in str(refused.value)
     session.close()
@@ -103,9 +106,9 @@ def test_no_report_log_or_repr_has_the_password(attaching, caplog):
     place = f"Server=db;Database=s;Password={WORD}"
     with caplog.at_level(logging.DEBUG):
         told = attaching.sql(f"{SECRET}; ATTACH '{place}' AS m (TYPE mssql, SECRET s)")
-    (statement,) = attaching.asked
-    assert statement.place == place
-    shown = [told, statement, *parse(SECRET), vars(attaching.session), attaching.session.secrets]
+    ((statement, _),) = attaching.asked
+    assert statement.location == place
+    shown = [told, statement, *parse(SECRET), vars(attaching.session), attaching.session._secrets]
     assert WORD not in repr(shown)
     assert WORD not in caplog.text
 

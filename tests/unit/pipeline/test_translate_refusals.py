@@ -22,7 +22,7 @@ TABLES = {
 @pytest.fixture(scope="module")
 def desk() -> Iterator[StatementConnection]:
     bench = PlannerDatabase(["here"], DuckDBAccess())
-    with bench.desk() as opened:
+    with bench.connect() as opened:
         opened.use("here", "main")
         opened.declare(("here", "main", "t"), SCHEMA)
         opened.declare(("here", "main", "u"), SCHEMA.append(pa.field("odd", pa.time64("us"))))

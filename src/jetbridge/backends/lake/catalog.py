@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from jetbridge.backends.lake.connection import IcebergConnection, connected
+from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.lake import Lake, LakeOptions
 from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper, SweepReport, sweep
 from jetbridge.backends.lake.metadata.pointers import LakeListing
 from jetbridge.backends.lake.schema import LakeSchema, SnapshotSchema, namespace_properties
 from jetbridge.backends.lake.write.spool_tables import spooled
-from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo
+from jetbridge.catalog import CatalogVersion, Reach, SchemaInfo, SpoolFolder
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
@@ -110,6 +111,13 @@ class LakeCatalog:
         """The rows of a query in Spark SQL, in files of the warehouse, for as long as one reads."""
         with spooled(self._lake, session, query) as written:
             yield replace(written, secrets=tuple(self._connection.reach.secrets))
+
+    def spool_folder(self) -> SpoolFolder:
+        folder = self._lake.staging_folder()
+        local = local_path(folder)
+        if local is not None:
+            return SpoolFolder(local, self._lake.prefix)
+        return SpoolFolder(folder, self._lake.prefix, self.spooled)
 
     def start_sweeper(self, grace: Grace | None = None) -> None:
         """Clears up after crashes, in the background, for as long as the catalog is open."""

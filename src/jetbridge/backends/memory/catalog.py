@@ -1,8 +1,8 @@
-"""The catalog, and what it looked like at one moment."""
+"""Catalogs in memory, live and as of one moment."""
 
 from collections.abc import Mapping, Sequence
 
-from jetbridge.backends.memory.schema import MemorySchema, SnapshotSchema
+from jetbridge.backends.memory.schema import MemorySchema, MemorySnapshotSchema
 from jetbridge.backends.memory.store import Clock, MemoryOptions, SchemaCell, Store, utc_now
 from jetbridge.catalog import CatalogVersion, SchemaInfo, fold
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
@@ -11,12 +11,12 @@ MIB = 1024 * 1024
 
 
 class MemoryCatalog:
-    """Tables in the memory of this process; they are gone when it ends.
+    """Keep tables in the memory of this process; they are gone when it ends.
 
-    `keep_versions` and `history_bytes` bound the past each table keeps for AT, and
-    `total_history_bytes` that of all tables together: the versions that were replaced first are
-    forgotten first. `spill_bytes` is what one statement may stage in memory before its rows go to
-    a temporary file, and `staged_bytes` what it may stage at all.
+    `keep_versions` and `history_bytes` limit the old versions that each table keeps for AT, and
+    `total_history_bytes` limits those of all tables together. The versions that were replaced
+    first are dropped first. A statement stages `spill_bytes` in memory and writes what exceeds
+    them to a temporary file; it fails if it stages more than `staged_bytes`.
     """
 
     def __init__(
@@ -36,21 +36,25 @@ class MemoryCatalog:
         )
 
     def list_schemas(self) -> Sequence[MemorySchema]:
+        """Return all schemas, by name."""
         return [MemorySchema(self._store, cell) for _, cell in sorted(self._store.schemas.items())]
 
     def load_schema(self, name: str) -> MemorySchema:
+        """Return the schema; raise NotFound."""
         cell = self._store.schemas.get(fold(name))
         if cell is None:
             raise NotFound("schema", name)
         return MemorySchema(self._store, cell)
 
     def version(self) -> CatalogVersion:
+        """Return the number that rises with every DDL statement."""
         return CatalogVersion(self._store.version)
 
     def snapshot(self) -> "MemorySnapshot":
+        """Return all schemas and tables as they are now."""
         with self._store.lock:
             schemas = {
-                name: SnapshotSchema(
+                name: MemorySnapshotSchema(
                     self._store,
                     cell.info,
                     {key: (table, table.state.version) for key, table in cell.tables.items()},
@@ -60,9 +64,11 @@ class MemoryCatalog:
             return MemorySnapshot(schemas, CatalogVersion(self._store.version))
 
     def listing(self) -> "MemorySnapshot":
+        """Return the snapshot that a client lists when it attaches."""
         return self.snapshot()
 
     def create_schema(self, info: SchemaInfo) -> MemorySchema:
+        """Create a schema; raise AlreadyExists, and BadRequest if the name is empty."""
         if not info.name:
             raise BadRequest("a schema needs a name")
         cell = SchemaCell(info)
@@ -74,6 +80,7 @@ class MemoryCatalog:
         return MemorySchema(self._store, cell)
 
     def drop_schema(self, name: str) -> None:
+        """Drop a schema; raise NotFound, and FailedPrecondition while it has tables."""
         with self._store.changing():
             schemas = dict(self._store.schemas)
             cell = schemas.pop(fold(name), None)
@@ -89,19 +96,21 @@ class MemoryCatalog:
 
 
 class MemorySnapshot:
-    """All tables as of one moment."""
+    """Hold all tables as of one moment."""
 
-    def __init__(self, schemas: Mapping[str, SnapshotSchema], version: CatalogVersion) -> None:
+    def __init__(
+        self, schemas: Mapping[str, MemorySnapshotSchema], version: CatalogVersion
+    ) -> None:
         self._schemas, self._version = schemas, version
 
-    def list_schemas(self) -> Sequence[SnapshotSchema]:
+    def list_schemas(self) -> Sequence[MemorySnapshotSchema]:
         return [self._schemas[name] for name in sorted(self._schemas)]
 
-    def load_schema(self, name: str) -> SnapshotSchema:
-        found = self._schemas.get(fold(name))
-        if found is None:
+    def load_schema(self, name: str) -> MemorySnapshotSchema:
+        schema = self._schemas.get(fold(name))
+        if schema is None:
             raise NotFound("schema", name)
-        return found
+        return schema
 
     def version(self) -> CatalogVersion:
         return self._version

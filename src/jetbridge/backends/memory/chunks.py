@@ -1,8 +1,8 @@
-"""Rows in memory: immutable chunks, and segments that put small ones together when first read."""
+"""Rows in memory: immutable chunks, and segments that join small chunks at the first read."""
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,23 +11,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.memory.value_order import Bounds, bounds_of
-from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenated
+from jetbridge.backends.tables.row_ids import Integers, Mask
+from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenate
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
 CHUNK_ROWS = JOINED_ROWS
 
-Integers = npt.NDArray[np.int64]
-Versions = npt.NDArray[np.int32]  # half the memory of the row ids, for two thousand million of them
-Mask = npt.NDArray[np.bool_]
+Versions = npt.NDArray[np.int32]  # half the memory of int64; enough for two billion versions
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Up to `CHUNK_ROWS` rows and what is known about each.
+    """Hold up to `CHUNK_ROWS` rows, their row ids, deletions and versions.
 
-    `batch` has the columns of the table by position; its names, nullability and metadata mean
-    nothing. Row ids are `first` + position, unless `rowids` (ascending) says otherwise.
-    `changed` is the version that last updated each row; None: none did.
+    `batch` has the columns of the table by position; its names, nullability and metadata have no
+    meaning. Row ids are `first` + position, unless `rowids` (ascending) lists them.
+    `changed` has the version that last updated each row; None: no row was updated.
     """
 
     batch: pa.RecordBatch
@@ -42,11 +41,16 @@ class Chunk:
         return int(self.batch.num_rows)
 
     def last(self) -> int:
-        """The largest row id."""
+        """Return the largest row id."""
         return self.first + self.rows - 1 if self.rowids is None else int(self.rowids[-1])
 
-    def live(self) -> int:
+    def live_rows(self) -> int:
+        """Return the number of rows that are not deleted."""
         return self.rows if self.deleted is None else self.rows - int(self.deleted.sum())
+
+    def live_mask(self) -> Mask | None:
+        """Return which rows are not deleted; None: all of them."""
+        return None if self.deleted is None else ~self.deleted
 
     def row_ids(self) -> Integers:
         if self.rowids is not None:
@@ -54,89 +58,100 @@ class Chunk:
         return np.arange(self.first, self.first + self.rows, dtype=np.int64)
 
     def positions(self, rowids: Integers) -> tuple[Integers, Mask]:
-        """Where the row ids (all within first..last) are, and which are there at all."""
+        """Return the positions of row ids (all within first..last), and which of them exist."""
         if self.rowids is None:
             return rowids - self.first, np.ones(len(rowids), dtype=np.bool_)
-        found = np.searchsorted(self.rowids, rowids).astype(np.int64)
-        return found, self.rowids[found] == rowids
+        positions = np.searchsorted(self.rowids, rowids).astype(np.int64)
+        return positions, self.rowids[positions] == rowids
 
     def bounds(self, column: int) -> Bounds:
-        """Smallest and largest value of a column, deleted rows included; None if all are NULL.
+        """Return the smallest and largest value of a column, deleted rows included.
 
-        Computed at the first use. Two threads may do so at once, with the same answer.
+        The first call computes them. Two threads may do so at once and get the same answer.
         """
-        known = self._bounds.get(column)
-        if known is None:
-            known = self._bounds[column] = bounds_of(self.batch.column(column))
-        return known
+        bounds = self._bounds.get(column)
+        if bounds is None:
+            bounds = self._bounds[column] = bounds_of(self.batch.column(column))
+        return bounds
 
     def with_batch(self, batch: pa.RecordBatch) -> "Chunk":
+        """Return the chunk with other values for the same rows."""
         return replace(self, batch=batch, _bounds={})
 
+    def with_columns(self, columns: Mapping[int, pa.Array], changed: Versions) -> "Chunk":
+        """Return the chunk with other values in some columns, by position."""
+        arrays = [columns.get(index, array) for index, array in enumerate(self.batch.columns)]
+        batch = pa.RecordBatch.from_arrays(arrays, names=self.batch.schema.names)
+        bounds = {index: known for index, known in self._bounds.items() if index not in columns}
+        return replace(self, batch=batch, changed=changed, _bounds=bounds)
+
     def with_deleted(self, deleted: Mask) -> "Chunk":
-        # The bounds stay true of fewer rows.
+        """Return the chunk with other deletions; the bounds stay correct for fewer rows."""
         return replace(self, deleted=deleted)
 
 
+ChunkRows = tuple[Chunk, Mask | None]  # a chunk, and which of its rows are selected; None: all
+
+
 class Segment:
-    """The rows of one statement, or of several that were put together.
+    """Hold the rows of one statement, or of several statements that were joined.
 
     Versions of a table share segments. A statement may leave thousands of small batches in one;
-    the first reader joins them, and frees the small ones as it goes, so that no version holds
+    the first reader joins them and frees the small ones as it goes, so that no version holds
     the rows twice.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], *, tidy: bool = False) -> None:
+    def __init__(self, chunks: Sequence[Chunk], *, joined: bool = False) -> None:
         self._chunks = tuple(chunks)
-        self._tidy = tidy or (len(self._chunks) == 1 and self._chunks[0].rows <= CHUNK_ROWS)
+        self._joined = joined or (len(self._chunks) == 1 and self._chunks[0].rows <= CHUNK_ROWS)
         self._lock = threading.Lock()
-        self.live = sum(chunk.live() for chunk in self._chunks)
+        self.live_rows = sum(chunk.live_rows() for chunk in self._chunks)
         self.rows = sum(chunk.rows for chunk in self._chunks)
 
     def chunks(self) -> tuple[Chunk, ...]:
-        """Joined chunks; the same ones at every call."""
-        if not self._tidy:
+        """Return the joined chunks; every call returns the same ones."""
+        if not self._joined:
             with self._lock:
-                if not self._tidy:
+                if not self._joined:
                     self._join()
         return self._chunks
 
-    def raw(self) -> tuple[Chunk, ...]:
-        """The chunks as they are now, joined or not."""
+    def raw_chunks(self) -> tuple[Chunk, ...]:
+        """Return the chunks as they are now, joined or not."""
         with self._lock:
             return self._chunks
 
     def _join(self) -> None:
-        small = deque(self._chunks)
-        self._chunks = ()  # so that nothing holds what has been copied
+        pending = deque(self._chunks)
+        self._chunks = ()  # drops the last reference to chunks that have been copied
         joined: list[Chunk] = []
         group: list[Chunk] = []
         try:
-            while small:
-                group = _next_group(small)
-                joined += _cut(group[0]) if len(group) == 1 else [join(group)]
+            while pending:
+                group = _take_group(pending)
+                joined += _cut(group[0]) if len(group) == 1 else [join_chunks(group)]
                 group = []
-            self._tidy = True
+            self._joined = True
         finally:
-            # Out of memory half way: the rows are still here, if not all of them joined.
-            self._chunks = (*joined, *group, *small)
+            # Out of memory half way: all rows are still here, only not all of them joined.
+            self._chunks = (*joined, *group, *pending)
 
 
-def _next_group(small: deque[Chunk]) -> list[Chunk]:
-    """Takes the chunks that go into the next joined one off the front."""
-    group = [small.popleft()]
+def _take_group(pending: deque[Chunk]) -> list[Chunk]:
+    """Remove and return the leading chunks that become the next joined chunk."""
+    group = [pending.popleft()]
     rows, size = group[0].rows, group[0].batch.nbytes
-    while small and small[0].first > group[-1].last():
-        rows += small[0].rows
-        size += small[0].batch.nbytes
+    while pending and pending[0].first > group[-1].last():
+        rows += pending[0].rows
+        size += pending[0].batch.nbytes
         if rows > CHUNK_ROWS or size > JOINED_BYTES:
             break
-        group.append(small.popleft())
+        group.append(pending.popleft())
     return group
 
 
 def _cut(chunk: Chunk) -> list[Chunk]:
-    """Chunks that arrive too large are fresh from an INSERT: no deletions, no changes."""
+    """Cut a chunk that is too large; only a new INSERT has one: no deletions, no changes."""
     if chunk.rows <= CHUNK_ROWS:
         return [chunk]
     return [
@@ -145,52 +160,52 @@ def _cut(chunk: Chunk) -> list[Chunk]:
     ]
 
 
-def join(chunks: Sequence[Chunk]) -> Chunk:
-    """One chunk of several whose row ids ascend."""
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Return one chunk of several whose row ids ascend."""
     if len(chunks) == 1:
         return chunks[0]
     return Chunk(
-        concatenated([chunk.batch for chunk in chunks]),
+        concatenate([chunk.batch for chunk in chunks]),
         chunks[0].first,
-        _joined_rowids(chunks),
-        _concatenated(chunks, "deleted", np.bool_),
-        _concatenated(chunks, "changed", np.int32),
+        _join_row_ids(chunks),
+        _join_attribute(chunks, "deleted", np.bool_),
+        _join_attribute(chunks, "changed", np.int32),
     )
 
 
-def _joined_rowids(chunks: Sequence[Chunk]) -> Integers | None:
+def _join_row_ids(chunks: Sequence[Chunk]) -> Integers | None:
     rows = sum(chunk.rows for chunk in chunks)
     if chunks[-1].last() - chunks[0].first + 1 == rows:
         return None  # ascending without a gap
     return np.concatenate([chunk.row_ids() for chunk in chunks])
 
 
-def _concatenated(chunks: Sequence[Chunk], name: str, kind: Any) -> Any:
+def _join_attribute(chunks: Sequence[Chunk], name: str, dtype: Any) -> Any:
     parts = [getattr(chunk, name) for chunk in chunks]
     if all(part is None for part in parts):
         return None
     return np.concatenate(
         [
-            np.zeros(chunk.rows, dtype=kind) if part is None else part
+            np.zeros(chunk.rows, dtype=dtype) if part is None else part
             for chunk, part in zip(chunks, parts, strict=True)
         ]
     )
 
 
-def without_deleted(chunk: Chunk) -> Chunk | None:
-    """The live rows alone once they are the smaller part; None if there are none."""
-    live = chunk.live()
+def compact(chunk: Chunk) -> Chunk | None:
+    """Drop the deleted rows once they are half of all; return None if no row is left."""
+    live = chunk.live_rows()
     if live == 0:
         return None
-    return chunk if live * 2 > chunk.rows else live_only(chunk)
+    return chunk if live * 2 > chunk.rows else drop_deleted_rows(chunk)
 
 
-def live_only(chunk: Chunk) -> Chunk:
-    """The chunk without its deleted rows."""
+def drop_deleted_rows(chunk: Chunk) -> Chunk:
+    """Return the chunk without its deleted rows."""
     if chunk.deleted is None:
         return chunk
-    kept = np.flatnonzero(~chunk.deleted)
-    rowids = chunk.row_ids()[kept]
-    changed = None if chunk.changed is None else chunk.changed[kept]
+    positions = np.flatnonzero(~chunk.deleted)
+    rowids = chunk.row_ids()[positions]
+    changed = None if chunk.changed is None else chunk.changed[positions]
     first = int(rowids[0]) if len(rowids) else chunk.first
-    return Chunk(chunk.batch.take(pa.array(kept)), first, rowids, None, changed)
+    return Chunk(chunk.batch.take(pa.array(positions)), first, rowids, None, changed)

@@ -1,17 +1,15 @@
-"""UNIQUE and PRIMARY KEY over the chunks of a table."""
+"""Checks UNIQUE and PRIMARY KEY against the chunks of a table."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from jetbridge.backends.memory.chunks import Chunk, Mask
+from jetbridge.backends.memory.chunks import ChunkRows
 from jetbridge.backends.memory.value_order import NO_BOUNDS, Bounds, bounds_of
 from jetbridge.backends.tables import constraints
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import UniqueKey
-
-Others = Iterable[tuple[Chunk, Mask | None]]
 
 
 def refuse_duplicates(
@@ -19,36 +17,42 @@ def refuse_duplicates(
     table: str,
     key: UniqueKey,
     batches: Sequence[pa.RecordBatch],
-    others: Others,
+    others: Iterable[ChunkRows],
 ) -> None:
-    """`batches` are the rows written, `others` all other rows of the final state."""
-    new = constraints.key_table(definition, key, batches)
+    """Raise DuplicateKey for a key that exists twice.
+
+    `batches` are the rows written, `others` are all other rows of the new version.
+    """
+    written = constraints.select_key(definition, key, batches)
     positions = constraints.key_positions(definition, key)
-    constraints.refuse_duplicates(table, key, new, _existing(positions, new, others))
+    candidates = _candidates(positions, written, others)
+    constraints.refuse_duplicates(table, key, written, candidates)
 
 
-def _existing(positions: list[int], new: pa.Table, others: Others) -> Iterator[pa.Table]:
-    limits: list[Bounds] = []
-    schema = new.schema
+def _candidates(
+    positions: list[int], written: pa.Table, others: Iterable[ChunkRows]
+) -> Iterator[pa.Table]:
+    """Yield the keys of all chunks that may have one of the keys written."""
+    written_bounds: list[Bounds] = []
     for chunk, mask in others:
-        limits = limits or [_limits(column) for column in new.columns]
+        written_bounds = written_bounds or [_column_bounds(column) for column in written.columns]
         if not all(
-            _overlap(chunk.bounds(p), limit) for p, limit in zip(positions, limits, strict=True)
+            _overlap(chunk.bounds(position), bounds)
+            for position, bounds in zip(positions, written_bounds, strict=True)
         ):
             continue
-        batch = pa.RecordBatch.from_arrays(
-            [chunk.batch.column(p) for p in positions], schema=schema
-        )
+        columns = [chunk.batch.column(position) for position in positions]
+        batch = pa.RecordBatch.from_arrays(columns, schema=written.schema)
         if mask is not None:
             batch = batch.take(pa.array(np.flatnonzero(mask)))
         yield pa.Table.from_batches([batch])
 
 
-def _limits(column: pa.ChunkedArray) -> Bounds:
-    parts = [bounds_of(chunk) for chunk in column.chunks if len(chunk) > chunk.null_count]
-    if not parts or any(low is None for low, _ in parts):
+def _column_bounds(column: pa.ChunkedArray) -> Bounds:
+    bounds = [bounds_of(chunk) for chunk in column.chunks if len(chunk) > chunk.null_count]
+    if not bounds or any(low is None for low, _ in bounds):
         return NO_BOUNDS
-    return min(low for low, _ in parts), max(high for _, high in parts)
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 def _overlap(one: Bounds, other: Bounds) -> bool:

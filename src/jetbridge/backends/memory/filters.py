@@ -1,7 +1,7 @@
-"""The simple part of a filter: column against constants, all of which must hold.
+"""Splits a filter into simple conditions: a column against constants, joined by AND.
 
-It tells which chunks can be passed over, and the rows themselves where Arrow compares as DuckDB
-does. Everything else of a filter is left to the embedded DuckDB.
+Simple conditions show which chunks cannot match, and select rows where Arrow compares as DuckDB
+does. The embedded DuckDB evaluates every other filter.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,33 +13,29 @@ import pyarrow.compute as pc
 
 from jetbridge.backends.memory.chunks import Chunk
 from jetbridge.backends.memory.store import MemoryTableVersion
-from jetbridge.backends.memory.value_order import (
-    NO_BOUNDS,
-    comparable,
-    ordinals,
-)
+from jetbridge.backends.memory.value_order import NO_BOUNDS, comparable, ordinals
 from jetbridge.catalog import ROWID
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import is_ordinal, is_text
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In
 
-# The position that stands for the row id.
+# Stands for the row id, which is no column of a chunk.
 ROWID_POSITION = -1
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
-class Simple:
-    """`column op value`; for IN the op is `in` and the value a tuple."""
+class SimpleCondition:
+    """Compare a column with a value; `op` `in` has a tuple of values."""
 
     column: int
-    kind: pa.DataType
+    data_type: pa.DataType
     op: str
     value: Any
 
-    def may_hold(self, chunk: Chunk) -> bool:
-        """False if no row of the chunk can fulfil it."""
+    def may_match(self, chunk: Chunk) -> bool:
+        """Return False if no row of the chunk can match."""
         low, high = (
             (chunk.first, chunk.last())
             if self.column == ROWID_POSITION
@@ -48,7 +44,7 @@ class Simple:
         return low is None or _WITHIN[self.op](low, high, self.value)
 
     def mask(self, chunk: Chunk) -> pa.Array:
-        """TRUE, FALSE or NULL for every row; only if `exact`."""
+        """Return TRUE, FALSE or NULL for every row; call it only if `is_exact`."""
         column = self._values(chunk)
         if self.op == "in":
             return pc.is_in(column, value_set=pa.array(self.value, column.type))
@@ -58,14 +54,14 @@ class Simple:
         if self.column == ROWID_POSITION:
             return pa.array(chunk.row_ids())
         column = chunk.batch.column(self.column)
-        return ordinals(column) if is_ordinal(self.kind) else column
+        return ordinals(column) if is_ordinal(self.data_type) else column
 
-    def exact(self, chunk: Chunk) -> bool:
-        """Whether Arrow's answer is DuckDB's."""
-        if pa.types.is_floating(self.kind):
-            # There is no NaN; and `is_in` would tell 0.0 from -0.0.
+    def is_exact(self, chunk: Chunk) -> bool:
+        """Return whether Arrow selects the same rows as DuckDB."""
+        if pa.types.is_floating(self.data_type):
+            # Bounds exist only without NaN. `is_in` would distinguish 0.0 from -0.0.
             return self.op != "in" and chunk.bounds(self.column) != NO_BOUNDS
-        return is_ordinal(self.kind) or is_text(self.kind)
+        return is_ordinal(self.data_type) or is_text(self.data_type)
 
 
 _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
@@ -85,66 +81,73 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
 }
 
 
-def simple_parts(state: MemoryTableVersion, node: Expr) -> tuple[list[Simple], bool]:
-    """The simple conditions of a filter, and whether they are all of it."""
-    parts: list[Simple] = []
-    whole = True
-    for condition in _conditions(node):
-        found = list(_simple(state, condition))
-        parts += found
-        whole = whole and bool(found)
-    return parts, whole
+def split_filter(state: MemoryTableVersion, node: Expr) -> tuple[list[SimpleCondition], bool]:
+    """Return the simple conditions of a filter, and whether they are the whole filter."""
+    conditions: list[SimpleCondition] = []
+    complete = True
+    for operand in _operands(node):
+        simple = list(_simplify(state, operand))
+        conditions += simple
+        complete = complete and bool(simple)
+    return conditions, complete
 
 
-def _conditions(node: Expr) -> Iterator[Expr]:
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, And):
-            waiting.extend(current.children)
+def _operands(node: Expr) -> Iterator[Expr]:
+    """Yield the operands of nested ANDs."""
+    pending = [node]
+    while pending:
+        operand = pending.pop()
+        if isinstance(operand, And):
+            pending.extend(operand.children)
         else:
-            yield current
+            yield operand
 
 
-def _simple(state: MemoryTableVersion, node: Expr) -> Iterator[Simple]:
+def _simplify(state: MemoryTableVersion, node: Expr) -> Iterator[SimpleCondition]:
     match node:
         case Comparison(op, Column(name), Constant() as constant) if op in _FLIPPED:
-            yield from _against(state, name, [(op, constant)])
+            yield from _compare(state, name, [(op, constant)])
         case Comparison(op, Constant() as constant, Column(name)) if op in _FLIPPED:
-            yield from _against(state, name, [(_FLIPPED[op], constant)])
+            yield from _compare(state, name, [(_FLIPPED[op], constant)])
         case Between(Column(name), Constant() as low, Constant() as high):
             lower = ">=" if node.lower_inclusive else ">"
             upper = "<=" if node.upper_inclusive else "<"
-            yield from _against(state, name, [(lower, low), (upper, high)])
+            yield from _compare(state, name, [(lower, low), (upper, high)])
         case In(Column(name), items, False):
-            yield from _among(state, name, items)
+            yield from _compare_in(state, name, items)
 
 
-def _against(
+def _compare(
     state: MemoryTableVersion, name: str, terms: list[tuple[str, Constant]]
-) -> list[Simple]:
-    column, kind = _resolved(state, name)
-    if kind is None:
+) -> list[SimpleCondition]:
+    column, data_type = _resolve(state, name)
+    if data_type is None:
         return []
-    values = [comparable(constant, kind) for _, constant in terms]
+    values = [comparable(constant, data_type) for _, constant in terms]
     if any(value is None for value in values):
         return []
-    return [Simple(column, kind, op, v) for (op, _), v in zip(terms, values, strict=True)]
+    return [
+        SimpleCondition(column, data_type, op, value)
+        for (op, _), value in zip(terms, values, strict=True)
+    ]
 
 
-def _among(state: MemoryTableVersion, name: str, items: tuple[Expr, ...]) -> list[Simple]:
-    column, kind = _resolved(state, name)
-    if kind is None:
+def _compare_in(
+    state: MemoryTableVersion, name: str, items: tuple[Expr, ...]
+) -> list[SimpleCondition]:
+    column, data_type = _resolve(state, name)
+    if data_type is None:
         return []
-    # A NULL item makes no row TRUE that the others do not.
     constants = [item for item in items if isinstance(item, Constant)]
-    values = [comparable(c, kind) for c in constants if c.value is not None]
+    # A NULL item makes no further row TRUE.
+    values = [comparable(c, data_type) for c in constants if c.value is not None]
     if len(constants) != len(items) or any(value is None for value in values):
         return []
-    return [Simple(column, kind, "in", tuple(values))]
+    return [SimpleCondition(column, data_type, "in", tuple(values))]
 
 
-def _resolved(state: MemoryTableVersion, name: str) -> tuple[int, pa.DataType | None]:
+def _resolve(state: MemoryTableVersion, name: str) -> tuple[int, pa.DataType | None]:
+    """Return position and type of a column; the type is None if there is no such column."""
     if fold(name) == ROWID:
         return ROWID_POSITION, pa.int64()
     position = state.definition.position(name)

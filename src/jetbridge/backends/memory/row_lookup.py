@@ -1,173 +1,170 @@
-"""Finding rows by row id, and the chunks with some rows changed."""
+"""Finds rows by row id, and replaces or deletes them in their chunks."""
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.memory.chunks import (
-    CHUNK_ROWS,
-    Chunk,
-    Integers,
-    Mask,
-    Segment,
-    without_deleted,
-)
+from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, compact
 from jetbridge.backends.memory.store import MemoryTableVersion, TableCell
+from jetbridge.backends.tables.row_ids import Integers, Mask
 from jetbridge.errors import BadRequest, Conflict
-from jetbridge.runtime.cancellation import current
+from jetbridge.runtime import cancellation
+
+ChunkKey = tuple[int, int]  # number of the segment, number of the chunk in it
 
 
 @dataclass(frozen=True)
-class Hit:
-    """Some of the wanted rows, in one chunk.
+class LocatedRows:
+    """Name rows of one chunk: `indexes` in the list of row ids, `positions` in the chunk."""
 
-    `wanted` are positions in the list of row ids asked for, `places` those in the chunk.
-    """
-
-    segment: int
-    index: int
+    key: ChunkKey
     chunk: Chunk
-    wanted: Integers
-    places: Integers
+    indexes: Integers
+    positions: Integers
 
 
 def check_row_ids(rowids: Integers, cell: TableCell) -> None:
-    """A row id that was never given to a row is an error of the caller, not a conflict."""
-    wrong = (rowids < 0) | (rowids >= cell.next_rowid())
-    if wrong.any():
-        raise BadRequest(f"table {cell.name()!r} has no row with rowid {rowids[wrong][0]}")
+    """Raise BadRequest for a row id that no row ever had."""
+    unknown = (rowids < 0) | (rowids >= cell.next_rowid())
+    if unknown.any():
+        raise BadRequest(f"table {cell.name()!r} has no row with rowid {rowids[unknown][0]}")
 
 
-def locate(state: MemoryTableVersion, rowids: Integers) -> list[Hit]:
-    """Where the row ids (ascending, each once) are; those that are gone are in no hit."""
-    return list(_hits(state, rowids))
+def locate_rows(state: MemoryTableVersion, rowids: Integers) -> list[LocatedRows]:
+    """Return where rows are, by distinct ascending row ids; deleted rows are left out."""
+    return list(_locate(state, rowids))
 
 
-def _hits(state: MemoryTableVersion, rowids: Integers) -> Iterator[Hit]:
+def _locate(state: MemoryTableVersion, rowids: Integers) -> Iterator[LocatedRows]:
     for number, segment in enumerate(state.segments):
         for index, chunk in enumerate(segment.chunks()):
-            current().check()
+            cancellation.current().check()
             start, end = np.searchsorted(rowids, [chunk.first, chunk.last() + 1])
             if start == end:
                 continue
-            places, there = chunk.positions(rowids[start:end])
+            positions, existing = chunk.positions(rowids[start:end])
             if chunk.deleted is not None:
-                there = there & ~chunk.deleted[places]
-            if there.any():
-                wanted = np.arange(start, end, dtype=np.int64)[there]
-                yield Hit(number, index, chunk, wanted, places[there])
+                existing = existing & ~chunk.deleted[positions]
+            if existing.any():
+                indexes = np.arange(start, end, dtype=np.int64)[existing]
+                yield LocatedRows((number, index), chunk, indexes, positions[existing])
 
 
-def refuse_conflicts(hits: Sequence[Hit], rowids: Integers, version: int, table: str) -> None:
-    """Raises Conflict for a row that is gone, or that a version after `version` changed."""
-    found = sum(len(hit.wanted) for hit in hits)
-    if found != len(rowids):
-        there = np.zeros(len(rowids), dtype=np.bool_)
-        for hit in hits:
-            there[hit.wanted] = True
-        raise Conflict(f"row {rowids[~there][0]} of table {table!r} was deleted by someone else")
-    for hit in hits:
-        if hit.chunk.changed is not None:
-            newer = hit.chunk.changed[hit.places] > version
+def refuse_conflicts(
+    located: Sequence[LocatedRows], rowids: Integers, version: int, table: str
+) -> None:
+    """Raise Conflict for a row that is deleted, or that was changed after `version`."""
+    if sum(len(rows.indexes) for rows in located) != len(rowids):
+        existing = np.zeros(len(rowids), dtype=np.bool_)
+        for rows in located:
+            existing[rows.indexes] = True
+        raise _conflict(rowids[~existing][0], table, "deleted")
+    for rows in located:
+        if rows.chunk.changed is not None:
+            newer = rows.chunk.changed[rows.positions] > version
             if newer.any():
-                row = rowids[hit.wanted[newer][0]]
-                raise Conflict(f"row {row} of table {table!r} was changed by someone else")
+                raise _conflict(rowids[rows.indexes[newer][0]], table, "changed")
 
 
-def taken(state: MemoryTableVersion, hits: Sequence[Hit], rowids: Integers) -> pa.RecordBatch:
-    """All columns of the rows, in the order of `rowids`; all must be in the hits."""
-    parts = [hit.chunk.batch.take(pa.array(hit.places)) for hit in hits]
+def _conflict(row: np.int64, table: str, what: str) -> Conflict:
+    return Conflict(
+        f"row {row} of table {table!r} was {what} by another statement; run this one again"
+    )
+
+
+def take_rows(
+    state: MemoryTableVersion, located: Sequence[LocatedRows], rowids: Integers
+) -> pa.RecordBatch:
+    """Return all columns of the rows, in the order of `rowids`; all must be located."""
+    parts = [rows.chunk.batch.take(pa.array(rows.positions)) for rows in located]
     columns = []
     for index, field in enumerate(state.schema):
         chunks = [part.column(index) for part in parts]
         columns.append(pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type))
     batch = pa.RecordBatch.from_arrays(columns, schema=state.schema)
-    if not hits:
+    if not located:
         return batch
-    order = np.argsort(np.concatenate([hit.wanted for hit in hits]))
+    order = np.argsort(np.concatenate([rows.indexes for rows in located]))
     return batch.take(pa.array(order))
 
 
-def deleted(hit: Hit) -> Chunk | None:
-    """The chunk without the rows; None if nothing is left."""
-    mask: Mask = (
-        np.zeros(hit.chunk.rows, dtype=np.bool_)
-        if hit.chunk.deleted is None
-        else hit.chunk.deleted.copy()
+def delete_rows(rows: LocatedRows) -> Chunk | None:
+    """Return the chunk without the rows; None if no row is left."""
+    deleted: Mask = (
+        np.zeros(rows.chunk.rows, dtype=np.bool_)
+        if rows.chunk.deleted is None
+        else rows.chunk.deleted.copy()
     )
-    mask[hit.places] = True
-    return without_deleted(hit.chunk.with_deleted(mask))
+    deleted[rows.positions] = True
+    return compact(rows.chunk.with_deleted(deleted))
 
 
-def updated(hit: Hit, columns: dict[int, pa.Array], version: int) -> Chunk:
-    """The chunk with new values (one per wanted row) in some columns."""
-    arrays = list(hit.chunk.batch.columns)
-    for position, values in columns.items():
-        arrays[position] = replaced(arrays[position], hit.places, values)
+def update_rows(rows: LocatedRows, values: dict[int, pa.Array], version: int) -> Chunk:
+    """Return the chunk with new values, one per located row, in some columns."""
     changed = (
-        np.zeros(hit.chunk.rows, dtype=np.int32)
-        if hit.chunk.changed is None
-        else hit.chunk.changed.copy()
+        np.zeros(rows.chunk.rows, dtype=np.int32)
+        if rows.chunk.changed is None
+        else rows.chunk.changed.copy()
     )
-    changed[hit.places] = version
-    batch = pa.RecordBatch.from_arrays(arrays, names=hit.chunk.batch.schema.names)
-    bounds = {
-        position: known for position, known in hit.chunk._bounds.items() if position not in columns
+    changed[rows.positions] = version
+    columns = {
+        index: replace_values(rows.chunk.batch.column(index), rows.positions, array)
+        for index, array in values.items()
     }
-    return replace(hit.chunk, batch=batch, changed=changed, _bounds=bounds)
+    return rows.chunk.with_columns(columns, changed)
 
 
-def replaced(column: pa.Array, places: Integers, values: pa.Array) -> pa.Array:
-    """The column with other values at some places (ascending)."""
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.wrap_array(replaced(column.storage, places, values.storage))
-    no_kernel = pa.types.is_interval(kind) or pa.types.is_duration(kind)
-    if pa.types.is_primitive(kind) and not no_kernel:
+def replace_values(column: pa.Array, positions: Integers, values: pa.Array) -> pa.Array:
+    """Return the column with other values at the positions (ascending)."""
+    data_type = column.type
+    if isinstance(data_type, pa.BaseExtensionType):
+        return data_type.wrap_array(replace_values(column.storage, positions, values.storage))
+    no_kernel = pa.types.is_interval(data_type) or pa.types.is_duration(data_type)
+    if pa.types.is_primitive(data_type) and not no_kernel:
         mask = np.zeros(len(column), dtype=np.bool_)
-        mask[places] = True
+        mask[positions] = True
         return pc.replace_with_mask(column, pa.array(mask), values)
-    # Works for every type, and is the quickest way for strings.
-    index = _index(len(column))
-    index[places] = np.arange(len(column), len(column) + len(places), dtype=np.int64)
+    # Works for every type, and is fastest for strings.
+    indexes = _scratch_indexes(len(column))
+    indexes[positions] = np.arange(len(column), len(column) + len(positions), dtype=np.int64)
     try:
-        return pa.concat_arrays([column, values]).take(pa.array(index))
+        return pa.concat_arrays([column, values]).take(pa.array(indexes))
     finally:
-        index[places] = places
+        indexes[positions] = positions
 
 
 _scratch = threading.local()
 
 
-def _index(rows: int) -> Integers:
-    """0, 1, 2 ...; the caller may change it and puts it right again.
+def _scratch_indexes(rows: int) -> Integers:
+    """Return 0, 1, 2 ... in memory of this thread; callers undo their changes.
 
-    Kept by thread: fresh memory for every chunk costs more than the copying itself.
+    New memory for every chunk would cost more than the copying itself.
     """
-    kept: Integers | None = getattr(_scratch, "index", None)
-    if kept is None or len(kept) < rows:
-        kept = _scratch.index = np.arange(max(rows, CHUNK_ROWS), dtype=np.int64)
-    return kept[:rows]
+    indexes: Integers | None = getattr(_scratch, "indexes", None)
+    if indexes is None or len(indexes) < rows:
+        indexes = _scratch.indexes = np.arange(max(rows, CHUNK_ROWS), dtype=np.int64)
+    return indexes[:rows]
 
 
-def with_chunks(
-    segments: tuple[Segment, ...], changes: dict[tuple[int, int], Chunk | None]
+def replace_chunks(
+    segments: tuple[Segment, ...], changes: dict[ChunkKey, Chunk | None]
 ) -> tuple[Segment, ...]:
-    """The segments with some chunks replaced, or taken out where the new one is None."""
+    """Return the segments with some chunks replaced; None removes a chunk."""
     result: list[Segment] = []
-    touched = {segment for segment, _ in changes}
+    changed_segments = {segment for segment, _ in changes}
     for number, segment in enumerate(segments):
-        if number not in touched:
+        if number not in changed_segments:
             result.append(segment)
             continue
-        chunks = [
+        replaced = [
             changes.get((number, index), chunk) for index, chunk in enumerate(segment.chunks())
         ]
-        kept = [chunk for chunk in chunks if chunk is not None]
-        if kept:
-            result.append(Segment(kept, tidy=True))
+        chunks = [chunk for chunk in replaced if chunk is not None]
+        if chunks:
+            result.append(Segment(chunks, joined=True))
     return tuple(result)

@@ -1,4 +1,4 @@
-"""Reading one state of a table."""
+"""Reads one version of a table."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,154 +7,157 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge import duckdb_engine
-from jetbridge.backends.memory.chunks import Chunk, Mask
-from jetbridge.backends.memory.filters import Simple, simple_parts
+from jetbridge.backends.memory.chunks import Chunk, ChunkRows
+from jetbridge.backends.memory.filters import SimpleCondition, split_filter
 from jetbridge.backends.memory.store import MemoryTableVersion
+from jetbridge.backends.tables.row_ids import Mask
 from jetbridge.catalog import ROWID, Scan
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.duckdb import predicates as dialect
+from jetbridge.dialects.duckdb import predicates
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.expr import Expr, Function, columns_of, walk
 
-# One question to DuckDB costs about 2 ms, however small, so it is asked about many chunks.
-_CHUNKS_PER_QUESTION = 16
-_CHUNKS_PER_PART = 4
-_MOST_PARTS = 8
-
-Found = tuple[Chunk, Mask | None]
+# A query to DuckDB takes about 2 ms however few rows it reads, so one query reads many chunks.
+_CHUNKS_PER_QUERY = 16
+_CHUNKS_PER_SPLIT = 4
+_MOST_SPLITS = 8
 
 
 def scan(state: MemoryTableVersion, request: Scan) -> Iterator[pa.RecordBatch]:
-    """The batches of a scan; the request is judged before the first one is asked for."""
+    """Return the batches of a scan; raise BadRequest before the first batch is read."""
     names = (*state.schema.names, ROWID) if request.columns is None else request.columns
     positions = [_position(state, name) for name in names]
-    chunks = _chunks(state, request.part)
-    return _batches(state, positions, _matching(state, chunks, request.filter))
+    chunks = _chunks_of_split(state, request.part)
+    return _batches(state, positions, _select(state, chunks, request.filter))
 
 
 def split(state: MemoryTableVersion) -> list[str]:
+    """Return splits of about the same size; each names a range of chunks."""
     count = len(state.chunks())
-    parts = max(1, min(_MOST_PARTS, count // _CHUNKS_PER_PART))
-    cuts = [count * i // parts for i in range(parts + 1)]
+    splits = max(1, min(_MOST_SPLITS, count // _CHUNKS_PER_SPLIT))
+    cuts = [count * i // splits for i in range(splits + 1)]
     return [f"{start}-{end}" for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
 def _position(state: MemoryTableVersion, name: str) -> int:
-    """Index of a column; -1 for the row id."""
+    """Return the position of a column, -1 for the row id; raise BadRequest."""
     position = -1 if fold(name) == ROWID else state.definition.position(name)
     if position is None:
         raise BadRequest(f"table {state.definition.name!r} has no column {name!r}")
     return position
 
 
-def _chunks(state: MemoryTableVersion, part: str | None) -> list[Chunk]:
+def _chunks_of_split(state: MemoryTableVersion, name: str | None) -> list[Chunk]:
     chunks = state.chunks()
-    if part is None:
+    if name is None:
         return chunks
-    start, _, end = part.partition("-")
+    start, _, end = name.partition("-")
     if not (start.isdecimal() and end.isdecimal() and int(start) <= int(end) <= len(chunks)):
-        raise BadRequest(f"table {state.definition.name!r} has no part {part!r}")
+        raise BadRequest(f"table {state.definition.name!r} has no split {name!r}")
     return chunks[int(start) : int(end)]
 
 
 def _batches(
-    state: MemoryTableVersion, positions: Sequence[int], found: Iterator[Found]
+    state: MemoryTableVersion, positions: Sequence[int], selected: Iterator[ChunkRows]
 ) -> Iterator[pa.RecordBatch]:
-    schema = projected(state.schema, positions)
-    for chunk, mask in found:
-        batch = project(chunk, positions, schema)
+    schema = project_schema(state.schema, positions)
+    for chunk, mask in selected:
+        batch = _project(chunk, positions, schema)
         if mask is not None:
-            batch = _filtered(batch, mask)
+            batch = _filter(batch, mask)
         if batch.num_rows:
             yield batch
 
 
-def projected(schema: pa.Schema, positions: Sequence[int]) -> pa.Schema:
+def project_schema(schema: pa.Schema, positions: Sequence[int]) -> pa.Schema:
+    """Return the fields at the positions; -1 is the row id."""
     rowid = pa.field(ROWID, pa.int64(), nullable=False)
     return pa.schema([rowid if p < 0 else schema.field(p) for p in positions])
 
 
-def project(chunk: Chunk, positions: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+def _project(chunk: Chunk, positions: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
     if not positions:
         return chunk.batch.select([])
     columns = [pa.array(chunk.row_ids()) if p < 0 else chunk.batch.column(p) for p in positions]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _filtered(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
+def _filter(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
     if batch.num_columns == 0:
         return batch.slice(0, int(mask.sum()))
-    # `take` serves every type; `filter` knows no unions.
+    # `take` supports every type; `filter` does not support unions.
     return batch.take(pa.array(np.flatnonzero(mask)))
 
 
-def _matching(
+def _select(
     state: MemoryTableVersion, chunks: list[Chunk], condition: Expr | None
-) -> Iterator[Found]:
-    """The chunks with the rows to keep; None stands for all rows."""
+) -> Iterator[ChunkRows]:
+    """Yield the chunks and the rows that match: by Arrow, by DuckDB, or all rows."""
     if condition is None:
-        yield from ((chunk, _live(chunk)) for chunk in chunks)
+        yield from _select_live(chunks)
         return
-    simple, whole = simple_parts(state, condition)
-    chunks = [chunk for chunk in chunks if all(part.may_hold(chunk) for part in simple)]
-    if whole and all(part.exact(chunk) for part in simple for chunk in chunks):
-        yield from ((chunk, _both(_live(chunk), _simple_mask(chunk, simple))) for chunk in chunks)
+    simple, complete = split_filter(state, condition)
+    chunks = [chunk for chunk in chunks if all(part.may_match(chunk) for part in simple)]
+    if complete and all(part.is_exact(chunk) for part in simple for chunk in chunks):
+        for chunk in chunks:
+            yield chunk, _intersect(chunk.live_mask(), _simple_mask(chunk, simple))
         return
     try:
-        sql = dialect.render(condition)
-        if _calls(condition):
+        sql = predicates.render(condition)
+        if _calls_functions(condition):
             duckdb_engine.check_filter(sql)
         positions = [_position(state, name) for name in sorted(columns_of(condition))]
-    except BadRequest:
-        yield from ((chunk, _live(chunk)) for chunk in chunks)
+    except BadRequest:  # the client filters again, so all rows are a correct answer
+        yield from _select_live(chunks)
         return
     while chunks:
         try:
-            found = _asked(state, chunks[:_CHUNKS_PER_QUESTION], sql, positions)
+            selected = _select_by_duckdb(state, chunks[:_CHUNKS_PER_QUERY], sql, positions)
         except LimitExceeded:
-            break  # too slow: the client filters again anyway
-        yield from found
-        chunks = chunks[_CHUNKS_PER_QUESTION:]
-    yield from ((chunk, _live(chunk)) for chunk in chunks)
+            break  # too slow: leave the other chunks to the client
+        yield from selected
+        chunks = chunks[_CHUNKS_PER_QUERY:]
+    yield from _select_live(chunks)
 
 
-def _calls(condition: Expr) -> bool:
+def _select_live(chunks: list[Chunk]) -> Iterator[ChunkRows]:
+    return ((chunk, chunk.live_mask()) for chunk in chunks)
+
+
+def _calls_functions(condition: Expr) -> bool:
     return any(isinstance(node, Function) for node in walk(condition))
 
 
-def _live(chunk: Chunk) -> Mask | None:
-    return None if chunk.deleted is None else ~chunk.deleted
-
-
-def _both(one: Mask | None, other: Mask | None) -> Mask | None:
+def _intersect(one: Mask | None, other: Mask | None) -> Mask | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
-def _simple_mask(chunk: Chunk, parts: list[Simple]) -> Mask | None:
+def _simple_mask(chunk: Chunk, conditions: list[SimpleCondition]) -> Mask | None:
+    """Return the rows that match all conditions; None if Arrow cannot compare them."""
     try:
-        verdicts = parts[0].mask(chunk)
-        for part in parts[1:]:
-            verdicts = pc.and_(verdicts, part.mask(chunk))
+        matches = conditions[0].mask(chunk)
+        for condition in conditions[1:]:
+            matches = pc.and_(matches, condition.mask(chunk))
     except (pa.ArrowException, OverflowError):
-        return None  # a constant outside the type of the column: let the client decide
-    if verdicts.null_count:
-        verdicts = verdicts.fill_null(False)
-    mask: Mask = verdicts.to_numpy(zero_copy_only=False)
+        return None  # a constant outside the type of the column: the client decides
+    if matches.null_count:
+        matches = matches.fill_null(False)
+    mask: Mask = matches.to_numpy(zero_copy_only=False)
     return mask
 
 
-def _asked(
+def _select_by_duckdb(
     state: MemoryTableVersion, chunks: list[Chunk], sql: str, positions: list[int]
-) -> list[Found]:
-    schema = projected(state.schema, positions)
-    data = pa.Table.from_batches([project(chunk, positions, schema) for chunk in chunks])
-    answer = duckdb_engine.mask(sql, data)
-    found: list[Found] = []
+) -> list[ChunkRows]:
+    schema = project_schema(state.schema, positions)
+    data = pa.Table.from_batches([_project(chunk, positions, schema) for chunk in chunks])
+    matches = duckdb_engine.mask(sql, data)
+    selected: list[ChunkRows] = []
     start = 0
     for chunk in chunks:
-        mask = None if answer is None else answer[start : start + chunk.rows]
+        mask = None if matches is None else matches[start : start + chunk.rows]
         start += chunk.rows
-        found.append((chunk, _both(_live(chunk), mask)))
-    return found
+        selected.append((chunk, _intersect(chunk.live_mask(), mask)))
+    return selected

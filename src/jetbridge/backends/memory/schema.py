@@ -1,4 +1,4 @@
-"""Schemas: live ones, which take CREATE and DROP TABLE, and those of a snapshot."""
+"""Schemas in memory: live ones, which take CREATE and DROP TABLE, and those of a snapshot."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,17 +6,20 @@ from contextlib import contextmanager
 from jetbridge.backends.memory.insert import inserting
 from jetbridge.backends.memory.store import MemoryTableVersion, SchemaCell, Store, TableCell
 from jetbridge.backends.memory.table import MemoryTable
-from jetbridge.backends.tables.definition import new_definition
+from jetbridge.backends.tables.definition import define_table
 from jetbridge.catalog import CreateTable, DMLOptions, OnConflict, SchemaInfo, Write, fold
 from jetbridge.errors import AlreadyExists, NotFound
 
-Versions = Mapping[str, tuple[TableCell, int]]
+PinnedVersions = Mapping[str, tuple[TableCell, int]]  # by folded name
 
 
-class SnapshotSchema:
-    """The tables of one moment, by their versions: what is forgotten meanwhile cannot be read."""
+class MemorySnapshotSchema:
+    """Hold the versions of all tables at one moment.
 
-    def __init__(self, store: Store, info: SchemaInfo, versions: Versions) -> None:
+    Only version numbers are pinned, no rows: a version that is no longer kept raises Conflict.
+    """
+
+    def __init__(self, store: Store, info: SchemaInfo, versions: PinnedVersions) -> None:
         self._store, self._info, self._versions = store, info, versions
 
     def info(self) -> SchemaInfo:
@@ -30,16 +33,18 @@ class SnapshotSchema:
         ]
 
     def load_table(self, name: str) -> MemoryTable:
-        found = self._versions.get(fold(name))
-        if found is None:
+        pinned = self._versions.get(fold(name))
+        if pinned is None:
             raise NotFound("table", f"{self._info.name}.{name}")
-        return self._table(*found)
+        return self._table(*pinned)
 
     def _table(self, cell: TableCell, version: int) -> MemoryTable:
         return MemoryTable(self._store, cell, self._store.state_at(cell, version))
 
 
 class MemorySchema:
+    """Hold the tables of one schema, as they are now."""
+
     def __init__(self, store: Store, cell: SchemaCell) -> None:
         self._store, self._cell = store, cell
 
@@ -58,11 +63,11 @@ class MemorySchema:
         return MemoryTable(self._store, cell, cell.state)
 
     def create_table(self, request: CreateTable) -> MemoryTable:
-        there = self._cell.tables.get(fold(request.name))
-        if there is not None and request.on_conflict is OnConflict.IGNORE:
-            return MemoryTable(self._store, there, there.state)
+        existing = self._cell.tables.get(fold(request.name))
+        if existing is not None and request.on_conflict is OnConflict.IGNORE:
+            return MemoryTable(self._store, existing, existing.state)
         try:
-            self._put(request, self._new_cell(request))
+            self._publish(request, self._new_cell(request))
         except AlreadyExists:
             if request.on_conflict is not OnConflict.IGNORE:
                 raise
@@ -70,28 +75,28 @@ class MemorySchema:
 
     @contextmanager
     def creating(self, request: CreateTable) -> Iterator[Write]:
-        there = fold(request.name) in self._cell.tables
-        if there and request.on_conflict is not OnConflict.REPLACE:
+        exists = fold(request.name) in self._cell.tables
+        if exists and request.on_conflict is not OnConflict.REPLACE:
             raise AlreadyExists("table", f"{self._cell.info.name}.{request.name}")
         cell = self._new_cell(request)
         with inserting(self._store, cell, DMLOptions()) as write:
             yield write
-        self._put(request, cell)
+        self._publish(request, cell)
 
     def _new_cell(self, request: CreateTable) -> TableCell:
-        state = MemoryTableVersion(new_definition(request), time=self._store.options.clock())
+        state = MemoryTableVersion(define_table(request), time=self._store.options.clock())
         return TableCell(self._cell.info.name, state)
 
-    def _put(self, request: CreateTable, cell: TableCell) -> None:
+    def _publish(self, request: CreateTable, cell: TableCell) -> None:
         schema = self._cell.info.name
         with self._store.changing():
             if self._cell.dropped:
                 raise NotFound("schema", schema)
-            there = self._cell.tables.get(fold(request.name))
-            if there is not None and request.on_conflict is not OnConflict.REPLACE:
+            existing = self._cell.tables.get(fold(request.name))
+            if existing is not None and request.on_conflict is not OnConflict.REPLACE:
                 raise AlreadyExists("table", f"{schema}.{request.name}")
-            if there is not None:
-                there.drop()
+            if existing is not None:
+                existing.drop()
             self._cell.tables = {**self._cell.tables, fold(request.name): cell}
             self._store.version += 1
 

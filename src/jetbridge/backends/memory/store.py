@@ -1,9 +1,9 @@
-"""Versions of a table, and the one lock under which they are replaced.
+"""Holds the versions of all tables, and the lock under which they are replaced.
 
-    Store ── SchemaCell ── TableCell ── TableState (current), TableState (history) ...
+    Store ── SchemaCell ── TableCell ── MemoryTableVersion (current), MemoryTableVersion (old) ...
 
-Cells change, under the lock of the store; states never do. Whoever holds a state may read it for
-as long as he likes without a lock.
+Cells change, under the lock of the store. Versions never change: you may read one for as long as
+you like without a lock.
 """
 
 import threading
@@ -20,22 +20,27 @@ from jetbridge.backends.memory.chunks import Chunk, Segment
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import SchemaInfo, TableInfo, fold
 from jetbridge.errors import AlreadyExists, Conflict, NotFound
-from jetbridge.runtime.cancellation import current
+from jetbridge.runtime import cancellation
 
 Clock = Callable[[], datetime]
 
-# A version without its rows, and each entry in its list of segments.
+# Estimated size of a version without its rows, and of each entry in its list of segments.
 _VERSION_BYTES, _SEGMENT_BYTES = 1024, 8
-# So that not every statement has to look for what to forget.
-_KEPT_WHEN_FULL = 0.9
+# A full history shrinks to this fraction, so that not every statement must shrink it.
+_FRACTION_WHEN_FULL = 0.9
+# A statement that loses this often to others computes its change with the lock held.
+_TRIES_WITHOUT_LOCK = 3
 
 
 def utc_now() -> datetime:
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class MemoryOptions:
+    """Hold the options of a catalog, as `MemoryCatalog` documents them."""
+
     keep_versions: int
     history_bytes: int
     total_history_bytes: int
@@ -46,7 +51,7 @@ class MemoryOptions:
 
 @dataclass(frozen=True, eq=False)
 class MemoryTableVersion:
-    """A table at one version.
+    """Hold a table at one version.
 
     `cost` estimates the bytes that only the version before still needs; `identity` lasts from
     CREATE to DROP.
@@ -79,23 +84,24 @@ class MemoryTableVersion:
         return [chunk for segment in self.segments for chunk in segment.chunks()]
 
     def count(self) -> int:
-        return sum(segment.live for segment in self.segments)
+        """Return the number of live rows."""
+        return sum(segment.live_rows for segment in self.segments)
 
 
 class TableCell:
-    """One table from CREATE to DROP, whatever it is called and looks like meanwhile."""
+    """Hold one table from CREATE to DROP, across renames and ALTER TABLE."""
 
     def __init__(self, schema_name: str, state: MemoryTableVersion) -> None:
         self.schema_name = schema_name
         self.state = state
         self.history: list[MemoryTableVersion] = [state]
-        self.held = 0  # in bytes, by versions before the current one
+        self.history_bytes = 0  # of versions before the current one
         self.dropped = False
         self._next_rowid = 0
         self._rowid_lock = threading.Lock()
 
     def allocate(self, rows: int) -> int:
-        """The first of `rows` new row ids; they are never given again, used or not."""
+        """Return the first of `rows` new row ids; no row id is used twice."""
         with self._rowid_lock:
             first = self._next_rowid
             self._next_rowid += rows
@@ -108,37 +114,40 @@ class TableCell:
         return f"{self.schema_name}.{self.state.definition.name}"
 
     def drop(self) -> None:
-        """Snapshots of open transactions may hold the cell for long, but not its rows."""
+        """Drop the table; snapshots of open transactions may hold the cell, but not its rows."""
         self.dropped = True
         self.state = replace(self.state, segments=())
         self.history = [self.state]
-        self.held = 0
+        self.history_bytes = 0
 
-    def remember(self, state: MemoryTableVersion, options: MemoryOptions) -> None:
+    def append(self, state: MemoryTableVersion, options: MemoryOptions) -> None:
+        """Make a version the current one, and drop old versions above the limits of a table."""
         self.state = state
         self.history.append(state)
-        self.held += _held(self.history, -2)
+        self.history_bytes += _version_bytes(self.history, -2)
         most = max(1, options.keep_versions)
-        while len(self.history) > most or self._holds_too_much(options):
-            self.forget_oldest()
+        while len(self.history) > most or self._exceeds(options.history_bytes):
+            self.drop_oldest()
 
-    def forget_oldest(self) -> int:
-        """The bytes that this frees; the current version stays."""
-        freed = _held(self.history, 0)
-        self.held -= freed
+    def drop_oldest(self) -> int:
+        """Drop the oldest version and return the bytes that this frees."""
+        freed = _version_bytes(self.history, 0)
+        self.history_bytes -= freed
         del self.history[0]
         return freed
 
-    def _holds_too_much(self, options: MemoryOptions) -> bool:
-        return len(self.history) > 1 and self.held > options.history_bytes
+    def _exceeds(self, limit: int) -> bool:
+        return len(self.history) > 1 and self.history_bytes > limit
 
 
-def _held(history: Sequence[MemoryTableVersion], index: int) -> int:
-    """What only this version still needs: it is in the cost of the one after it."""
+def _version_bytes(history: Sequence[MemoryTableVersion], index: int) -> int:
+    """Return what only this version still needs, which the version after it has estimated."""
     return history[index + 1].cost + _VERSION_BYTES + _SEGMENT_BYTES * len(history[index].segments)
 
 
 class SchemaCell:
+    """Hold one schema from CREATE to DROP, and its tables by folded name."""
+
     def __init__(self, info: SchemaInfo) -> None:
         self.info = info
         self.tables: dict[str, TableCell] = {}
@@ -146,13 +155,15 @@ class SchemaCell:
 
 
 class Store:
+    """Hold all schemas of a catalog, and the lock for changes of them."""
+
     def __init__(self, options: MemoryOptions) -> None:
         self.options = options
         self.lock = threading.RLock()
         self.schemas: dict[str, SchemaCell] = {}
         self.version = 1
-        # Of all tables, or more: those that are dropped are not counted off at once.
-        self._held = 0
+        # An upper bound: the history of a dropped table is subtracted later.
+        self._history_bytes = 0
 
     def publish(
         self,
@@ -161,18 +172,18 @@ class Store:
         *,
         ddl: bool = False,
     ) -> MemoryTableVersion:
-        """Replaces the state of a table by `change(state)`; if that raises, nothing happened.
+        """Replace the current version of a table by `change(version)`; if that raises, do nothing.
 
-        The change is worked out without the lock, and again if someone else was faster; a
-        statement that keeps losing works with the lock held.
+        The change is computed without the lock, and again if another statement was faster. A
+        statement that loses repeatedly computes it with the lock held.
         """
-        for _ in range(3):
+        for _ in range(_TRIES_WITHOUT_LOCK):
             before = cell.state
             after = change(before)
             with self.changing():
                 if cell.state is before:
                     return self._replace(cell, before, after, ddl)
-        with current().holding(self.lock):
+        with cancellation.current().holding(self.lock):
             before = cell.state
             after = change(before)
             with self.changing():
@@ -180,8 +191,8 @@ class Store:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """With the lock held, for what is seen at once; refused once the call was cancelled."""
-        with current().holding(self.lock), current().publishing():
+        """Hold the lock to publish a change; raise if the statement is cancelled."""
+        with cancellation.current().holding(self.lock), cancellation.current().publishing():
             yield
 
     def _replace(
@@ -192,29 +203,29 @@ class Store:
         if after is before:
             return before
         if after.definition.name != before.definition.name:
-            self._move(cell, before.definition.name, after.definition.name)
-        held = cell.held
-        cell.remember(after, self.options)
-        self._held += cell.held - held
-        if self._held > self.options.total_history_bytes:
-            self._forget()
+            self._rename(cell, before.definition.name, after.definition.name)
+        history_bytes = cell.history_bytes
+        cell.append(after, self.options)
+        self._history_bytes += cell.history_bytes - history_bytes
+        if self._history_bytes > self.options.total_history_bytes:
+            self._drop_old_versions()
         self.version += ddl
         return after
 
-    def _forget(self) -> None:
-        """The versions of all tables that were replaced first, and some more than is needed."""
+    def _drop_old_versions(self) -> None:
+        """Drop the versions of all tables that were replaced first, below the limit."""
         cells = [cell for schema in self.schemas.values() for cell in schema.tables.values()]
-        self._held = sum(cell.held for cell in cells)
-        if self._held <= self.options.total_history_bytes:
+        self._history_bytes = sum(cell.history_bytes for cell in cells)
+        if self._history_bytes <= self.options.total_history_bytes:
             return
-        enough = self.options.total_history_bytes * _KEPT_WHEN_FULL
+        target = self.options.total_history_bytes * _FRACTION_WHEN_FULL
         replaced = [(after.time, cell) for cell in cells for after in cell.history[1:]]
         for _, cell in sorted(replaced, key=itemgetter(0)):
-            if self._held <= enough:
+            if self._history_bytes <= target:
                 return
-            self._held -= cell.forget_oldest()
+            self._history_bytes -= cell.drop_oldest()
 
-    def _move(self, cell: TableCell, before: str, after: str) -> None:
+    def _rename(self, cell: TableCell, before: str, after: str) -> None:
         schema = self.schemas.get(fold(cell.schema_name))
         if schema is None:
             raise NotFound("schema", cell.schema_name)
@@ -226,7 +237,7 @@ class Store:
         schema.tables = tables
 
     def state_at(self, cell: TableCell, version: int) -> MemoryTableVersion:
-        """A version that a transaction has pinned, if it is still kept."""
+        """Return a version that a transaction has pinned; raise Conflict if it is not kept."""
         with self.lock:
             if cell.dropped:
                 raise NotFound("table", cell.name(), "it was dropped")
@@ -234,10 +245,10 @@ class Store:
             if index < 0:
                 raise Conflict(
                     f"version {version} of table {cell.name()!r}, which this transaction reads, "
-                    "is no longer kept; begin again"
+                    "is no longer kept; start a new transaction"
                 )
             return cell.history[index]
 
-    def now(self, before: MemoryTableVersion) -> datetime:
-        """The time of the next version; never earlier than the version before."""
+    def next_time(self, before: MemoryTableVersion) -> datetime:
+        """Return the time of the next version; never earlier than the version before."""
         return max(self.options.clock(), before.time)

@@ -1,27 +1,27 @@
-"""Handles on tables: a frozen state to read, and the cell behind it to write to."""
+"""Handles of tables: one frozen version to read, and the cell of the table to write to."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
 from jetbridge.backends.memory import insert, scan, update_delete
-from jetbridge.backends.memory.alter import altered
+from jetbridge.backends.memory.alter import alter_table
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
-from jetbridge.backends.memory.time_travel import state_at
-from jetbridge.catalog import (
-    Alteration,
-    AsOf,
-    DMLOptions,
-    Scan,
-    TableInfo,
-    Write,
+from jetbridge.backends.tables.time_travel import (
+    describe_kept_versions,
+    parse_timestamp,
+    parse_version,
+    to_microseconds,
+    version_not_kept,
 )
+from jetbridge.catalog import Alteration, AsOf, AtUnit, DMLOptions, Scan, TableInfo, Write
 from jetbridge.errors import NotFound
 
 
-class PastTable:
-    """A table as it was; it can be read and split, but not written."""
+class MemoryTableSnapshot:
+    """Read a table as it was at one version."""
 
     def __init__(self, state: MemoryTableVersion) -> None:
         self._state = state
@@ -39,7 +39,9 @@ class PastTable:
         return self._state.count()
 
 
-class MemoryTable(PastTable):
+class MemoryTable(MemoryTableSnapshot):
+    """Read a table at one version, and change the table as it is now."""
+
     def __init__(self, store: Store, cell: TableCell, state: MemoryTableVersion) -> None:
         super().__init__(state)
         self._store, self._cell = store, cell
@@ -54,15 +56,33 @@ class MemoryTable(PastTable):
         return update_delete.deleting(self._store, self._cell, self._state, options)
 
     def alter(self, change: Alteration) -> "MemoryTable":
-        """Applies to the table as it is now, not as this handle saw it."""
+        """Change the table as it is now, not as this handle saw it."""
         if self._cell.dropped:
             raise NotFound("table", self._cell.name())
-        state = altered(self._store, self._cell, change)
+        state = alter_table(self._store, self._cell, change)
         return MemoryTable(self._store, self._cell, state)
 
-    def at(self, point: AsOf) -> PastTable:
+    def at(self, point: AsOf) -> MemoryTableSnapshot:
         with self._store.lock:
             if self._cell.dropped:
                 raise NotFound("table", self._cell.name())
             history = list(self._cell.history)
-        return PastTable(state_at(self._cell.name(), history, point))
+        return MemoryTableSnapshot(find_version(self._cell.name(), history, point))
+
+
+def find_version(
+    table: str, history: Sequence[MemoryTableVersion], point: AsOf
+) -> MemoryTableVersion:
+    """Return the version; raise NotFound, which names the versions that are kept."""
+    oldest, newest = history[0], history[-1]
+    if point.unit == AtUnit.VERSION:
+        index = parse_version(point.value) - oldest.version
+        exists = 0 <= index < len(history)
+    else:
+        timestamp = parse_timestamp(point.value)
+        index = bisect_right(history, timestamp, key=lambda v: to_microseconds(v.time)) - 1
+        exists = index >= 0
+    if exists:
+        return history[index]
+    kept = describe_kept_versions(oldest.version, newest.version, oldest.time)
+    raise version_not_kept(table, point, kept)

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE by row id."""
+"""Runs UPDATE and DELETE by row id."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,36 +8,40 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from jetbridge.backends.memory.chunks import Chunk, Integers, Mask
+from jetbridge.backends.memory.chunks import Chunk
 from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.row_lookup import (
-    Hit,
+    ChunkKey,
+    LocatedRows,
     check_row_ids,
-    deleted,
-    locate,
+    delete_rows,
+    locate_rows,
     refuse_conflicts,
-    taken,
-    updated,
-    with_chunks,
+    replace_chunks,
+    take_rows,
+    update_rows,
 )
-from jetbridge.backends.memory.scan import projected
+from jetbridge.backends.memory.scan import project_schema
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
+from jetbridge.backends.tables.row_ids import Integers, Mask, RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast
 from jetbridge.errors import BadRequest, Conflict, NotFound
-from jetbridge.runtime.cancellation import current
+from jetbridge.runtime import cancellation
+
+ChangedChunks = dict[ChunkKey, Chunk | None]  # None: no row is left
 
 
 @contextmanager
 def updating(
     store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
 ) -> Iterator[Write]:
+    """Run one UPDATE: stage what is written, publish it at a clean exit."""
     if cell.dropped:
         raise NotFound("table", cell.name())
     staging = Staging(store.options.spill_bytes, store.options.staged_bytes)
@@ -45,9 +49,9 @@ def updating(
     staged = StagedUpdate(cell.name(), state.schema, options, staging, check)
     try:
         yield staged.write
-        new = staged.new_values()
-        if new is not None:
-            _Update(store, cell, state, new).commit()
+        updated = staged.updated_rows()
+        if updated is not None:
+            _MemoryUpdate(store, cell, state, updated).commit()
     finally:
         staged.close()
 
@@ -56,100 +60,113 @@ def updating(
 def deleting(
     store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
 ) -> Iterator[Write]:
+    """Run one DELETE: collect row ids, delete their rows at a clean exit."""
     if cell.dropped:
         raise NotFound("table", cell.name())
-    statement = _Delete(store, cell, state, options)
+    statement = _MemoryDelete(store, cell, state, options)
     yield statement.write
     statement.commit()
 
 
-class _Update:
-    """One UPDATE against the table as it is now."""
+class _MemoryUpdate:
+    """Publish one UPDATE against the table as it is now."""
 
     def __init__(
-        self, store: Store, cell: TableCell, state: MemoryTableVersion, new: UpdatedRows
+        self, store: Store, cell: TableCell, state: MemoryTableVersion, updated: UpdatedRows
     ) -> None:
-        self.store, self.cell, self.state, self.new = store, cell, state, new
+        self.store, self.cell, self.state, self.updated = store, cell, state, updated
 
     def commit(self) -> None:
-        self.store.publish(self.cell, self._published)
+        self.store.publish(self.cell, self._apply)
 
-    def _published(self, now: MemoryTableVersion) -> MemoryTableVersion:
-        columns = self._columns(now)
-        hits = locate(now, self.new.row_ids)
-        refuse_conflicts(hits, self.new.row_ids, self.state.version, self.cell.name())
-        version = now.version + 1
-        chunks: dict[tuple[int, int], Chunk | None] = {}
-        for hit in hits:
-            current().check()
-            index = pa.array(hit.wanted)
-            new = {position: array.take(index) for position, array in columns.items()}
-            chunks[hit.segment, hit.index] = updated(hit, new, version)
+    def _apply(self, current: MemoryTableVersion) -> MemoryTableVersion:
+        """Return the table with the new values; raise Conflict or a violated constraint."""
+        columns = self._columns(current)
+        rowids = self.updated.row_ids
+        located = locate_rows(current, rowids)
+        refuse_conflicts(located, rowids, self.state.version, self.cell.name())
+        version = current.version + 1
+        chunks: ChangedChunks = {}
+        for rows in located:
+            cancellation.current().check()
+            indexes = pa.array(rows.indexes)
+            values = {position: array.take(indexes) for position, array in columns.items()}
+            chunks[rows.key] = update_rows(rows, values, version)
         after = replace(
-            now,
-            segments=with_chunks(now.segments, chunks),
+            current,
+            segments=replace_chunks(current.segments, chunks),
             version=version,
-            time=self.store.now(now),
+            time=self.store.next_time(current),
             cost=sum(_cost(chunk, columns) for chunk in chunks.values() if chunk is not None),
         )
-        self._judge(after, hits, chunks, set(columns))
+        self._check_constraints(after, located, chunks, set(columns))
         return after
 
-    def _columns(self, now: MemoryTableVersion) -> dict[int, pa.Array]:
-        """The new values by position in the table as it is now."""
+    def _columns(self, current: MemoryTableVersion) -> dict[int, pa.Array]:
+        """Return the new values by their position in the table as it is now."""
         columns: dict[int, pa.Array] = {}
-        for field, array in zip(self.new.fields, self.new.values, strict=True):
-            position = now.definition.position(field.name)
+        table = self.cell.name()
+        for field, array in zip(self.updated.fields, self.updated.values, strict=True):
+            position = current.definition.position(field.name)
             if position is None:
                 raise Conflict(
-                    f"column {field.name!r} of {self.cell.name()!r} was removed meanwhile"
+                    f"column {field.name!r} of table {table!r} was dropped while the statement ran"
                 )
-            target = now.schema.field(position)
+            target = current.schema.field(position)
             try:
                 columns[position] = cast(array, target)
             except BadRequest as error:
-                raise Conflict(f"{self.cell.name()!r} was altered meanwhile: {error}") from None
-            refuse_null(columns[position], target, self.cell.name(), 0)
+                raise Conflict(
+                    f"table {table!r} was altered while the statement ran: {error}"
+                ) from None
+            refuse_null(columns[position], target, table, 0)
         return columns
 
-    def _judge(
+    def _check_constraints(
         self,
         after: MemoryTableVersion,
-        hits: list[Hit],
-        chunks: dict[tuple[int, int], Chunk | None],
+        located: list[LocatedRows],
+        chunks: ChangedChunks,
         columns: set[int],
     ) -> None:
+        """Check every CHECK, and the keys that have a changed column."""
         definition = after.definition
         names = {fold(definition.schema.field(position).name) for position in columns}
         keys = [key for key in definition.keys if names & {fold(name) for name in key.columns}]
         if not keys and not definition.checks:
             return
-        rows = [
-            chunk.batch.take(pa.array(hit.places))
-            for hit in hits
-            if (chunk := chunks[hit.segment, hit.index]) is not None
+        batches = [
+            chunk.batch.take(pa.array(rows.positions))
+            for rows in located
+            if (chunk := chunks[rows.key]) is not None
         ]
-        check_rows(definition, self.cell.name(), rows)
+        check_rows(definition, self.cell.name(), batches)
         for key in keys:
-            self._judge_key(after, key, rows, hits)
+            self._check_key(after, key, batches, located)
 
-    def _judge_key(
-        self, after: MemoryTableVersion, key: UniqueKey, rows: list[pa.RecordBatch], hits: list[Hit]
+    def _check_key(
+        self,
+        after: MemoryTableVersion,
+        key: UniqueKey,
+        batches: list[pa.RecordBatch],
+        located: list[LocatedRows],
     ) -> None:
-        places = {(hit.segment, hit.index): hit.places for hit in hits}
+        positions = {rows.key: rows.positions for rows in located}
         others = (
-            (chunk, _others(chunk, places.get((number, index))))
+            (chunk, _other_rows(chunk, positions.get((number, index))))
             for number, segment in enumerate(after.segments)
             for index, chunk in enumerate(segment.chunks())
         )
-        refuse_duplicates(after.definition, self.cell.name(), key, rows, others)
+        refuse_duplicates(after.definition, self.cell.name(), key, batches, others)
 
 
-def _others(chunk: Chunk, places: Integers | None) -> Mask | None:
-    if places is None:
-        return None if chunk.deleted is None else ~chunk.deleted
-    mask = np.ones(chunk.rows, dtype=np.bool_) if chunk.deleted is None else ~chunk.deleted
-    mask[places] = False
+def _other_rows(chunk: Chunk, positions: Integers | None) -> Mask | None:
+    """Return the live rows of a chunk, without those at the positions."""
+    live = chunk.live_mask()
+    if positions is None:
+        return live
+    mask = np.ones(chunk.rows, dtype=np.bool_) if live is None else live
+    mask[positions] = False
     return mask
 
 
@@ -157,55 +174,57 @@ def _cost(chunk: Chunk, columns: dict[int, pa.Array]) -> int:
     return 9 * chunk.rows + int(sum(chunk.batch.column(p).nbytes for p in columns))
 
 
-class _Delete:
+class _MemoryDelete:
+    """Collect the row ids of one DELETE, and delete their rows."""
+
     def __init__(
         self, store: Store, cell: TableCell, state: MemoryTableVersion, options: DMLOptions
     ) -> None:
         self.store, self.cell, self.state, self.options = store, cell, state, options
-        self._seen = SeenRowIds()
-        self._returned = projected(state.schema, [*range(len(state.schema)), -1])
+        self._row_ids = RowIdSet()
+        self._returned_schema = project_schema(state.schema, [*range(len(state.schema)), -1])
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         names = [fold(name) for name in batch.schema.names]
         if ROWID not in names:
             raise BadRequest(f"table {self.cell.name()!r}: DELETE needs a column 'rowid'")
-        rowids = row_id_values(batch.column(names.index(ROWID)), self.cell.name())
+        rowids = read_row_ids(batch.column(names.index(ROWID)), self.cell.name())
         check_row_ids(rowids, self.cell)
-        count = self._seen.new(rowids)
-        return DMLResult(count, self._answer(rowids) if self.options.returning else None)
+        count = self._row_ids.add(rowids)
+        return DMLResult(count, self._deleted_rows(rowids) if self.options.returning else None)
 
-    def _answer(self, rowids: Integers) -> pa.RecordBatch:
-        """The rows as the handle sees them, in the order of the row ids sent."""
-        distinct, back = np.unique(rowids, return_inverse=True)
-        hits = locate(self.state, distinct)
-        refuse_conflicts(hits, distinct, self.state.version, self.cell.name())
-        rows = taken(self.state, hits, distinct)
-        columns = [*rows.take(pa.array(back.astype(np.int64))).columns, pa.array(rowids)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._returned)
+    def _deleted_rows(self, rowids: Integers) -> pa.RecordBatch:
+        """Return the rows as the handle sees them, in the order of the row ids."""
+        distinct, inverse = np.unique(rowids, return_inverse=True)
+        located = locate_rows(self.state, distinct)
+        refuse_conflicts(located, distinct, self.state.version, self.cell.name())
+        rows = take_rows(self.state, located, distinct)
+        columns = [*rows.take(pa.array(inverse.astype(np.int64))).columns, pa.array(rowids)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._returned_schema)
 
     def commit(self) -> None:
-        rowids = self._seen.all()
+        rowids = self._row_ids.sorted()
         if len(rowids):
-            self.store.publish(self.cell, lambda now: self._published(now, rowids))
+            self.store.publish(self.cell, lambda current: self._apply(current, rowids))
 
-    def _published(self, now: MemoryTableVersion, rowids: Integers) -> MemoryTableVersion:
-        hits = locate(now, rowids)
-        refuse_conflicts(hits, rowids, self.state.version, self.cell.name())
-        chunks = {(hit.segment, hit.index): deleted(hit) for hit in hits}
+    def _apply(self, current: MemoryTableVersion, rowids: Integers) -> MemoryTableVersion:
+        located = locate_rows(current, rowids)
+        refuse_conflicts(located, rowids, self.state.version, self.cell.name())
+        chunks = {rows.key: delete_rows(rows) for rows in located}
         return replace(
-            now,
-            segments=with_chunks(now.segments, chunks),
-            version=now.version + 1,
-            time=self.store.now(now),
-            cost=sum(hit.chunk.rows for hit in hits) + _freed(hits, chunks),
+            current,
+            segments=replace_chunks(current.segments, chunks),
+            version=current.version + 1,
+            time=self.store.next_time(current),
+            cost=sum(rows.chunk.rows for rows in located) + _freed_bytes(located, chunks),
         )
 
 
-def _freed(hits: list[Hit], chunks: dict[tuple[int, int], Chunk | None]) -> int:
-    """Bytes of the chunks that the new version no longer shares with the old one."""
+def _freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int:
+    """Return the bytes of chunks that the new version does not share with the old one."""
     total = 0
-    for hit in hits:
-        after = chunks[hit.segment, hit.index]
-        if after is None or after.batch is not hit.chunk.batch:
-            total += hit.chunk.batch.nbytes
+    for rows in located:
+        after = chunks[rows.key]
+        if after is None or after.batch is not rows.chunk.batch:
+            total += rows.chunk.batch.nbytes
     return total

@@ -1,6 +1,7 @@
 """Serves one database of SQL Server: its schemas, its version, and snapshots of all tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from jetbridge.backends.mssql.connection.address import Address
@@ -13,7 +14,7 @@ from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotRead
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.load_tables import LoadTableSweeper, sweep
-from jetbridge.catalog import CatalogVersion, SchemaInfo
+from jetbridge.catalog import CatalogVersion, SchemaInfo, SpoolFolder
 from jetbridge.dialects.tsql import statements as tsql
 from jetbridge.errors import (
     AlreadyExists,
@@ -25,6 +26,9 @@ from jetbridge.errors import (
 from jetbridge.spark.engine import SparkEngine
 
 __all__ = ["MssqlCatalog", "SpoolOptions"]
+
+# Where SQL Server looks for tables of which no schema is named.
+DEFAULT_SCHEMA = "dbo"
 
 
 class MssqlCatalog:
@@ -42,8 +46,8 @@ class MssqlCatalog:
         engine: SparkEngine | None = None,
         options: SpoolOptions | None = None,
     ) -> None:
-        self._name = name
         pool = ConnectionPool(address)
+        self._name = name
         self._database = Database(
             pool,
             settings or MssqlSettings(),
@@ -59,12 +63,11 @@ class MssqlCatalog:
         return self._database
 
     def configured(self, values: Mapping[str, str]) -> "MssqlCatalog":
-        """Return this catalog with other values of its settings."""
+        """Return this catalog with other values of its settings; both share the connections."""
         settings = self._database.settings.changed(values)
         if settings == self._database.settings:
             return self
-        other = MssqlCatalog.__new__(MssqlCatalog)
-        other._name, other._snapshots, other._sweeper = self._name, self._snapshots, self._sweeper
+        other = copy(self)
         other._database = replace(self._database, settings=settings)
         return other
 
@@ -84,6 +87,9 @@ class MssqlCatalog:
         self._sweeper.start()
         allowed = self._database.settings.snapshot_reads and self._database.cache.allows_snapshots()
         return MssqlSnapshot(self._database, self._snapshots.open() if allowed else None)
+
+    def default_schema(self) -> str:
+        return DEFAULT_SCHEMA
 
     def create_schema(self, info: SchemaInfo) -> MssqlSchema:
         if not info.name:
@@ -128,6 +134,14 @@ class MssqlCatalog:
         finally:
             self._database.cache.forget()
 
+    def spool_folder(self) -> SpoolFolder | None:
+        folder = self._database.options.spool
+        return SpoolFolder(folder) if folder else None
+
+    def start_sweeper(self) -> None:
+        """Sweep once after the first connection; each later use starts a sweep that is due."""
+        self._sweeper.start()
+
     def sweep(self) -> list[str]:
         """Drop the tables of loads that crashed; return their names."""
         return sweep(self._database)
@@ -144,7 +158,7 @@ class MssqlSnapshot:
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader
 
-    def may_lapse(self) -> None:
+    def allow_expiry(self) -> None:
         if self._reader is not None:
             self._reader.may_lapse()
 

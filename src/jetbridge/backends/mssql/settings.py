@@ -45,8 +45,12 @@ class MssqlSettings:
                 raise BadRequest(
                     f"SQL Server has no setting {name!r}; known: {', '.join(SETTINGS)}"
                 )
-            fields[full_name.removeprefix(_PREFIX)] = setting.read(value)
+            fields[full_name.removeprefix(PREFIX)] = setting.read(value)
         return replace(self, **fields)
+
+    def by_name(self) -> Mapping[str, Any]:
+        """Return the values by the full names of the settings."""
+        return {PREFIX + name: value for name, value in vars(self).items()}
 
 
 def _length(value: str) -> str:
@@ -65,7 +69,19 @@ def _tablock(value: str) -> str:
     return one_of("mssql_copy_tablock", "auto", "on", "off")(text)
 
 
-_PREFIX = "mssql_"
+PREFIX = "mssql_"
+# Settings of DuckDB's mssql extension that scripts may set, and that have no effect here.
+IGNORED_SETTINGS = frozenset(
+    PREFIX + name
+    for name in ["connection_limit", "connection_cache", "connection_timeout", "reset_connection"]
+    + ["idle_timeout", "min_connections", "acquire_timeout", "query_timeout", "metadata_timeout"]
+    + ["attach_validation_timeout", "catalog_cache_ttl", "exec_invalidate_cache"]
+    + ["enable_statistics", "statistics_level", "statistics_use_dbcc"]
+    + ["statistics_cache_ttl_seconds", "tds_packet_size", "login7_max_packet", "utf8_support"]
+    + ["named_instance_resolution", "browser_timeout_seconds", "utf8_collation"]
+    + ["catalog_native_types", "convert_varchar_max", "order_pushdown"]
+    + ["insert_use_returning_output", "dml_batch_size", "dml_max_parameters", "dml_use_prepared"]
+)
 # Names that scripts for DuckDB's extension use.
 ALIASES: Mapping[str, str] = {"mssql_default_table_kind": "mssql_ctas_table_kind"}
 # The allowed values (a range, some words, or a function), and the description.
@@ -124,7 +140,7 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
 
 def _setting(name: str, default: object) -> Setting:
     allowed, description = _DESCRIPTIONS[name]
-    full_name = _PREFIX + name
+    full_name = PREFIX + name
     if allowed is truth:
         read = truth(full_name)
     elif not isinstance(allowed, tuple):
@@ -138,5 +154,5 @@ def _setting(name: str, default: object) -> Setting:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    _PREFIX + field.name: _setting(field.name, field.default) for field in fields(MssqlSettings)
+    PREFIX + field.name: _setting(field.name, field.default) for field in fields(MssqlSettings)
 }

@@ -1,4 +1,1 @@
-"""What a table may look like, and how rows that are sent become rows that are stored.
-
-Shared by the backends; nothing here knows where the rows are kept.
-"""
+"""Define tables and convert rows for all backends, wherever they keep the rows."""

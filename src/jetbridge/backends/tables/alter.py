@@ -1,22 +1,25 @@
-"""ALTER TABLE as a value: what the table is afterwards, and what its rows must become and obey."""
+"""Computes what ALTER TABLE does: the new definition, the new rows, and what the rows must obey.
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+Nothing here changes a table. A backend applies the result in its own way.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
 from jetbridge.backends.tables import struct_fields
-from jetbridge.backends.tables.columns import check_column_name, stored_field, with_default
-from jetbridge.backends.tables.constraints import (
-    as_table,
-    groups,
-    key_table,
-    refuse_duplicates,
-    refuse_violation,
+from jetbridge.backends.tables.altered_table import AlteredTable, ConvertRows
+from jetbridge.backends.tables.columns import check_column_name, set_default, to_stored_field
+from jetbridge.backends.tables.constraints import to_table
+from jetbridge.backends.tables.definition import (
+    Definition,
+    normalize_check,
+    normalize_key,
+    require_key_columns,
 )
-from jetbridge.backends.tables.definition import Definition, checked, checked_key, with_required_key
 from jetbridge.catalog import (
     AddCheck,
     AddColumn,
@@ -39,90 +42,36 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,
-    ConstraintViolation,
-    DuplicateKey,
     FailedPrecondition,
     NotFound,
     NotSupported,
 )
 
-Rows = Callable[[pa.RecordBatch], pa.RecordBatch]
-
 _EXTENSION = b"ARROW:extension"
+_LONGEST_MESSAGE = 490
 
 
-@dataclass(frozen=True)
-class AlteredTable:
-    """What a change makes of a table.
+def alter_definition(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
+    """Return the table after a change; errors call it `table`. `rows` is its number of rows.
 
-    `definition` is the very object it was before if nothing changes. `rows` makes new rows of old
-    ones, both by position, and raises FailedPrecondition for a value that does not survive; None
-    leaves them as they are. The rows that are there, in the new layout, must hold no NULL in the
-    columns `not_null` and obey `checks` and `keys`; `verify` sees to that.
+    Raise NotFound, AlreadyExists, BadRequest, FailedPrecondition or NotSupported.
     """
-
-    definition: Definition
-    rows: Rows | None = None
-    not_null: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    keys: tuple[UniqueKey, ...] = ()
-
-
-def altered(before: Definition, change: Alteration, table: str, rows: int) -> AlteredTable:
-    """The change to a table that is called `table` in messages and has so many rows."""
     if isinstance(change, AddColumn):
         return _add_column(before, change, table, rows)
-    step = _STEPS.get(type(change))
-    if step is None:
-        raise NotSupported(f"{type(change).__name__} is not supported")
-    return step(before, change, table)
+    handler = _HANDLERS.get(type(change))
+    if handler is None:
+        raise NotSupported(f"ALTER TABLE of {table!r}: {type(change).__name__} is not supported")
+    return handler(before, change, table)
 
 
-def verify(change: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-    """Whether the rows that are there obey; raises FailedPrecondition.
-
-    `batches` hold the live rows in the new layout. They are read once, and only if there is
-    something to verify; of each the columns of the keys are kept until the end.
-    """
-    if not (change.not_null or change.checks or change.keys):
-        return
-    definition = change.definition
-    nulls = dict.fromkeys(change.not_null, 0)
-    keys: list[tuple[UniqueKey, list[pa.Table]]] = [(key, []) for key in change.keys]
-    try:
-        for group in groups(batches):
-            data = as_table(definition.schema, group)
-            for name in nulls:
-                nulls[name] += data.column(name).null_count
-            for text in change.checks:
-                refuse_violation(table, text, data)
-            for key, parts in keys:
-                parts.append(key_table(definition, key, group))
-        _refuse_nulls(table, nulls)
-        _refuse_duplicates(table, keys)
-    except (ConstraintViolation, DuplicateKey) as error:
-        raise FailedPrecondition(str(error)) from None
-
-
-def _refuse_nulls(table: str, nulls: dict[str, int]) -> None:
-    for name, count in nulls.items():
-        if count:
-            raise FailedPrecondition(
-                f"column {table}.{name} has {count} NULL values; update them first"
-            )
-
-
-def _refuse_duplicates(table: str, keys: list[tuple[UniqueKey, list[pa.Table]]]) -> None:
-    for key, parts in keys:
-        if parts:
-            refuse_duplicates(table, key, pa.concat_tables(parts))
-
-
-def _rows_of(schema: pa.Schema, columns: Callable[[pa.RecordBatch], list[pa.Array]]) -> Rows:
+def _conversion(
+    schema: pa.Schema, columns: Callable[[pa.RecordBatch], list[pa.Array]]
+) -> ConvertRows:
     return lambda batch: pa.RecordBatch.from_arrays(columns(batch), schema=schema)
 
 
-def _found(before: Definition, name: str, table: str) -> int:
+def _position(before: Definition, name: str, table: str) -> int:
+    """Return the position of a column; raise NotFound."""
     position = before.position(name)
     if position is None:
         raise NotFound("column", f"{table}.{name}")
@@ -140,25 +89,28 @@ def _add_column(before: Definition, change: AddColumn, table: str, rows: int) ->
         if change.if_not_exists:
             return AlteredTable(before)
         raise AlreadyExists("column", f"{table}.{name}")
-    field = stored_field(change.field)
+    field = to_stored_field(change.field)
     text = default_of(field)
     if text is None and not field.nullable and rows:
         raise FailedPrecondition(
-            f"column {name!r} is NOT NULL and has no default, but {table!r} has rows"
+            f"column {name!r} is NOT NULL and has no default, but {table!r} has rows; "
+            "give it a DEFAULT"
         )
 
-    def added(batch: pa.RecordBatch) -> list[pa.Array]:
+    def columns(batch: pa.RecordBatch) -> list[pa.Array]:
         values = (
             pa.nulls(batch.num_rows, field.type)
             if text is None
             else duckdb_engine.default_values(text, field, batch.num_rows)
         )
         if values.null_count and not field.nullable:
-            raise FailedPrecondition(f"the default of the NOT NULL column {name!r} is NULL")
+            raise FailedPrecondition(
+                f"column {table}.{name} is NOT NULL, but its default is NULL for existing rows"
+            )
         return [*batch.columns, values]
 
     schema = before.schema.append(field)
-    return AlteredTable(replace(before, schema=schema), _rows_of(schema, added))
+    return AlteredTable(replace(before, schema=schema), _conversion(schema, columns))
 
 
 def _remove_column(before: Definition, change: RemoveColumn, table: str) -> AlteredTable:
@@ -168,31 +120,34 @@ def _remove_column(before: Definition, change: RemoveColumn, table: str) -> Alte
             return AlteredTable(before)
         raise NotFound("column", f"{table}.{change.name}")
     if len(before.schema) == 1:
-        raise FailedPrecondition(f"{change.name!r} is the last column of {table!r}")
-    checks, keys = _without(before, change.name, change.cascade)
+        raise FailedPrecondition(
+            f"column {change.name!r} cannot be dropped: it is the last column of {table!r}"
+        )
+    checks, keys = _constraints_without(before, change.name, change.cascade)
     schema = before.schema.remove(position)
     return AlteredTable(
         replace(before, schema=schema, checks=checks, keys=keys),
-        _rows_of(schema, lambda batch: batch.remove_column(position).columns),
+        _conversion(schema, lambda batch: batch.remove_column(position).columns),
     )
 
 
-def _without(
+def _constraints_without(
     before: Definition, name: str, cascade: bool
 ) -> tuple[tuple[str, ...], tuple[UniqueKey, ...]]:
-    """The constraints that do not use the column; without `cascade` those that do forbid it."""
-    lower = fold(name)
-    checks = tuple(c for c in before.checks if lower not in duckdb_engine.parse(c).columns)
-    keys = tuple(k for k in before.keys if lower not in {fold(n) for n in k.columns})
+    """Return the constraints that do not use a column; raise without `cascade` if some do."""
+    folded = fold(name)
+    checks = tuple(c for c in before.checks if folded not in duckdb_engine.parse(c).columns)
+    keys = tuple(k for k in before.keys if folded not in {fold(n) for n in k.columns})
     if not cascade and (len(checks), len(keys)) != (len(before.checks), len(before.keys)):
         raise FailedPrecondition(
-            f"column {name!r} is used by a CHECK or key of {before.name!r}; use CASCADE"
+            f"column {name!r} is used by a CHECK or key of table {before.name!r}; "
+            "add CASCADE to drop the constraint, too"
         )
     return checks, keys
 
 
 def _rename_column(before: Definition, change: RenameColumn, table: str) -> AlteredTable:
-    position = _found(before, change.name, table)
+    position = _position(before, change.name, table)
     check_column_name(change.new_name)
     if before.position(change.new_name) not in {None, position}:
         raise AlreadyExists("column", f"{table}.{change.new_name}")
@@ -208,70 +163,76 @@ def _rename_column(before: Definition, change: RenameColumn, table: str) -> Alte
 
 def _rename_table(before: Definition, change: RenameTable, table: str) -> AlteredTable:
     if not change.new_name:
-        raise BadRequest(f"the new name of {table!r} is empty")
+        raise BadRequest(f"the new name of table {table!r} is empty")
     return AlteredTable(replace(before, name=change.new_name))
 
 
 def _set_default(before: Definition, change: SetDefault, table: str) -> AlteredTable:
-    position = _found(before, change.column, table)
-    field = with_default(before.schema.field(position), change.expression)
+    position = _position(before, change.column, table)
+    field = set_default(before.schema.field(position), change.expression)
     return AlteredTable(_with_field(before, position, field))
 
 
 def _change_type(before: Definition, change: ChangeType, table: str) -> AlteredTable:
-    position = _found(before, change.field.name, table)
+    position = _position(before, change.field.name, table)
     old = before.schema.field(position)
     new = change.field.with_name(old.name).with_nullable(old.nullable)
-    new = _with_fitting_default(new.with_metadata(_changed_metadata(old, change.field)))
+    new = _check_default(new.with_metadata(_merge_metadata(old, change.field)), table)
     if change.expression:
         duckdb_engine.row_expression(change.expression, before.schema)
     after = _with_field(before, position, new)
     _refuse_invalid_checks(after)
 
-    def changed(batch: pa.RecordBatch) -> list[pa.Array]:
-        values = _converted(before, batch, position, new, change.expression)
+    def columns(batch: pa.RecordBatch) -> list[pa.Array]:
+        try:
+            values = _convert_column(before, batch, position, new, change.expression)
+        except BadRequest as error:
+            message = f"a value of column {table}.{new.name} does not survive as {new.type}"
+            raise FailedPrecondition(f"{message}: {error}"[:_LONGEST_MESSAGE]) from None
         if values.null_count and not new.nullable:
-            raise FailedPrecondition(f"column {new.name!r} is NOT NULL, but a new value is NULL")
-        return _with_column(batch, position, values)
+            raise FailedPrecondition(
+                f"column {table}.{new.name} is NOT NULL, but a new value is NULL"
+            )
+        return _replace_column(batch, position, values)
 
     return AlteredTable(
-        after, _rows_of(after.schema, changed), checks=after.checks, keys=after.keys
+        after, _conversion(after.schema, columns), checks=after.checks, keys=after.keys
     )
 
 
-def _changed_metadata(old: pa.Field, new: pa.Field) -> dict[bytes, bytes] | None:
-    """The metadata of both, of which the old wins; but an extension type is the new one's."""
+def _merge_metadata(old: pa.Field, new: pa.Field) -> dict[bytes, bytes] | None:
+    """Return the metadata of both: the extension type of the new field, else the old wins."""
     both = {**(new.metadata or {}), **(old.metadata or {})}
     plain = {k: v for k, v in both.items() if not k.startswith(_EXTENSION)}
     extension = {k: v for k, v in (new.metadata or {}).items() if k.startswith(_EXTENSION)}
     return {**plain, **extension} or None
 
 
-def _with_column(batch: pa.RecordBatch, position: int, values: pa.Array) -> list[pa.Array]:
+def _replace_column(batch: pa.RecordBatch, position: int, values: pa.Array) -> list[pa.Array]:
     columns: list[pa.Array] = batch.columns
     columns[position] = values
     return columns
 
 
-def _with_fitting_default(field: pa.Field) -> pa.Field:
+def _check_default(field: pa.Field, table: str) -> pa.Field:
+    """Return the field of a new type as it is stored; raise if its default has another type."""
     text = default_of(field)
-    new = stored_field(with_default(field, ""))
+    new = to_stored_field(set_default(field, ""))
     try:
-        return new if text is None else with_default(new, text)
+        return new if text is None else set_default(new, text)
     except BadRequest as error:
-        raise FailedPrecondition(f"{error}; drop the default first") from None
+        raise FailedPrecondition(
+            f"column {table}.{field.name}: {error}; drop the default first"
+        ) from None
 
 
-def _converted(
+def _convert_column(
     before: Definition, batch: pa.RecordBatch, position: int, new: pa.Field, expression: str
 ) -> pa.Array:
-    try:
-        if not expression:
-            old = before.schema.field(position)
-            return duckdb_engine.explicit_cast(batch.column(position), old, new)
-        return duckdb_engine.evaluate(expression, as_table(before.schema, [batch]), new)
-    except BadRequest as error:
-        raise FailedPrecondition(f"a value does not survive as {new.type}: {error}"[:490]) from None
+    if not expression:
+        old = before.schema.field(position)
+        return duckdb_engine.explicit_cast(batch.column(position), old, new)
+    return duckdb_engine.evaluate(expression, to_table(before.schema, [batch]), new)
 
 
 def _refuse_invalid_checks(after: Definition) -> None:
@@ -283,29 +244,31 @@ def _refuse_invalid_checks(after: Definition) -> None:
 
 
 def _set_not_null(before: Definition, change: SetNotNull, table: str) -> AlteredTable:
-    position = _found(before, change.column, table)
+    position = _position(before, change.column, table)
     field = before.schema.field(position).with_nullable(False)
     return AlteredTable(_with_field(before, position, field), not_null=(field.name,))
 
 
 def _drop_not_null(before: Definition, change: DropNotNull, table: str) -> AlteredTable:
-    position = _found(before, change.column, table)
+    position = _position(before, change.column, table)
     field = before.schema.field(position)
     if any(key.primary and field.name in key.columns for key in before.keys):
-        raise FailedPrecondition(f"column {table}.{field.name} belongs to the primary key")
+        raise FailedPrecondition(
+            f"column {table}.{field.name} belongs to the primary key, so it stays NOT NULL"
+        )
     return AlteredTable(_with_field(before, position, field.with_nullable(True)))
 
 
 def _add_check(before: Definition, change: AddCheck, table: str) -> AlteredTable:
-    text = checked(change.expression, before.schema, before.name)
+    text = normalize_check(change.expression, before.schema, before.name)
     return AlteredTable(replace(before, checks=(*before.checks, text)), checks=(text,))
 
 
 def _add_key(before: Definition, change: AddKey, table: str) -> AlteredTable:
-    key = checked_key(before.schema, change.key)
+    key = normalize_key(before.schema, change.key, table)
     if key.primary and any(other.primary for other in before.keys):
-        raise FailedPrecondition(f"table {table!r} has a primary key already")
-    schema = with_required_key(before.schema, key)
+        raise FailedPrecondition(f"table {table!r} already has a primary key")
+    schema = require_key_columns(before.schema, key)
     return AlteredTable(
         replace(before, schema=schema, keys=(*before.keys, key)),
         not_null=key.columns if key.primary else (),
@@ -315,10 +278,10 @@ def _add_key(before: Definition, change: AddKey, table: str) -> AlteredTable:
 
 def _add_field(before: Definition, change: AddField, table: str) -> AlteredTable:
     if not change.field.name:
-        raise BadRequest("a field needs a name")
-    edit = struct_fields.adding(stored_field(change.field))
+        raise BadRequest(f"the new field of {'.'.join((table, *change.path))} needs a name")
+    edit = struct_fields.add_field(to_stored_field(change.field))
     try:
-        return _edited(before, change.path, edit, table)
+        return _edit_struct(before, change.path, edit, table)
     except AlreadyExists:
         if change.if_not_exists:
             return AlteredTable(before)
@@ -326,9 +289,9 @@ def _add_field(before: Definition, change: AddField, table: str) -> AlteredTable
 
 
 def _remove_field(before: Definition, change: RemoveField, table: str) -> AlteredTable:
-    edit = struct_fields.removing(_last(change.path))
+    edit = struct_fields.remove_field(_field_name(change.path))
     try:
-        return _edited(before, change.path[:-1], edit, table)
+        return _edit_struct(before, change.path[:-1], edit, table)
     except NotFound:
         if change.if_exists:
             return AlteredTable(before)
@@ -337,39 +300,37 @@ def _remove_field(before: Definition, change: RemoveField, table: str) -> Altere
 
 def _rename_field(before: Definition, change: RenameField, table: str) -> AlteredTable:
     if not change.new_name:
-        raise BadRequest("the new name of the field is empty")
-    edit = struct_fields.renaming(_last(change.path), change.new_name)
-    return _edited(before, change.path[:-1], edit, table)
+        raise BadRequest(f"the new name of field {'.'.join((table, *change.path))} is empty")
+    edit = struct_fields.rename_field(_field_name(change.path), change.new_name)
+    return _edit_struct(before, change.path[:-1], edit, table)
 
 
-def _last(path: tuple[str, ...]) -> str:
+def _field_name(path: tuple[str, ...]) -> str:
+    """Return the last name of a path; raise BadRequest if it names no field of a column."""
     if len(path) < 2:  # noqa: PLR2004 - a column and a field in it
-        raise BadRequest(f"{'.'.join(path)!r} is no path to a field")
+        raise BadRequest(f"{'.'.join(path)!r} does not name a field of a STRUCT column")
     return path[-1]
 
 
-def _edited(
-    before: Definition,
-    path: tuple[str, ...],
-    edit: tuple[struct_fields.Edit, struct_fields.Columns],
-    table: str,
+def _edit_struct(
+    before: Definition, path: tuple[str, ...], edit: struct_fields.StructEdit, table: str
 ) -> AlteredTable:
     if not path:
-        raise BadRequest("the path to the STRUCT is empty")
-    position = _found(before, path[0], table)
+        raise BadRequest(f"ALTER TABLE of {table!r}: the path to the STRUCT is empty")
+    position = _position(before, path[0], table)
     old = before.schema.field(position)
-    new = old.with_type(struct_fields.edited_type(old.type, path[1:], edit[0]))
+    new = old.with_type(struct_fields.edit_type(old.type, path[1:], edit))
     after = _with_field(before, position, new)
     _refuse_invalid_checks(after)
 
-    def changed(batch: pa.RecordBatch) -> list[pa.Array]:
-        values = struct_fields.edited_array(batch.column(position), new.type, path[1:], edit[1])
-        return _with_column(batch, position, values)
+    def columns(batch: pa.RecordBatch) -> list[pa.Array]:
+        values = struct_fields.edit_array(batch.column(position), new.type, path[1:], edit)
+        return _replace_column(batch, position, values)
 
-    return AlteredTable(after, _rows_of(after.schema, changed))
+    return AlteredTable(after, _conversion(after.schema, columns))
 
 
-_STEPS: dict[type, Callable[[Definition, Any, str], AlteredTable]] = {
+_HANDLERS: dict[type, Callable[[Definition, Any, str], AlteredTable]] = {
     RemoveColumn: _remove_column,
     RenameColumn: _rename_column,
     RenameTable: _rename_table,

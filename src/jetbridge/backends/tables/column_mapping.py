@@ -1,4 +1,4 @@
-"""Batches as they are sent to the columns as they are stored."""
+"""Maps the columns of batches that a client sends to the columns of a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,38 +11,41 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast, default_values, expands, null_bytes, plain_bytes
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
 
-# For rows that were counted when they were staged.
-_MUCH = 2**62
+# For rows that are staged already, and so within the limit.
+_NO_LIMIT = 2**62
 _NO_ROWID = -1
 
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """Where each column of a batch goes.
+    """Map columns of a batch to `targets`, columns of the table.
 
     `sources[i]` is the position in the batch of column `targets[i]`, or None for a column that
-    was not sent.
+    was not sent. `unchanged`: the batch has exactly the columns and types of the table.
+    `required` are the positions of NOT NULL columns in `targets`.
     """
 
-    sent: pa.Schema
+    sent_schema: pa.Schema
     table: str
     targets: tuple[pa.Field, ...]
     sources: tuple[int | None, ...]
     rowid: int
-    same: bool
+    unchanged: bool
     required: tuple[int, ...]
 
-    def columns(self, batch: pa.RecordBatch, first_row: int, room: int = _MUCH) -> list[pa.Array]:
-        """The values with the types of the targets; NOT NULL is checked.
+    def convert(
+        self, batch: pa.RecordBatch, first_row: int, room: int = _NO_LIMIT
+    ) -> list[pa.Array]:
+        """Return the values of all targets: cast, or the default of a column that was not sent.
 
-        Raises LimitExceeded before they take more than `room` bytes.
+        Errors count rows from `first_row`. Raise ConstraintViolation for NULL in a NOT NULL
+        column, and LimitExceeded before the values take more than `room` bytes.
         """
         columns: list[pa.Array] = []
         for index in range(len(self.targets)):
             columns.append(self._column(batch, index, first_row, room))
             room -= columns[-1].nbytes
-        for index in self.required:
-            self.refuse_null(index, columns[index], first_row)
+        self.refuse_nulls(columns, first_row)
         return columns
 
     def _column(self, batch: pa.RecordBatch, index: int, first_row: int, room: int) -> pa.Array:
@@ -62,32 +65,36 @@ class ColumnMapping:
     def _too_large(self, field: pa.Field, room: int) -> LimitExceeded:
         return LimitExceeded(
             f"the statement stages too much: column {field.name!r} of {self.table!r} would take "
-            f"more than the {max(0, room)} bytes that are left; write less at once"
+            f"more than the {max(0, room)} bytes that are left; write fewer rows at once"
         )
 
-    def refuse_null(self, index: int, column: pa.Array, first_row: int) -> None:
-        refuse_null(column, self.targets[index], self.table, first_row)
+    def refuse_nulls(self, columns: Sequence[pa.Array] | pa.RecordBatch, first_row: int) -> None:
+        """Raise ConstraintViolation if a NOT NULL column has a NULL."""
+        for index in self.required:
+            refuse_null(columns[index], self.targets[index], self.table, first_row)
 
 
 def refuse_null(column: pa.Array, field: pa.Field, table: str, first_row: int) -> None:
+    """Raise ConstraintViolation if a NOT NULL column has a NULL."""
     if column.null_count and not field.nullable:
         row = first_row + column.is_null().index(True).as_py()
         raise ConstraintViolation(f"NOT NULL constraint failed: {table}.{field.name} (row {row})")
 
 
-def insert_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
+def map_insert_columns(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
+    """Map by name to all columns of the table; raise BadRequest for an unknown column."""
     positions = _positions(sent, schema.names, table)
     sources = tuple(positions.get(fold(name)) for name in schema.names)
-    same = sources == tuple(range(len(schema))) and sent.types == schema.types
-    return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, same)
+    unchanged = sources == tuple(range(len(schema))) and sent.types == schema.types
+    return _mapping(sent, table, tuple(schema), sources, _NO_ROWID, unchanged)
 
 
-def update_mapping(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
-    """The targets are the columns that are sent, in the order of the batch."""
+def map_update_columns(sent: pa.Schema, schema: pa.Schema, table: str) -> ColumnMapping:
+    """Map by name to the columns that are sent, in the order of the batch, and to `rowid`."""
     positions = _positions(sent, [*schema.names, ROWID], table)
     rowid = positions.pop(ROWID, None)
     if rowid is None:
-        raise BadRequest(f"UPDATE of {table!r} needs a column 'rowid'")
+        raise BadRequest(f"table {table!r}: UPDATE needs a column 'rowid'")
     fields = {fold(field.name): field for field in schema}
     names = sorted(positions, key=positions.__getitem__)
     targets = tuple(fields[name] for name in names)
@@ -100,13 +107,14 @@ def _mapping(
     targets: tuple[pa.Field, ...],
     sources: tuple[int | None, ...],
     rowid: int,
-    same: bool,
+    unchanged: bool,
 ) -> ColumnMapping:
     required = tuple(i for i, field in enumerate(targets) if not field.nullable)
-    return ColumnMapping(sent, table, targets, sources, rowid, same, required)
+    return ColumnMapping(sent, table, targets, sources, rowid, unchanged, required)
 
 
 def _positions(sent: pa.Schema, names: Sequence[str], table: str) -> dict[str, int]:
+    """Return the positions of the columns that are sent, by their folded names."""
     known = {fold(name) for name in names}
     positions: dict[str, int] = {}
     for index, name in enumerate(sent.names):
@@ -114,6 +122,6 @@ def _positions(sent: pa.Schema, names: Sequence[str], table: str) -> dict[str, i
         if lower not in known:
             raise BadRequest(f"table {table!r} has no column {name!r}")
         if lower in positions:
-            raise BadRequest(f"column {name!r} was sent twice")
+            raise BadRequest(f"column {name!r} of table {table!r} was sent twice")
         positions[lower] = index
     return positions

@@ -1,4 +1,4 @@
-"""What a column may look like: its name, its type as it is stored, its default."""
+"""Checks columns of new and altered tables: names, types as they are stored, defaults."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,35 +12,37 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest
 
 
-def checked_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+def build_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """Return the schema of a table; raise BadRequest for a bad or repeated name."""
     schema = pa.schema(list(fields))
     if not len(schema):
         raise BadRequest("a table needs at least one column")
-    seen: set[str] = set()
+    names: set[str] = set()
     for name in schema.names:
         check_column_name(name)
-        if fold(name) in seen:
-            raise BadRequest(f"column {name!r} is there twice")
-        seen.add(fold(name))
+        if fold(name) in names:
+            raise BadRequest(f"two columns are named {name!r}: names match without regard to case")
+        names.add(fold(name))
     return schema
 
 
 def check_column_name(name: str) -> None:
+    """Raise BadRequest for an empty name, and for the name of the row id."""
     if not name:
         raise BadRequest("a column needs a name")
     if fold(name) == ROWID:
-        raise BadRequest(f"{name!r} is the name of the row id, choose another")
+        raise BadRequest(f"a column cannot be named {name!r}, the name of the row id")
 
 
-def stored_field(field: pa.Field) -> pa.Field:
-    """The field as it is kept: dictionaries by their values, with a default that works."""
+def to_stored_field(field: pa.Field) -> pa.Field:
+    """Return the field with the type that is stored and a checked default; raise BadRequest."""
     field = field.with_type(_stored_type(field.type))
     duckdb_engine.duckdb_type(field)
     text = default_of(field)
-    return field if text is None else with_default(field, text)
+    return field if text is None else set_default(field, text)
 
 
-# What DuckDB makes of a column of NULLs, and views, for which Arrow lacks `take`.
+# A column of NULLs is INTEGER in DuckDB. Arrow has no `take` for views.
 _STORED_AS = {
     pa.null(): pa.int32(),
     pa.string_view(): pa.string(),
@@ -48,41 +50,41 @@ _STORED_AS = {
 }
 
 
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    # The client sends plain strings for an ENUM later on, and its dictionaries differ by batch.
-    if isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
-        return _stored_type(kind.value_type)
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    # Later batches of an ENUM column are plain strings, or have another dictionary.
+    if isinstance(data_type, pa.DictionaryType | pa.RunEndEncodedType):
+        return _stored_type(data_type.value_type)
     for test, build in _NESTED:
-        if test(kind):
-            return build(kind)
-    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        if test(data_type):
+            return build(data_type)
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
         # Arrow can neither hash nor sort them.
-        return pa.decimal128(kind.precision, kind.scale)
-    return _STORED_AS.get(kind, kind)
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _STORED_AS.get(data_type, data_type)
 
 
-def _stored_list(kind: Any) -> pa.DataType:
-    return pa.list_(_stored_inner(kind.value_field))
+def _stored_list(data_type: Any) -> pa.DataType:
+    return pa.list_(_stored_inner(data_type.value_field))
 
 
-def _stored_large_list(kind: Any) -> pa.DataType:
-    return pa.large_list(_stored_inner(kind.value_field))
+def _stored_large_list(data_type: Any) -> pa.DataType:
+    return pa.large_list(_stored_inner(data_type.value_field))
 
 
-def _stored_map(kind: Any) -> pa.DataType:
-    key, item = _stored_inner(kind.key_field), _stored_inner(kind.item_field)
-    return pa.map_(key, item, keys_sorted=kind.keys_sorted)
+def _stored_map(data_type: Any) -> pa.DataType:
+    key, item = _stored_inner(data_type.key_field), _stored_inner(data_type.item_field)
+    return pa.map_(key, item, keys_sorted=data_type.keys_sorted)
 
 
 _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
-    (pa.types.is_struct, lambda kind: pa.struct([_stored_inner(f) for f in kind])),
+    (pa.types.is_struct, lambda struct: pa.struct([_stored_inner(field) for field in struct])),
     (pa.types.is_list, _stored_list),
     (pa.types.is_list_view, _stored_list),
     (pa.types.is_large_list, _stored_large_list),
     (pa.types.is_large_list_view, _stored_large_list),
     (
         pa.types.is_fixed_size_list,
-        lambda kind: pa.list_(_stored_inner(kind.value_field), kind.list_size),
+        lambda array: pa.list_(_stored_inner(array.value_field), array.list_size),
     ),
     (pa.types.is_map, _stored_map),
 )
@@ -92,10 +94,10 @@ def _stored_inner(field: pa.Field) -> pa.Field:
     return field.with_type(_stored_type(field.type))
 
 
-def with_default(field: pa.Field, text: str) -> pa.Field:
-    """The field with that default, or with none; raises BadRequest.
+def set_default(field: pa.Field, text: str) -> pa.Field:
+    """Return the field with a default, or without one if the text is empty; raise BadRequest.
 
-    What is kept is DuckDB's own spelling of it: a client pastes it into statements of its own.
+    DuckDB's spelling of the expression is kept: clients paste it into their own statements.
     """
     metadata = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
     if text:

@@ -1,6 +1,6 @@
-"""CHECK, UNIQUE and PRIMARY KEY, judged over rows in whatever batches they come.
+"""Checks CHECK, UNIQUE and PRIMARY KEY over batches of rows.
 
-Batches hold the columns of the table by position; their names and nullability mean nothing.
+Batches hold the columns of the table by position; their names and nullability have no meaning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,77 +13,84 @@ from jetbridge.catalog import UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest, ConstraintViolation, DuplicateKey
 
+# Enough rows that the cost of a query to DuckDB does not matter.
+_GROUP_ROWS = 500_000
+_LONGEST_MESSAGE = 490
+
 
 def check_rows(definition: Definition, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-    """Every CHECK of the table; raises ConstraintViolation."""
+    """Check every CHECK of the table; raise ConstraintViolation."""
     if not definition.checks:
         return
-    for group in groups(batches):
-        data = as_table(definition.schema, group)
+    for group in group_batches(batches):
+        data = to_table(definition.schema, group)
         for text in definition.checks:
             refuse_violation(table, text, data)
 
 
-def groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The batches in lists of many rows each."""
+def group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the batches in lists of many rows each."""
     group: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         group.append(batch)
         rows += batch.num_rows
-        if rows >= 500_000:  # noqa: PLR2004 - enough to make the price of a question small
+        if rows >= _GROUP_ROWS:
             yield group
             group, rows = [], 0
     if rows:
         yield group
 
 
-def as_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The batches under the names of the schema."""
-    same = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
-    return pa.Table.from_batches(same, schema=schema)
+def to_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Return the batches as a table with the names of the schema."""
+    renamed = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+    return pa.Table.from_batches(renamed, schema=schema)
 
 
 def refuse_violation(table: str, text: str, data: pa.Table) -> None:
-    """Raises ConstraintViolation if a row makes the CHECK false."""
+    """Raise ConstraintViolation if a row makes the CHECK false."""
     try:
         expression = duckdb_engine.parse(text)
-    except BadRequest as error:  # it is older than the rules
-        remedy = "drop or replace the constraint"
-        raise BadRequest(f"CHECK of {table}: {str(error)[:400]}; {remedy}") from None
-    read = [name for name in data.column_names if fold(name) in expression.columns]
-    row = duckdb_engine.first_violation(text, data.select(read))
+    except BadRequest as error:  # stored before jetbridge restricted expressions
+        raise BadRequest(
+            f"CHECK of {table}: {str(error)[:400]}; drop or replace the constraint"
+        ) from None
+    names = [name for name in data.column_names if fold(name) in expression.columns]
+    row = duckdb_engine.first_violation(text, data.select(names))
     if row is None:
         return
     values = ", ".join(
-        f"{name} = {duckdb_engine.format_value(data.column(name)[row])}" for name in read
+        f"{name} = {duckdb_engine.format_value(data.column(name)[row])}" for name in names
     )
-    inner = text if text.startswith("(") and text.endswith(")") else f"({text})"
-    where = f", first row with {values}" if values else ""
-    raise ConstraintViolation(f"CHECK constraint failed: {table}: {inner[:200]}{where}"[:490])
+    check = text if text.startswith("(") and text.endswith(")") else f"({text})"
+    example = f", first row with {values}" if values else ""
+    message = f"CHECK constraint failed: {table}: {check[:200]}{example}"
+    raise ConstraintViolation(message[:_LONGEST_MESSAGE])
 
 
 def refuse_duplicates(
-    table: str, key: UniqueKey, new: pa.Table, existing: Iterable[pa.Table] = ()
+    table: str, key: UniqueKey, written: pa.Table, existing: Iterable[pa.Table] = ()
 ) -> None:
-    """Raises DuplicateKey if `new` has a key twice, or one that is in `existing` too.
+    """Raise DuplicateKey if a key is twice in `written`, or also in `existing`.
 
-    Both are tables as `key_table` makes them; nothing of `existing` is asked for before it is
-    clear that the new rows differ among themselves.
+    All are tables as `select_key` returns them. `existing` is read only if the keys in `written`
+    differ from each other.
     """
-    row = duckdb_engine.find_duplicate_key(new)
+    row = duckdb_engine.find_duplicate_key(written)
     if row is None:
-        row = duckdb_engine.find_existing_key(new, existing)
+        row = duckdb_engine.find_existing_key(written, existing)
     if row is not None:
         names = ", ".join(key.columns)
-        values = ", ".join(duckdb_engine.format_value(column[row]) for column in new.columns)
-        raise DuplicateKey(f"Duplicate key in {table}: ({names}) = ({values}) already exists"[:490])
+        values = ", ".join(duckdb_engine.format_value(column[row]) for column in written.columns)
+        message = f"Duplicate key in {table}: ({names}) = ({values}) already exists"
+        raise DuplicateKey(message[:_LONGEST_MESSAGE])
 
 
-def key_table(
+def select_key(
     definition: Definition, key: UniqueKey, batches: Iterable[pa.RecordBatch]
 ) -> pa.Table:
-    """The columns of the key, in its order."""
+    """Return the columns of a key, in the order of the key."""
     positions = key_positions(definition, key)
     schema = pa.schema([definition.schema.field(p) for p in positions])
     return pa.Table.from_batches(
@@ -96,8 +103,8 @@ def key_table(
 
 
 def key_positions(definition: Definition, key: UniqueKey) -> list[int]:
-    """Where the columns of the key are in the table."""
+    """Return the positions of the key's columns in the table."""
     positions = [definition.position(name) for name in key.columns]
-    found = [position for position in positions if position is not None]
-    assert len(found) == len(positions)  # noqa: S101 - a key names columns of its own table
-    return found
+    existing = [position for position in positions if position is not None]
+    assert len(existing) == len(positions)  # noqa: S101 - a key names columns of its own table
+    return existing

@@ -1,4 +1,4 @@
-"""Rows of a statement that is not published yet: in memory, and above a limit on disk."""
+"""Stages rows of a statement until it publishes: in memory, and on disk above a limit."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,16 +9,16 @@ import pyarrow.ipc
 
 from jetbridge.errors import LimitExceeded
 
-# Small batches as they came, each with the message it arrived in, are joined above this: below
-# it an INSERT need not pay for the copy, above it the messages would fragment the memory.
+# Up to this size, batches stay as they came, each with the message in which it arrived: a small
+# INSERT copies nothing. Above it they are joined, because many messages would fragment the memory.
 _MOST_RAW_BYTES = 64 * 1024 * 1024
-# Rows and bytes of a joined batch: strings are addressed by 32 bits, and messages stay small.
+# Limits of a joined batch: Arrow addresses strings by 32 bits, and messages stay small.
 JOINED_ROWS = 65_536
 JOINED_BYTES = 32 * 1024 * 1024
 
 
-def joined_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The same rows in larger batches, none of them a slice of something larger."""
+def join_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the same rows in larger batches, each in memory of its own."""
     joined: list[pa.RecordBatch] = []
     group: list[pa.RecordBatch] = []
     rows = size = 0
@@ -26,23 +26,24 @@ def joined_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         rows += batch.num_rows
         size += batch.nbytes
         if group and (rows > JOINED_ROWS or size > JOINED_BYTES):
-            joined.append(concatenated(group))
+            joined.append(concatenate(group))
             group, rows, size = [], batch.num_rows, batch.nbytes
         group.append(batch)
     if group:
-        joined.append(concatenated(group))
+        joined.append(concatenate(group))
     return joined
 
 
-def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of several with the same types."""
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return one batch of several with the same types."""
     schema = batches[0].schema
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 @contextmanager
-def _disk() -> Iterator[None]:
+def _name_disk_errors() -> Iterator[None]:
+    """Turn a failed write into LimitExceeded, which names the folder and the remedy."""
     try:
         yield
     except OSError as error:
@@ -54,19 +55,18 @@ def _disk() -> Iterator[None]:
 
 
 class Staging:
-    """Batches with the same types, in order; first all `add`, then `batches`.
+    """Hold batches with the same types, in order. Call `add` for all of them, then `batches`.
 
-    Above `limit` bytes they go to disk, above `most_bytes` the statement fails.
+    Batches above `spill_bytes` go to a temporary file; above `max_bytes` the statement fails.
     """
 
-    def __init__(self, limit: int, most_bytes: int) -> None:
-        self._limit = limit
-        self._most_bytes = most_bytes
+    def __init__(self, spill_bytes: int, max_bytes: int) -> None:
+        self._spill_bytes, self._max_bytes = spill_bytes, max_bytes
         self._bytes = 0
-        self._most_raw = min(limit, _MOST_RAW_BYTES)
-        self._batches: list[pa.RecordBatch] = []
-        self._settled = 0  # so many batches are joined
-        self._settled_bytes = 0
+        self._most_raw_bytes = min(spill_bytes, _MOST_RAW_BYTES)
+        self._batches: list[pa.RecordBatch] = []  # joined ones, then raw ones
+        self._joined_count = 0
+        self._joined_bytes = 0
         self._raw_bytes = 0
         self._file: pa.NativeFile | None = None
         self._sink: pa.NativeFile | None = None
@@ -75,41 +75,43 @@ class Staging:
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Stage a batch; raise LimitExceeded above `max_bytes`, and if the disk is full."""
         self._batches.append(batch)
         self.rows += batch.num_rows
-        # What it takes once it is copied: many NULLs may share a buffer.
+        # Its size after a copy, which may be larger: many NULLs can share one buffer.
         self._bytes += batch.nbytes
         if self.room() < 0:
             raise LimitExceeded(
-                f"the statement stages more than {self._most_bytes} bytes; write less at once"
+                f"the statement stages more than {self._max_bytes} bytes; write fewer rows at once"
             )
-        # Now: for a slice that is the whole it was cut from.
+        # Its size now, which may be larger as well: a slice holds all of its buffer.
         self._raw_bytes += batch.get_total_buffer_size()
-        if self._raw_bytes > self._most_raw:
-            self._settle()
+        if self._raw_bytes > self._most_raw_bytes:
+            self._join()
 
     def room(self) -> int:
-        """Bytes that may still be added."""
-        return self._most_bytes - self._bytes
+        """Return the number of bytes that may still be added."""
+        return self._max_bytes - self._bytes
 
-    def _settle(self) -> None:
-        joined = joined_batches(self._batches[self._settled :])
-        self._batches[self._settled :] = joined
-        self._settled = len(self._batches)
-        self._settled_bytes += sum(batch.nbytes for batch in joined)
+    def _join(self) -> None:
+        joined = join_batches(self._batches[self._joined_count :])
+        self._batches[self._joined_count :] = joined
+        self._joined_count = len(self._batches)
+        self._joined_bytes += sum(batch.nbytes for batch in joined)
         self._raw_bytes = 0
-        if self._settled_bytes > self._limit:
-            with _disk():
+        if self._joined_bytes > self._spill_bytes:
+            with _name_disk_errors():
                 self._spill()
 
     def spilled(self) -> bool:
+        """Return whether batches are on disk."""
         return self._file is not None
 
     def _spill(self) -> None:
         if self._writer is None:
             self._schema = self._batches[0].schema
-            # It has no name: the file is gone with the process, however that ends. Arrow's own
-            # files, because rows read through Python's stay in its memory.
+            # The file has no name, so it disappears with the process. Arrow opens it again: rows
+            # read through a file object of Python would stay in Python's memory.
             with tempfile.TemporaryFile() as file:
                 name = f"/proc/self/fd/{file.fileno()}"
                 self._sink = pa.OSFile(name, "wb")
@@ -118,13 +120,13 @@ class Staging:
         for batch in self._batches:
             self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
         self._batches = []
-        self._settled = self._settled_bytes = 0
+        self._joined_count = self._joined_bytes = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Everything that was added; may be called again."""
+        """Yield everything that was added; you may call it again."""
         if self._file is not None:
             if self._writer is not None and self._sink is not None:
-                with _disk():
+                with _name_disk_errors():
                     self._writer.close()
                     self._sink.close()
                 self._writer = self._sink = None
@@ -133,6 +135,7 @@ class Staging:
         yield from self._batches
 
     def close(self) -> None:
+        """Drop all batches and the temporary file."""
         for file in (self._file, self._sink):
             if file is not None:
                 file.close()

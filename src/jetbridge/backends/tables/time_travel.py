@@ -1,4 +1,4 @@
-"""AT (VERSION => n) and AT (TIMESTAMP => t): the values, and what is said if nothing is there."""
+"""Reads the values of AT (VERSION => n) and AT (TIMESTAMP => t), and reports what is not kept."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,30 +9,36 @@ from jetbridge.errors import BadRequest, NotFound
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def version_number(text: str) -> int:
-    """The version of AT (VERSION => ...); raises BadRequest."""
+def parse_version(text: str) -> int:
+    """Return the version of AT (VERSION => ...); raise BadRequest."""
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):  # noqa: PLR2004
-        raise BadRequest(f"{text[:60]!r} is no version number")
+        raise BadRequest(f"{text[:60]!r} is not a version number")
     return int(text)
 
 
-def moment(text: str) -> int:
-    """A timestamp as DuckDB writes it, in microseconds: its years go further than Python's.
+def parse_timestamp(text: str) -> int:
+    """Return the microseconds since 1970 of a timestamp as DuckDB writes it; raise BadRequest.
 
-    Without an offset it is UTC. Raises BadRequest.
+    A timestamp without an offset is UTC. DuckDB's years go further than Python's, so the result
+    is a number.
     """
     since_epoch = microseconds(text)
     if since_epoch is None:
-        raise BadRequest(f"{text[:60]!r} is no timestamp")
+        raise BadRequest(f"{text[:60]!r} is not a timestamp")
     return since_epoch
 
 
-def moment_of(time: datetime) -> int:
-    """The time (with its zone) on the scale of `moment`."""
+def to_microseconds(time: datetime) -> int:
+    """Return the microseconds since 1970 of a time with a zone."""
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def not_kept(table: str, point: AsOf, kept: str) -> NotFound:
-    """The error for a point in time that cannot be read; `kept` says which can."""
+def describe_kept_versions(oldest: int, newest: int, since: datetime) -> str:
+    """Return which versions AT can read, for an error message."""
+    return f"versions {oldest} to {newest} are kept, the oldest from {since:%F %T.%f} UTC"
+
+
+def version_not_kept(table: str, point: AsOf, kept: str) -> NotFound:
+    """Return the error for a version that cannot be read; `kept` says which can."""
     return NotFound(f"{point.unit.lower()} of table {table!r}", point.value[:60], kept)

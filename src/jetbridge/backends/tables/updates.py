@@ -1,12 +1,12 @@
-"""The rows of an UPDATE as they stream in: row ids and new values, kept until its end."""
+"""Stages the rows of an UPDATE as they arrive: row ids and new values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
-from jetbridge.backends.tables.row_ids import Integers, SeenRowIds, last_of_each, row_id_values
+from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
+from jetbridge.backends.tables.row_ids import Integers, RowIdSet, read_row_ids, take_last_of_each
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult
 from jetbridge.errors import BadRequest
@@ -14,7 +14,7 @@ from jetbridge.errors import BadRequest
 
 @dataclass(frozen=True)
 class UpdatedRows:
-    """For each row id, once and in their order, what the columns become."""
+    """Hold distinct row ids, ascending, and the new values of some columns for each."""
 
     row_ids: Integers
     fields: tuple[pa.Field, ...]
@@ -22,7 +22,7 @@ class UpdatedRows:
 
 
 class StagedUpdate:
-    """`check` raises for a row id that the table cannot have."""
+    """Stage the rows of one UPDATE; `check` raises for a row id that the table cannot have."""
 
     def __init__(
         self,
@@ -35,47 +35,51 @@ class StagedUpdate:
         self._table, self._schema, self._options = table, schema, options
         self._staging, self._check = staging, check
         self._mapping: ColumnMapping | None = None
-        self._seen = SeenRowIds()
+        self._row_ids = RowIdSet()
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
+        """Stage a batch; return the number of rows that no batch before has named."""
         mapping = self._mapping
-        if mapping is None or not batch.schema.equals(mapping.sent):
-            mapping = self._mapped(batch.schema)
-        row_ids = row_id_values(batch.column(mapping.rowid), self._table)
+        if mapping is None or not batch.schema.equals(mapping.sent_schema):
+            mapping = self._map_columns(batch.schema)
+        row_ids = read_row_ids(batch.column(mapping.rowid), self._table)
         self._check(row_ids)
-        columns = mapping.columns(batch, self._rows, self._staging.room())
+        columns = mapping.convert(batch, self._rows, self._staging.room())
         self._rows += batch.num_rows
         names = [field.name for field in mapping.targets]
         stored = pa.RecordBatch.from_arrays([*columns, pa.array(row_ids)], names=[*names, ROWID])
         if batch.num_rows:
             self._staging.add(stored)
-        count = self._seen.new(row_ids)
-        return DMLResult(count, _answer(stored, mapping) if self._options.returning else None)
+        count = self._row_ids.add(row_ids)
+        returned = _in_sent_order(stored, mapping) if self._options.returning else None
+        return DMLResult(count, returned)
 
-    def _mapped(self, sent: pa.Schema) -> ColumnMapping:
-        mapping = update_mapping(sent, self._schema, self._table)
+    def _map_columns(self, sent: pa.Schema) -> ColumnMapping:
+        mapping = map_update_columns(sent, self._schema, self._table)
         before = self._mapping
         if before is not None and before.targets != mapping.targets:
-            raise BadRequest("all batches of one UPDATE must set the same columns, in one order")
+            raise BadRequest(
+                "all batches of one UPDATE must set the same columns in the same order"
+            )
         self._mapping = mapping
         return mapping
 
-    def new_values(self) -> UpdatedRows | None:
-        """What came last for each row; None where nothing is to be set."""
+    def updated_rows(self) -> UpdatedRows | None:
+        """Return the last values for each row; None if the statement sets nothing."""
         mapping = self._mapping
         if not self._staging.rows or mapping is None or not mapping.targets:
             return None
         staged = pa.Table.from_batches(self._staging.batches()).combine_chunks()
-        row_ids, values = last_of_each(staged)
+        row_ids, values = take_last_of_each(staged)
         return UpdatedRows(row_ids, mapping.targets, values)
 
     def close(self) -> None:
         self._staging.close()
 
 
-def _answer(stored: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
-    """What was sent, in the order it was sent, with the types of the table."""
+def _in_sent_order(stored: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
+    """Return the columns in the order they were sent, with the types of the table."""
     fields, columns = list(mapping.targets), stored.columns
     values = columns[:-1]
     values.insert(mapping.rowid, columns[-1])

@@ -12,7 +12,7 @@ CHANGED = "jetbridge_changed"
 ANSWERS = "jetbridge_answers"
 
 
-def spooled(files: Sequence[str], columns: Sequence[tuple[str, str, str]]) -> str:
+def read_spool(files: Sequence[str], columns: Sequence[tuple[str, str, str]]) -> str:
     """The rows of Parquet files; of each column its name there, its type and its own name."""
     listed = ", ".join(literal(file) for file in files)
     made = ", ".join(
@@ -22,7 +22,7 @@ def spooled(files: Sequence[str], columns: Sequence[tuple[str, str, str]]) -> st
     return f"SELECT {made} FROM read_parquet([{listed}])"
 
 
-def assigned(query: str, given: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:
+def cast_to_target(query: str, given: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:
     """The rows of a query with other names, as the types of the columns they go to."""
     names = ", ".join(identifier(name) for name in given)
     return f"SELECT {_casts(columns)} FROM ({query}) AS q({names})"
@@ -34,12 +34,12 @@ def _casts(columns: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def renamed(query: str, alias: str, names: Sequence[str]) -> str:
+def rename_columns(query: str, alias: str, names: Sequence[str]) -> str:
     listed = ", ".join(map(identifier, names))
     return f"FROM ({query}) AS {identifier(alias)}({listed})"
 
 
-def expression(text: str) -> str:
+def select_expression(text: str) -> str:
     return f"SELECT ({text})"
 
 
@@ -48,13 +48,13 @@ def values(rows: Sequence[Sequence[str]]) -> str:
     return "VALUES " + ", ".join(f"({', '.join(row)})" for row in rows)
 
 
-def typed(columns: Sequence[tuple[str, str]]) -> str:
+def select_nulls(columns: Sequence[tuple[str, str]]) -> str:
     """A row of nothing, to learn what DuckDB makes of types."""
-    listed = ", ".join(f"{none(kind)} AS {identifier(name)}" for name, kind in columns)
+    listed = ", ".join(f"{null_of_type(kind)} AS {identifier(name)}" for name, kind in columns)
     return f"SELECT {listed}"
 
 
-def everything(path: Sequence[str]) -> str:
+def select_all(path: Sequence[str]) -> str:
     return f"SELECT * FROM {_dotted(path)}"
 
 
@@ -84,7 +84,7 @@ def column(alias: str, name: str) -> str:
     return f"{identifier(alias)}.{identifier(name)}"
 
 
-def returned(listed: str, path: Sequence[str], alias: str) -> str:
+def select_returning(listed: str, path: Sequence[str], alias: str) -> str:
     """RETURNING, over the rows that were changed."""
     return f"SELECT {listed} FROM {_dotted(path)} AS {identifier(alias)}"
 
@@ -103,7 +103,7 @@ def with_null_columns(name: str, columns: Sequence[tuple[str, str, bool]]) -> st
     return f"SELECT {', '.join(items)} FROM {identifier(name)}"
 
 
-def picked(query: str, names: Sequence[str]) -> str:
+def select_columns(query: str, names: Sequence[str]) -> str:
     return f"SELECT {', '.join(map(identifier, names))} FROM ({query}) AS q"
 
 
@@ -155,12 +155,12 @@ def merge_part(
     return f"SELECT {listed} FROM {rows}{taken}{wanted}"
 
 
-def all_of(parts: Sequence[str]) -> str:
+def union_all(parts: Sequence[str]) -> str:
     return " UNION ALL ".join(f"({part})" for part in parts)
 
 
-def none(kind: str) -> str:
-    return as_type("NULL", kind)
+def null_of_type(kind: str) -> str:
+    return cast_to_type("NULL", kind)
 
 
 def error_expression(message: str, more: str) -> str:
@@ -169,7 +169,7 @@ def error_expression(message: str, more: str) -> str:
     return f"CAST(error({said}) AS VARCHAR)"
 
 
-def as_type(expression: str, kind: str) -> str:
+def cast_to_type(expression: str, kind: str) -> str:
     return f"CAST({expression} AS {kind})"
 
 

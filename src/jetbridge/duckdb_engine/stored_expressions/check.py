@@ -18,7 +18,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.functions import (
     AGGREGATES,
     CHANGING,
-    REFUSED,
+    REFUSED_FUNCTIONS,
     UNLISTED_CHANGING,
     is_stored,
     may_run,
@@ -128,7 +128,7 @@ def _refuse_function(node: Tree, what: str) -> None:
         return
     if name in AGGREGATES:
         raise BadRequest(f"{what} must not call the aggregate {name}()")
-    known = may_run(name) or name in REFUSED
+    known = may_run(name) or name in REFUSED_FUNCTIONS
     raise BadRequest(f"{what} must not call {'' if known else 'the unknown function '}{name}()")
 
 
@@ -243,7 +243,7 @@ def _refuse(expression: Expression, what: str, schema: pa.Schema, *, changes: bo
     for name in sorted(expression.columns - known):
         # A bare name such as current_date is parsed as a column and bound as a function.
         is_changing = name in CHANGING or name in UNLISTED_CHANGING
-        if name in REFUSED or (is_changing and not changes):
+        if name in REFUSED_FUNCTIONS or (is_changing and not changes):
             raise BadRequest(f"{what} must not call {name}")
         if not is_changing:
             raise BadRequest(f"{what} names the unknown column {name!r}")

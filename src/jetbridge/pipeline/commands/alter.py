@@ -1,4 +1,4 @@
-"""ALTER TABLE: what DuckDB says of a declaration, and the change that the table makes."""
+"""ALTER TABLE: fills in the types that DuckDB determines, then the table changes itself."""
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.dialects.quoting import identifier
 from jetbridge.errors import BadRequest, NotFound, NotSupported
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.parsing.column_definitions import parse_column_definitions
 from jetbridge.pipeline.parsing.statements import (
     AddDeclaredColumn,
@@ -21,58 +22,59 @@ from jetbridge.pipeline.parsing.statements import (
     ChangeColumnType,
     SetLayout,
 )
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.report import Report, StatementResult
+
+_KIND = "ALTER TABLE"
 
 
-def alter(session: Session, statement: AlterTable) -> StatementResult:
-    places = session.places()
-    path = places.path(statement.target)
+def alter(context: StatementContext, statement: AlterTable) -> StatementResult:
+    """Run ALTER TABLE."""
+    path = context.names.path(statement.target)
     name = ".".join(path)
     try:
-        table = places.live_table(path)
+        table = context.names.writable_table(path)
     except NotFound:
         if not statement.if_exists:
             raise
-        return StatementResult(Report("ALTER TABLE", name, note="there is none; nothing was done"))
+        note = "it does not exist; nothing was done"
+        return StatementResult(Report(_KIND, name, note=note))
     if isinstance(statement.action, SetLayout):
-        _lay_out(table, name, statement.action)
-        return StatementResult(
-            Report("ALTER TABLE", name, note="for rows to come; see jetbridge optimize")
-        )
-    alteration = _alteration(session, statement.action)
+        _set_layout(table, name, statement.action)
+        note = "it applies to new rows; `jetbridge optimize` rewrites the others"
+        return StatementResult(Report(_KIND, name, note=note))
+    alteration = _alteration(context, statement.action)
     if not supports(table, CanAlter):
-        raise NotSupported(f"table {name!r} takes no ALTER TABLE")
+        raise NotSupported(f"table {name!r} does not support ALTER TABLE")
     table.alter(alteration)
-    return StatementResult(Report("ALTER TABLE", name))
+    return StatementResult(Report(_KIND, name))
 
 
-def _lay_out(table: Table, name: str, layout: SetLayout) -> None:
+def _set_layout(table: Table, name: str, layout: SetLayout) -> None:
     if not supports(table, CanLayOut):
-        raise NotSupported(f"table {name!r} has no partitions and no order")
+        raise NotSupported(f"table {name!r} does not support partitions and a sort order")
     table.lay_out(layout.partition_by, layout.sort_by)
 
 
 def _alteration(
-    session: Session, action: Alteration | AddDeclaredColumn | ChangeColumnType
+    context: StatementContext, action: Alteration | AddDeclaredColumn | ChangeColumnType
 ) -> Alteration:
-    """Fill in the types that only DuckDB can tell."""
+    """Return the change of the table, with the types that only DuckDB can determine."""
     if isinstance(action, AddDeclaredColumn):
         *parents, name = action.path
-        field = _column(session, f"{identifier(name)} {action.declaration}")
+        field = _declared_column(context, f"{identifier(name)} {action.declaration}")
         if parents:
             return AddField(tuple(parents), field, action.if_not_exists)
         return AddColumn(field, action.if_not_exists)
     if isinstance(action, ChangeColumnType):
-        field = _column(session, f"c {action.data_type}")
+        field = _declared_column(context, f"c {action.data_type}")
         return ChangeType(field.with_name(action.column), action.expression)
     return action
 
 
-def _column(session: Session, text: str) -> pa.Field:
-    """One column, as CREATE TABLE would declare it."""
-    with session.desk() as desk:
-        declaration = parse_column_definitions(desk, f"({text})")
-    if len(declaration.schema) != 1:
-        raise BadRequest("ALTER TABLE takes one column at a time")
-    return declaration.schema.field(0)
+def _declared_column(context: StatementContext, definition: str) -> pa.Field:
+    """Return one column as CREATE TABLE would declare it."""
+    with context.connect() as connection:
+        columns = parse_column_definitions(connection, f"({definition})")
+    if len(columns.schema) != 1:
+        raise BadRequest("ALTER TABLE changes one column at a time")
+    return columns.schema.field(0)

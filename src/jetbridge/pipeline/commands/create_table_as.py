@@ -1,4 +1,4 @@
-"""CREATE TABLE AS: the query is planned and run, then the table is there with all its rows."""
+"""CREATE TABLE AS: plans the query, runs it, and creates the table with all its rows."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -22,25 +22,26 @@ from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import AlreadyExists, BadRequest, NotSupported
 from jetbridge.pipeline.commands.query import (
-    engine_for,
+    choose_query_engine,
     fall_back_to_duckdb,
     plan_query,
     stream_query,
 )
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import CreateTableAs
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
-from jetbridge.pipeline.report import PhaseTimer, Report
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
+from jetbridge.pipeline.report import Report, StatementResult
 from jetbridge.pipeline.transactions import BeginWrite
 
-HOW = "CREATE TABLE AS"
+_KIND = "CREATE TABLE AS"
 
 
 @dataclass(frozen=True)
 class TableToCreate:
-    """The target of CREATE TABLE AS; `exists` says whether another table has its name."""
+    """Hold the target of CREATE TABLE AS. `exists` says whether a table has its name."""
 
     path: Path
     schema: Schema
@@ -49,7 +50,7 @@ class TableToCreate:
 
 @dataclass(frozen=True)
 class CreateTableAsJob:
-    """A table to be made, and where its rows come from."""
+    """Hold a table to create, and the plan of the query for its rows."""
 
     path: Path
     schema: Schema
@@ -57,143 +58,173 @@ class CreateTableAsJob:
     plan: Plan
     choice: EngineChoice
 
+    @property
+    def replaces(self) -> bool:
+        """Return whether the statement is CREATE OR REPLACE TABLE."""
+        return self.request.on_conflict is OnConflict.REPLACE
 
-def resolve_table(session: Session, statement: CreateTableAs) -> TableToCreate:
+    @property
+    def kind(self) -> str:
+        """Return the name of the statement in messages."""
+        return "CREATE OR REPLACE TABLE AS" if self.replaces else _KIND
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Hold what was written, and the engine that ran the query in the end."""
+
+    rows: int
+    size: int
+    choice: EngineChoice
+
+
+def create_table_as(context: StatementContext, statement: CreateTableAs) -> StatementResult:
+    """Run CREATE TABLE AS. If it fails, no table is created and a replaced one is unchanged."""
+    target = resolve_table(context, statement)
+    if target.exists and statement.on_conflict is OnConflict.IGNORE:
+        note = "the table already exists; nothing was done"
+        return StatementResult(Report(_KIND, ".".join(target.path), note=note))
+    with context.connect(statement.query) as connection:
+        with context.timer.phase("plan"):
+            job = plan_table(context, connection, statement, target)
+        filled = _fill(context, connection, job)
+    return StatementResult(
+        Report(
+            _KIND,
+            ".".join(job.path),
+            rows_produced=filled.rows,
+            rows_written=filled.rows,
+            bytes=filled.size,
+            seconds=context.timer.seconds,
+            engine=filled.choice.engine,
+            reason=filled.choice.reason,
+            ddl=target_ddl(job.path, job.plan),
+        )
+    )
+
+
+def resolve_table(context: StatementContext, statement: CreateTableAs) -> TableToCreate:
     """Look up where the table goes; raise AlreadyExists for one that may not be replaced."""
-    places = session.places()
-    path = places.path(statement.target)
-    schema = places.schema(path[0], path[1])
-    exists = places.is_there(path)
+    path = context.names.path(statement.target)
+    schema = context.names.schema(path[0], path[1])
+    exists = context.names.table_exists(path)
     if exists and statement.on_conflict is OnConflict.ERROR:
         raise AlreadyExists("table", ".".join(path), "use CREATE OR REPLACE TABLE to replace it")
     return TableToCreate(path, schema, exists)
 
 
 def plan_table(
-    session: Session, desk: StatementConnection, statement: CreateTableAs, target: TableToCreate
+    context: StatementContext,
+    connection: StatementConnection,
+    statement: CreateTableAs,
+    target: TableToCreate,
 ) -> CreateTableAsJob:
-    """Plan a CREATE TABLE AS without creating; raise whatever it would be refused for."""
-    plan = plan_query(session, desk, statement.query, statement.columns)
-    _refuse_twins(plan)
-    choice = engine_for(session, desk, plan)
-    request = CreateTable(target.path[2], plan.schema, _conflict(statement))
-    session.refuse_writing(target.path, _how(request))
+    """Plan a CREATE TABLE AS without creating; raise what it would be refused for."""
+    plan = plan_query(context, connection, statement.query, statement.columns)
+    _check_names(plan)
+    choice = choose_query_engine(context, connection, plan)
+    # If someone else creates the table now, IF NOT EXISTS fails as CREATE TABLE does.
+    replaces = statement.on_conflict is OnConflict.REPLACE
+    on_conflict = OnConflict.REPLACE if replaces else OnConflict.ERROR
+    request = CreateTable(target.path[2], plan.schema, on_conflict)
+    job = CreateTableAsJob(target.path, target.schema, request, plan, choice)
+    context.refuse_writing(target.path, job.kind)
     if not supports(target.schema, CanFill):
-        _creating(target.schema)
-    return CreateTableAsJob(target.path, target.schema, request, plan, choice)
+        _table_creator(target.schema)
+    return job
 
 
-def create_table_as(session: Session, statement: CreateTableAs) -> StatementResult:
-    target = resolve_table(session, statement)
-    if target.exists and statement.on_conflict is OnConflict.IGNORE:
-        note = "the table is there already; nothing was done"
-        return StatementResult(Report(HOW, ".".join(target.path), note=note))
-    clock = session.clock()
-    with session.desk(statement.query) as desk:
-        with clock.phase("plan"):
-            work = plan_table(session, desk, statement, target)
-        rows, size, choice = _filled(session, desk, work, clock)
-    return StatementResult(
-        Report(
-            HOW,
-            ".".join(work.path),
-            rows_produced=rows,
-            rows_written=rows,
-            bytes=size,
-            seconds=clock.seconds,
-            engine=choice.engine,
-            reason=choice.reason,
-            ddl=ddl(work.path, work.plan),
-        )
-    )
+def target_ddl(path: Path, plan: Plan) -> str:
+    """Return the CREATE TABLE statement for the columns of a plan."""
+    columns = [
+        (field.name, data_type, not field.nullable)
+        for field, data_type in zip(plan.schema, plan.types, strict=True)
+    ]
+    return queries.create_table(path, columns)
 
 
-def _refuse_twins(plan: Plan) -> None:
+def _check_names(plan: Plan) -> None:
+    """Raise BadRequest if two columns have one name, or a field has none."""
     name = find_duplicate_name(plan.schema.names)
     if name is not None:
         raise BadRequest(
             f"the query has two columns called {name!r}; give one of them another name with AS"
         )
-    unnamed = next((f.name for f in plan.schema if _is_unnamed(f.type)), None)
+    unnamed = next((f.name for f in plan.schema if _has_unnamed_fields(f.type)), None)
     if unnamed is not None:
         raise BadRequest(f"column {unnamed!r} is a struct whose fields have no names: name them")
 
 
-def _is_unnamed(kind: pa.DataType) -> bool:
-    inner = [kind.field(index) for index in range(kind.num_fields)]
-    nameless = pa.types.is_struct(kind) and not all(field.name for field in inner)
-    return nameless or any(_is_unnamed(field.type) for field in inner)
+def _has_unnamed_fields(data_type: pa.DataType) -> bool:
+    fields = [data_type.field(index) for index in range(data_type.num_fields)]
+    unnamed = pa.types.is_struct(data_type) and not all(field.name for field in fields)
+    return unnamed or any(_has_unnamed_fields(field.type) for field in fields)
 
 
-def _conflict(statement: CreateTableAs) -> OnConflict:
-    """Another one may make the table meanwhile; then IF NOT EXISTS has nothing to do."""
-    replaces = statement.on_conflict is OnConflict.REPLACE
-    return OnConflict.REPLACE if replaces else OnConflict.ERROR
-
-
-def _how(request: CreateTable) -> str:
-    return "CREATE OR REPLACE TABLE AS" if request.on_conflict is OnConflict.REPLACE else HOW
-
-
-def ddl(path: Path, plan: Plan) -> str:
-    columns = [
-        (field.name, kind, not field.nullable)
-        for field, kind in zip(plan.schema, plan.types, strict=True)
-    ]
-    return queries.create_table(path, columns)
-
-
-def _filled(
-    session: Session, desk: StatementConnection, work: CreateTableAsJob, clock: PhaseTimer
-) -> tuple[int, int, EngineChoice]:
-    """Rows and bytes that the table got, and from whom; if anything fails, it is not there."""
-    spark, schema = session.means.spark, work.schema
-    replaces = work.request.on_conflict is OnConflict.REPLACE
-    direct = work.choice.engine == SPARK and session.transaction is None
+def _fill(
+    context: StatementContext, connection: StatementConnection, job: CreateTableAsJob
+) -> _Filled:
+    """Create the table with its rows: Spark writes its files, or the rows are streamed to it."""
+    spark, schema = context.spark, job.schema
+    direct = job.choice.engine == SPARK and not context.in_transaction
     if direct and spark is not None and supports(schema, CanFillOnSpark):
         try:
-            with clock.phase("spool"), spark.session(clock.tasks, work.choice.views):
-                filled = schema.create_on_spark(work.request, work.choice.sql)
-            return filled.rows, filled.size, work.choice
+            return _fill_on_spark(context, spark, schema, job)
         except BadRequest as error:
-            if not replaces and session.places().is_there(work.path):
-                raise  # the query went well, and its rows did not fit
-            work = replace(work, choice=fall_back_to_duckdb(session, work.choice, error))
-    begin = _beginning(session, schema, work.request)
-    with stream_query(session, desk, work.plan, work.choice, clock) as made:
-        size = 0
-        with (
-            clock.phase("load"),
-            session.writing(work.path, _how(work.request), begin, clock) as write,
-        ):
-            for batch in made.batches:
-                write(batch)
-                size += batch.nbytes
-        return made.rows, size, made.choice
+            if not job.replaces and context.names.table_exists(job.path):
+                raise  # the query succeeded, and its rows did not fit
+            job = replace(job, choice=fall_back_to_duckdb(context, job.choice, error))
+    return _fill_by_stream(context, connection, job)
 
 
-def _beginning(session: Session, schema: Schema, request: CreateTable) -> BeginWrite:
-    """In a transaction a new table is there at once, without rows; another stays until COMMIT."""
-    if session.transaction is not None and request.on_conflict is not OnConflict.REPLACE:
-        return lambda: _separately(schema, request)
-    return lambda: _begun(schema, request)
+def _fill_on_spark(
+    context: StatementContext, spark: SparkRunner, schema: CanFillOnSpark, job: CreateTableAsJob
+) -> _Filled:
+    timer = context.timer
+    with timer.phase("spool"), spark.session(timer.tasks, job.choice.views):
+        table = schema.create_on_spark(job.request, job.choice.sql)
+    return _Filled(table.rows, table.size, job.choice)
 
 
-def _begun(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
+def _fill_by_stream(
+    context: StatementContext, connection: StatementConnection, job: CreateTableAsJob
+) -> _Filled:
+    begin, size = _begin(context, job), 0
+    with (
+        stream_query(context, connection, job.plan, job.choice) as stream,
+        context.timer.phase("load"),
+        context.write(job.path, job.kind, begin) as write,
+    ):
+        for batch in stream.batches:
+            write(batch)
+            size += batch.nbytes
+    return _Filled(stream.rows, size, stream.choice)
+
+
+def _begin(context: StatementContext, job: CreateTableAsJob) -> BeginWrite:
+    """Return how the write begins.
+
+    In a transaction a new table exists at once, without rows; a replaced one stays until COMMIT.
+    """
+    if context.in_transaction and not job.replaces:
+        return lambda: _create_then_insert(job.schema, job.request)
+    return lambda: _create_filled(job.schema, job.request)
+
+
+def _create_filled(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     if supports(schema, CanFill):
         return schema.creating(request)
-    return _separately(schema, request)
+    return _create_then_insert(schema, request)
 
 
-def _separately(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
-    """First the table, then its rows."""
-    table = _creating(schema).create_table(request)
+def _create_then_insert(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
+    table = _table_creator(schema).create_table(request)
     if not supports(table, CanInsert):
-        raise NotSupported(f"table {request.name!r} takes no rows")
+        raise NotSupported(f"table {request.name!r} does not support INSERT")
     return table.inserting(DMLOptions())
 
 
-def _creating(schema: Schema) -> CanCreateTables:
+def _table_creator(schema: Schema) -> CanCreateTables:
     if not supports(schema, CanCreateTables):
         raise NotSupported(f"schema {schema.info().name!r} does not support CREATE TABLE")
     return schema

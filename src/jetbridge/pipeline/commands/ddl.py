@@ -1,4 +1,4 @@
-"""CREATE, DROP of schemas and tables; such a statement takes effect at once."""
+"""CREATE and DROP of schemas and tables. They take effect at once, also in a transaction."""
 
 from jetbridge.catalog import (
     CanCreateSchemas,
@@ -9,80 +9,77 @@ from jetbridge.catalog import (
     UniqueKey,
     supports,
 )
-from jetbridge.catalog import CreateTable as Request
+from jetbridge.catalog import CreateTable as CreateTableRequest
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, FailedPrecondition, NotFound, NotSupported
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.name_resolution import NameResolver
 from jetbridge.pipeline.parsing.column_definitions import parse_column_definitions
 from jetbridge.pipeline.parsing.statements import CreateSchema, CreateTable, Drop
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.report import Report, StatementResult
 
-# Clients of a server find its functions there.
+# The schema in which clients of the server find its functions.
 _RESERVED = "jetbridge"
-NOTHING = "there is none; nothing was done"
-THERE = "it is there already; nothing was done"
+_MISSING = "it does not exist; nothing was done"
+_EXISTS = "it already exists; nothing was done"
 
 
-def create_schema(session: Session, statement: CreateSchema) -> StatementResult:
-    places = session.places()
-    catalog, name = places.schema_path(statement.name)
-    live = places.live(catalog)
-    if not supports(live, CanCreateSchemas):
-        raise NotSupported(f"catalog {catalog!r} takes no CREATE SCHEMA")
+def create_schema(context: StatementContext, statement: CreateSchema) -> StatementResult:
+    """Run CREATE SCHEMA."""
+    catalog_name, name = context.names.schema_path(statement.name)
+    catalog = context.names.writable_catalog(catalog_name)
+    if not supports(catalog, CanCreateSchemas):
+        raise NotSupported(f"catalog {catalog_name!r} does not support CREATE SCHEMA")
     if fold(name) == _RESERVED:
         raise AlreadyExists("schema", name, "it has the functions of the server")
-    report = Report("CREATE SCHEMA", f"{catalog}.{name}")
+    target, note = f"{catalog_name}.{name}", ""
     try:
-        live.create_schema(SchemaInfo(name))
+        catalog.create_schema(SchemaInfo(name))
     except AlreadyExists:
         if statement.on_conflict is not OnConflict.IGNORE:
-            raise AlreadyExists("schema", f"{catalog}.{name}") from None
-        return StatementResult(Report(report.statement, report.target, note=THERE))
-    return StatementResult(report)
+            raise AlreadyExists("schema", target) from None
+        note = _EXISTS
+    return StatementResult(Report("CREATE SCHEMA", target, note=note))
 
 
-def create_table(session: Session, statement: CreateTable) -> StatementResult:
-    places = session.places()
-    path = places.path(statement.target)
-    places.live(path[0])
-    schema = _creating(places.schema(path[0], path[1]), path[0])
-    with session.desk() as desk:
-        found = parse_column_definitions(desk, statement.columns)
-    there = places.is_there(path)
-    keys = tuple(UniqueKey(columns, primary) for columns, primary in found.keys)
-    request = Request(path[2], found.schema, statement.on_conflict, found.checks, keys)
-    if there and statement.on_conflict is OnConflict.ERROR:
+def create_table(context: StatementContext, statement: CreateTable) -> StatementResult:
+    """Run CREATE TABLE with a list of columns."""
+    names = context.names
+    path = names.path(statement.target)
+    names.writable_catalog(path[0])
+    schema = _table_creator(names.schema(path[0], path[1]), path[0])
+    with context.connect() as connection:
+        columns = parse_column_definitions(connection, statement.columns)
+    exists = names.table_exists(path)
+    keys = tuple(UniqueKey(key_columns, primary) for key_columns, primary in columns.keys)
+    request = CreateTableRequest(
+        path[2], columns.schema, statement.on_conflict, columns.checks, keys
+    )
+    if exists and statement.on_conflict is OnConflict.ERROR:
         raise AlreadyExists("table", ".".join(path), "use CREATE OR REPLACE TABLE to replace it")
-    made = schema.create_table(request)
-    ignored = there and statement.on_conflict is OnConflict.IGNORE
-    note = THERE if ignored else made.info().comment
+    table = schema.create_table(request)
+    ignored = exists and statement.on_conflict is OnConflict.IGNORE
+    note = _EXISTS if ignored else table.info().comment
     return StatementResult(Report("CREATE TABLE", ".".join(path), note=note))
 
 
-def _creating(schema: Schema, catalog: str) -> CanCreateTables:
-    if not supports(schema, CanCreateTables):
-        raise NotSupported(f"schema {catalog}.{schema.info().name} takes no CREATE or DROP TABLE")
-    return schema
-
-
-def drop(session: Session, statement: Drop) -> StatementResult:
-    places = session.places()
-    dropped = _drop_schema if statement.kind == "schema" else _drop_table
-    name = f"DROP {statement.kind.upper()}"
+def drop(context: StatementContext, statement: Drop) -> StatementResult:
+    """Run DROP SCHEMA or DROP TABLE."""
+    run_drop = _drop_schema if statement.kind == "schema" else _drop_table
+    kind = f"DROP {statement.kind.upper()}"
     try:
-        target = dropped(places, statement)
+        target = run_drop(context.names, statement)
     except NotFound:
         if not statement.if_exists:
             raise
-        return StatementResult(Report(name, str(statement.name), note=NOTHING))
-    return StatementResult(Report(name, target))
+        return StatementResult(Report(kind, str(statement.name), note=_MISSING))
+    return StatementResult(Report(kind, target))
 
 
-def _drop_table(places: NameResolver, statement: Drop) -> str:
-    path = places.path(statement.name)
-    places.live(path[0])
-    schema = _creating(places.schema(path[0], path[1]), path[0])
+def _drop_table(names: NameResolver, statement: Drop) -> str:
+    path = names.path(statement.name)
+    names.writable_catalog(path[0])
+    schema = _table_creator(names.schema(path[0], path[1]), path[0])
     try:
         schema.drop_table(path[2])
     except NotFound:
@@ -90,17 +87,25 @@ def _drop_table(places: NameResolver, statement: Drop) -> str:
     return ".".join(path)
 
 
-def _drop_schema(places: NameResolver, statement: Drop) -> str:
-    catalog, name = places.schema_path(statement.name)
-    live = places.live(catalog)
-    schema = places.schema(catalog, name)
-    if not supports(live, CanCreateSchemas):
-        raise NotSupported(f"catalog {catalog!r} takes no DROP SCHEMA")
+def _drop_schema(names: NameResolver, statement: Drop) -> str:
+    catalog_name, name = names.schema_path(statement.name)
+    catalog = names.writable_catalog(catalog_name)
+    schema = names.schema(catalog_name, name)
+    if not supports(catalog, CanCreateSchemas):
+        raise NotSupported(f"catalog {catalog_name!r} does not support DROP SCHEMA")
     if statement.cascade:
         for table in schema.list_tables():
-            _creating(schema, catalog).drop_table(table.info().name)
+            _table_creator(schema, catalog_name).drop_table(table.info().name)
     try:
-        live.drop_schema(name)
+        catalog.drop_schema(name)
     except FailedPrecondition as error:
         raise FailedPrecondition(f"{error}, or add CASCADE") from None
-    return f"{catalog}.{name}"
+    return f"{catalog_name}.{name}"
+
+
+def _table_creator(schema: Schema, catalog_name: str) -> CanCreateTables:
+    if not supports(schema, CanCreateTables):
+        raise NotSupported(
+            f"schema {catalog_name}.{schema.info().name} does not support CREATE and DROP TABLE"
+        )
+    return schema

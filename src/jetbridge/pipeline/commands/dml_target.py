@@ -1,4 +1,4 @@
-"""The columns of a table as a statement names them, and their defaults."""
+"""The columns of a table as INSERT, UPDATE and MERGE INTO name them, and their defaults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,46 +15,45 @@ from jetbridge.pipeline.parsing.statements import ObjectName
 
 @dataclass(frozen=True)
 class TargetColumns:
-    """Found by name, whatever its case."""
+    """Find the columns of a table by their names, in any case."""
 
     table: ObjectName
     schema: pa.Schema
 
     @cached_property
-    def _known(self) -> dict[str, pa.Field]:
-        return {fold(each.name): each for each in self.schema}
+    def _by_name(self) -> dict[str, pa.Field]:
+        return {fold(column.name): column for column in self.schema}
 
     def find(self, name: str) -> pa.Field:
-        found = self._known.get(fold(name))
-        if found is None:
+        """Return a column; raise BadRequest if the table does not have it."""
+        column = self._by_name.get(fold(name))
+        if column is None:
             raise BadRequest(f"table {self.table} has no column {name!r}")
-        return found
+        return column
 
     def find_all(self, names: Sequence[str]) -> list[pa.Field]:
-        """Raises BadRequest for one that is named twice."""
-        found = [self.find(name) for name in names]
-        twice = find_duplicate_name([each.name for each in found])
-        if twice is not None:
-            raise BadRequest(f"column {twice!r} of {self.table} is set twice")
-        return found
+        """Return these columns; raise BadRequest for a column that is named twice."""
+        columns = [self.find(name) for name in names]
+        duplicate = find_duplicate_name([column.name for column in columns])
+        if duplicate is not None:
+            raise BadRequest(f"column {duplicate!r} of {self.table} is set twice")
+        return columns
 
-    def assigned(self, given: Sequence[tuple[str, str]]) -> dict[str, str]:
-        """What each column becomes: the expression of its default for DEFAULT."""
-        columns = self.find_all([name for name, _ in given])
+    def assign(self, assignments: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """Return the expression for each assigned column, with defaults in place of DEFAULT."""
+        columns = self.find_all([name for name, _ in assignments])
         return {
-            column.name: value(column, expression)
-            for column, (_, expression) in zip(columns, given, strict=True)
+            column.name: resolve_default(column, expression)
+            for column, (_, expression) in zip(columns, assignments, strict=True)
         }
 
 
-def value(column: pa.Field, expression: str) -> str:
-    """What is written for a column, or the expression of its default for DEFAULT."""
-    if expression.upper() != "DEFAULT":
-        return expression
-    return default(column)
+def resolve_default(column: pa.Field, expression: str) -> str:
+    """Return the expression to write to a column: its default if the statement says DEFAULT."""
+    return default_expression(column) if expression.upper() == "DEFAULT" else expression
 
 
-def default(column: pa.Field) -> str:
-    """The expression of its default, in DuckDB's own spelling."""
+def default_expression(column: pa.Field) -> str:
+    """Return the default of a column in DuckDB's own spelling; NULL if it has none."""
     text = default_of(column)
     return parse(text).sql if text else "NULL"

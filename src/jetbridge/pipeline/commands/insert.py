@@ -1,4 +1,4 @@
-"""INSERT INTO: the rows of a query or of VALUES, all of them or none."""
+"""INSERT INTO: writes the rows of a query or of VALUES, all of them or none."""
 
 from dataclasses import dataclass, replace
 
@@ -7,23 +7,33 @@ from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns, value
-from jetbridge.pipeline.commands.query import RowStream, engine_for, plan_query, stream_query
-from jetbridge.pipeline.commands.returning import ReturningClause, check, reported, returned
+from jetbridge.pipeline.commands.dml_target import TargetColumns, resolve_default
+from jetbridge.pipeline.commands.query import (
+    RowStream,
+    choose_query_engine,
+    plan_query,
+    stream_query,
+)
+from jetbridge.pipeline.commands.returning import (
+    ReturningClause,
+    check_returning,
+    evaluate_answers,
+    with_report,
+)
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import Insert
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.report import Report, StatementResult
 from jetbridge.pipeline.transactions import BeginWrite
 
-HOW = "INSERT"
+_KIND = "INSERT"
 
 
 @dataclass(frozen=True)
 class InsertTarget:
-    """An INSERT whose table exists; `statement` has the defaults of its columns written out."""
+    """Hold an INSERT whose table exists. `statement` has defaults in place of DEFAULT."""
 
     path: Path
     table: Table
@@ -31,8 +41,8 @@ class InsertTarget:
 
 
 @dataclass(frozen=True)
-class PlannedInsert:
-    """An INSERT that nothing forbids, as far as that can be seen without its rows."""
+class InsertJob:
+    """Hold a planned INSERT, which only its rows can still make fail."""
 
     plan: Plan
     choice: EngineChoice
@@ -40,102 +50,108 @@ class PlannedInsert:
     begin: BeginWrite
 
 
-def resolve_insert(session: Session, statement: Insert) -> InsertTarget:
-    """Look up the table of an INSERT; raise what is wrong with it or with its VALUES."""
-    places = session.places()
-    path = places.path(statement.target)
-    table = places.live_table(path)
-    return InsertTarget(path, table, _with_defaults(statement, table))
-
-
-def plan_insert(session: Session, desk: StatementConnection, target: InsertTarget) -> PlannedInsert:
-    """Plan an INSERT without writing; raise whatever it would be refused for."""
-    path, table, statement = target.path, target.table, target.statement
-    plan = _planned(session, desk, statement, table)
-    choice = engine_for(session, desk, plan)
-    answers = ReturningClause(statement.returning, path[2], table.info().schema)
-    check(desk, answers, session.means.rules)
-    session.refuse_writing(path, HOW)
-    return PlannedInsert(plan, choice, answers, _beginning(session, path, table, answers))
-
-
-def insert(session: Session, statement: Insert) -> StatementResult:
-    target = resolve_insert(session, statement)
-    path, clock = target.path, session.clock()
-    with session.desk(target.statement.query) as desk:
-        with clock.phase("plan"):
-            work = plan_insert(session, desk, target)
-        answers = work.returning
-        at_once = not answers.wanted and session.transaction is None
+def insert(context: StatementContext, statement: Insert) -> StatementResult:
+    """Run INSERT INTO."""
+    target = resolve_insert(context, statement)
+    with context.connect(target.statement.query) as connection:
+        with context.timer.phase("plan"):
+            job = plan_insert(context, connection, target)
+        # The table may then write rows as they arrive: reading it would wait for its own locks.
+        read_first = bool(job.returning) or context.in_transaction
         with (
-            stream_query(session, desk, work.plan, work.choice, clock, streams=at_once) as made,
-            clock.phase("load"),
-            session.writing(path, HOW, work.begin, clock) as write,
+            stream_query(context, connection, job.plan, job.choice, read_first=read_first) as rows,
+            context.timer.phase("load"),
+            context.write(target.path, _KIND, job.begin) as write,
         ):
-            size = _written(made, write, answers)
-            rows = returned(desk, answers) if answers.wanted else None
+            size = _write_rows(rows, write, job.returning)
+            returned = evaluate_answers(connection, job.returning)
     report = Report(
-        HOW,
-        ".".join(path),
-        rows_produced=made.rows,
-        rows_written=made.rows,
+        _KIND,
+        ".".join(target.path),
+        rows_produced=rows.rows,
+        rows_written=rows.rows,
         bytes=size,
-        seconds=clock.seconds,
-        engine=made.choice.engine,
-        reason=made.choice.reason,
+        seconds=context.timer.seconds,
+        engine=rows.choice.engine,
+        reason=rows.choice.reason,
     )
-    return reported(report, rows)
+    return with_report(report, returned)
 
 
-def _planned(session: Session, desk: StatementConnection, statement: Insert, table: Table) -> Plan:
-    """The query, with the names and types of the columns that it goes to."""
-    found = plan_query(session, desk, statement.query)
-    names = found.schema.names if statement.by_name else _targets(statement, table)
-    if len(names) != len(found.schema):
+def resolve_insert(context: StatementContext, statement: Insert) -> InsertTarget:
+    """Look up the table of an INSERT; raise what is wrong with it or with its VALUES."""
+    path = context.names.path(statement.target)
+    table = context.names.writable_table(path)
+    return InsertTarget(path, table, _resolve_defaults(statement, table))
+
+
+def plan_insert(
+    context: StatementContext, connection: StatementConnection, target: InsertTarget
+) -> InsertJob:
+    """Plan an INSERT without writing; raise what it would be refused for."""
+    path, table, statement = target.path, target.table, target.statement
+    plan = _plan_rows(context, connection, statement, table)
+    choice = choose_query_engine(context, connection, plan)
+    returning = ReturningClause(statement.returning, path[2], table.info().schema)
+    check_returning(connection, returning, context.access)
+    context.refuse_writing(path, _KIND)
+    return InsertJob(plan, choice, returning, _begin(context, path, table, returning))
+
+
+def _plan_rows(
+    context: StatementContext, connection: StatementConnection, statement: Insert, table: Table
+) -> Plan:
+    """Plan the query, with the names and types of the columns that its rows go to."""
+    plan = plan_query(context, connection, statement.query)
+    names = plan.schema.names if statement.by_name else _target_names(statement, table)
+    if len(names) != len(plan.schema):
         raise BadRequest(
-            f"{statement.target} wants {len(names)} columns, and the query has {len(found.schema)}"
+            f"{statement.target} needs {len(names)} columns, and the query has {len(plan.schema)}"
         )
-    known = TargetColumns(statement.target, table.info().schema)
-    fields = known.find_all(names)
+    fields = TargetColumns(statement.target, table.info().schema).find_all(names)
     columns = [(field.name, duckdb_type(field)) for field in fields]
-    given = [name for name, _ in columns]
-    if session.settings.dialect == SPARK:  # the table casts what it is given
-        return plan_query(session, desk, statement.query, tuple(given))
-    return plan_query(session, desk, queries.assigned(statement.query, given, columns))
+    spelled = [name for name, _ in columns]
+    if context.settings.dialect == SPARK:  # the table casts the values
+        return plan_query(context, connection, statement.query, tuple(spelled))
+    query = queries.cast_to_target(statement.query, spelled, columns)
+    return plan_query(context, connection, query)
 
 
-def _with_defaults(statement: Insert, table: Table) -> Insert:
-    """`VALUES (1, DEFAULT)` with the defaults written out; DuckDB knows them for its own tables."""
+def _resolve_defaults(statement: Insert, table: Table) -> Insert:
+    """Replace DEFAULT in `VALUES (1, DEFAULT)`: DuckDB knows defaults of its own tables only."""
     if statement.values is None:
         return statement
-    known = TargetColumns(statement.target, table.info().schema)
-    fields = known.find_all(_targets(statement, table))
+    columns = TargetColumns(statement.target, table.info().schema)
+    fields = columns.find_all(_target_names(statement, table))
     rows: list[list[str]] = []
     for row in statement.values.rows:
         if len(row) != len(fields):
             raise BadRequest(
-                f"{statement.target} wants {len(fields)} columns, and VALUES has {len(row)}"
+                f"{statement.target} needs {len(fields)} columns, and VALUES has {len(row)}"
             )
-        rows.append([value(field, text) for field, text in zip(fields, row, strict=True)])
+        rows.append([resolve_default(field, text) for field, text in zip(fields, row, strict=True)])
     return replace(statement, query=f"{queries.values(rows)} {statement.values.rest}".strip())
 
 
-def _targets(statement: Insert, table: Table) -> list[str]:
+def _target_names(statement: Insert, table: Table) -> list[str]:
     return list(statement.columns) or list(table.info().schema.names)
 
 
-def _beginning(session: Session, path: Path, table: Table, answers: ReturningClause) -> BeginWrite:
+def _begin(
+    context: StatementContext, path: Path, table: Table, returning: ReturningClause
+) -> BeginWrite:
     if not supports(table, CanInsert):
-        raise NotSupported(f"table {'.'.join(path)!r} takes no rows")
-    # In a transaction a later INSERT may want what this one does not.
-    options = DMLOptions(returning=answers.wanted or session.transaction is not None)
+        raise NotSupported(f"table {'.'.join(path)!r} does not support INSERT")
+    # A later INSERT of the transaction may have RETURNING, and shares this write.
+    options = DMLOptions(returning=bool(returning) or context.in_transaction)
     return lambda: table.inserting(options)
 
 
-def _written(made: RowStream, write: Write, answers: ReturningClause) -> int:
+def _write_rows(stream: RowStream, write: Write, returning: ReturningClause) -> int:
+    """Write all rows and return their bytes."""
     size = 0
-    for batch in made.batches:
-        answer = write(batch)
-        answers.add(answer.returning_data, batch.num_rows)
+    for batch in stream.batches:
+        result = write(batch)
+        returning.add(result.returning_data, batch.num_rows)
         size += batch.nbytes
     return size

@@ -1,4 +1,4 @@
-"""The rows of a query, from whichever engine runs it."""
+"""Queries: plans them, chooses their engine, and returns their rows as a stream."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,132 +9,152 @@ import pyarrow as pa
 from jetbridge.dialects import spark as spark_sql
 from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import BadRequest, FailedPrecondition
-from jetbridge.pipeline.name_resolution import NameResolver
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.parsing.statements import Query
 from jetbridge.pipeline.query import run_on_duckdb
-from jetbridge.pipeline.query.engine_choice import AUTO, DUCKDB, SPARK, EngineChoice, choose_engine
-from jetbridge.pipeline.query.plan import Plan, bind_query, plan_of_spark
+from jetbridge.pipeline.query.engine_choice import (
+    AUTO,
+    DUCKDB,
+    NO_SPARK,
+    SPARK,
+    EngineChoice,
+    choose_engine,
+)
+from jetbridge.pipeline.query.plan import Plan, bind_query, plan_spark_sql
 from jetbridge.pipeline.query.run_on_spark import spool_rows
-from jetbridge.pipeline.report import PhaseTimer
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.report import PhaseTimer, StatementResult
 from jetbridge.spark.written_rows import Written
 
 
 @dataclass
 class RowStream:
-    """`rows` counts those that were taken so far."""
+    """Hold the rows of a query and the engine that runs it. `rows` counts those read so far."""
 
     choice: EngineChoice
     batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
     rows: int = 0
 
 
+def run_query(context: StatementContext, statement: Query) -> StatementResult:
+    """Plan a query and return its rows; raise what is wrong with it before the first row."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(context.connect(statement.text))
+        with context.timer.phase("plan"):
+            plan = plan_query(context, connection, statement.text)
+            choice = choose_query_engine(context, connection, plan)
+        stream = stack.enter_context(stream_query(context, connection, plan, choice))
+        batches = _closing(stack.pop_all(), stream.batches)
+        return StatementResult(schema=plan.schema, batches=batches)
+
+
 def plan_query(
-    session: Session,
-    desk: StatementConnection,
+    context: StatementContext,
+    connection: StatementConnection,
     query: str,
     columns: tuple[str, ...] = (),
-    places: NameResolver | None = None,
 ) -> Plan:
-    """A query bound against the catalogs; in a transaction not against what that has written."""
-    if session.settings.dialect == SPARK:
-        return _planned_by_spark(session, desk, query, columns)
-    seen = places or session.places()
-    found = bind_query(desk, seen, query, columns, session.means.rules)
-    if session.transaction is not None:
-        for path in found.sources:
-            session.transaction.refuse_reading(seen.settled(path))
-    return found
+    """Plan a query; raise FailedPrecondition for a table that the transaction has written.
+
+    `columns` rename the first columns of the query.
+    """
+    if context.settings.dialect == SPARK:
+        return _plan_on_spark(context, connection, query, columns)
+    plan = bind_query(connection, context.names, query, columns, context.access)
+    for path in plan.sources:
+        context.refuse_reading(context.names.resolved_path(path))
+    return plan
 
 
-def engine_for(session: Session, desk: StatementConnection, plan: Plan) -> EngineChoice:
-    if session.settings.dialect == SPARK:
-        text = spark_sql.renamed(plan.query, plan.schema.names)
-        return EngineChoice(SPARK, "the query is Spark SQL", text, dialect=SPARK)
-    has_spark = session.means.spark is not None
-    return choose_engine(desk, plan, session.place, session.settings, has_spark=has_spark)
-
-
-def _planned_by_spark(
-    session: Session, desk: StatementConnection, query: str, columns: tuple[str, ...]
+def _plan_on_spark(
+    context: StatementContext,
+    connection: StatementConnection,
+    query: str,
+    columns: tuple[str, ...],
 ) -> Plan:
-    if session.means.spark is None or not session.means.rules.trusted:
-        raise FailedPrecondition("dialect = spark needs a lake, and the local command")
-    described = session.means.spark.described(query)
-    return plan_of_spark(desk, query, described, columns)
+    if context.spark is None:
+        raise FailedPrecondition(NO_SPARK)
+    if not context.access.trusted:
+        raise FailedPrecondition("dialect = spark is for the local command only")
+    return plan_spark_sql(connection, query, context.spark.describe(query), columns)
+
+
+def choose_query_engine(
+    context: StatementContext, connection: StatementConnection, plan: Plan
+) -> EngineChoice:
+    """Return the engine for a planned query; raise as `choose_engine` does."""
+    if context.settings.dialect == SPARK:
+        sql = spark_sql.renamed(plan.query, plan.schema.names)
+        return EngineChoice(SPARK, "the query is Spark SQL", sql, dialect=SPARK)
+    return choose_engine(
+        connection,
+        plan,
+        context.names.search_path,
+        context.settings,
+        has_spark=context.spark is not None,
+    )
 
 
 @contextmanager
 def stream_query(
-    session: Session,
-    desk: StatementConnection,
+    context: StatementContext,
+    connection: StatementConnection,
     plan: Plan,
     choice: EngineChoice,
-    clock: PhaseTimer,
     *,
-    streams: bool = True,
+    read_first: bool = False,
 ) -> Iterator[RowStream]:
-    """The rows as a stream, for as long as the block lasts; Spark spools them first.
+    """Run a planned query, and stream its rows until the block ends. Spark spools them first.
 
-    `streams` False: they are changed as they come, which must not meet what still reads them.
+    `read_first`: read all tables before the first row is returned.
     """
-    made = RowStream(choice)
+    stream = RowStream(choice)
     with ExitStack() as stack:
         spool = None
         if choice.engine == SPARK:
             try:
-                spool = stack.enter_context(_spooled(session, choice, clock))
+                spool = stack.enter_context(_spool(context, choice))
             except BadRequest as error:
-                made.choice = fall_back_to_duckdb(session, choice, error)
+                stream.choice = fall_back_to_duckdb(context, choice, error)
         if spool is not None:
-            batches, total = spool_rows(plan, spool, session.means.memory_limit), spool.rows
+            batches = spool_rows(plan, spool, context.databases.limits.memory_limit)
         else:
-            batches, total = run_on_duckdb.stream_rows(desk, plan, streams=streams), None
-        made.batches = _counted(batches, made, clock, total)
-        yield made
+            batches = run_on_duckdb.stream_rows(connection, plan, read_first=read_first)
+        total = None if spool is None else spool.rows
+        stream.batches = _count(batches, stream, context.timer, total)
+        yield stream
 
 
-def fall_back_to_duckdb(session: Session, choice: EngineChoice, error: BadRequest) -> EngineChoice:
-    """What `auto` does with a query that fails on Spark: DuckDB may read a text that Spark cannot.
+def fall_back_to_duckdb(
+    context: StatementContext, choice: EngineChoice, error: BadRequest
+) -> EngineChoice:
+    """Choose DuckDB for a query that failed on Spark: it may read a text that Spark cannot.
 
-    If it fails there too, that is what the user is told. Raises the error where there is no other.
+    If DuckDB fails too, the user sees its error. Raises the error unless `engine` is auto.
     """
-    if session.settings.engine != AUTO or choice.dialect == SPARK:
+    if context.settings.engine != AUTO or choice.dialect == SPARK:
         raise error
     return EngineChoice(DUCKDB, f"it failed on Spark: {str(error)[:200]}")
 
 
 @contextmanager
-def _spooled(session: Session, choice: EngineChoice, clock: PhaseTimer) -> Iterator[Written]:
-    if session.means.spark is None:
-        raise FailedPrecondition("there is no lake, so there is no Spark")
+def _spool(context: StatementContext, choice: EngineChoice) -> Iterator[Written]:
+    if context.spark is None:
+        raise FailedPrecondition(NO_SPARK)
     with ExitStack() as stack:
-        with clock.phase("spool"):
+        with context.timer.phase("spool"):
             spool = stack.enter_context(
-                session.means.spark.spooled(choice.sql, clock.tasks, choice.views)
+                context.spark.spool_query(choice.sql, context.timer.tasks, choice.views)
             )
         yield spool
 
 
-def _counted(
-    batches: Iterator[pa.RecordBatch], made: RowStream, clock: PhaseTimer, total: int | None
+def _count(
+    batches: Iterator[pa.RecordBatch], stream: RowStream, timer: PhaseTimer, total: int | None
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        made.rows += batch.num_rows
-        clock.rows(made.rows, total)
+        stream.rows += batch.num_rows
+        timer.rows(stream.rows, total)
         yield batch
-
-
-def run_query(session: Session, statement: Query) -> StatementResult:
-    """Its rows are read later; what is wrong with the query is said now."""
-    with ExitStack() as stack:
-        desk = stack.enter_context(session.desk(statement.text))
-        clock = session.clock()
-        with clock.phase("plan"):
-            found = plan_query(session, desk, statement.text)
-            choice = engine_for(session, desk, found)
-        made = stack.enter_context(stream_query(session, desk, found, choice, clock))
-        return StatementResult(schema=found.schema, batches=_closing(stack.pop_all(), made.batches))
 
 
 def _closing(stack: ExitStack, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

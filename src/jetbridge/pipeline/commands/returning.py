@@ -9,82 +9,95 @@ from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA
-from jetbridge.pipeline.parsing.tokens import TokenCursor
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import StatementResult
+from jetbridge.pipeline.report import Report, StatementResult
 
-# Where rows are that a statement has changed.
+# Where RETURNING finds the rows that a statement has changed.
 CHANGED = (PAST, DEFAULT_SCHEMA, queries.CHANGED)
 
 
 @dataclass
 class ReturningClause:
-    """`listed` is what stands after RETURNING; `alias` is what the rows are called there."""
+    """Hold the RETURNING of one statement, and the rows that it sees.
 
-    listed: str
+    `items` are the expressions after RETURNING, none if there is no such clause. `alias` is the
+    name of the rows in them, and `schema` their columns.
+    """
+
+    items: tuple[str, ...]
     alias: str
     schema: pa.Schema
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
-    @property
-    def wanted(self) -> bool:
-        return bool(self.listed)
+    def __bool__(self) -> bool:
+        """Return whether the statement has a RETURNING clause."""
+        return bool(self.items)
 
     def add(self, batch: pa.RecordBatch | None, rows: int) -> None:
-        if not self.wanted:
+        """Keep the rows with which the table answered a write of so many rows."""
+        if not self:
             return
         if batch is not None:
             self._batches.append(batch.select(self.schema.names))
         elif rows:
-            raise NotSupported("RETURNING of rows for a table that this transaction has made")
+            raise NotSupported(
+                "RETURNING is not supported for a table that this transaction created; COMMIT first"
+            )
 
     def rows(self) -> pa.Table:
+        """Return all rows that were kept."""
         return pa.Table.from_batches(self._batches, None if self._batches else self.schema)
 
     def query(self) -> str:
-        """A star means the columns of the table, not those that we have beside them."""
-        names = ", ".join(queries.column(self.alias, name) for name in self.schema.names)
+        """Return the query over `CHANGED`. A star stands for the columns of the table only."""
+        columns = ", ".join(queries.column(self.alias, name) for name in self.schema.names)
         stars = ("*", f"{self.alias}.*".upper())
-        words, items = TokenCursor(self.listed), []
-        while words:
-            item = words.until(",")
-            items.append(names if item.upper() in stars else item)
-            words.take(",")
-        return queries.returned(", ".join(items), CHANGED, self.alias)
+        items = [columns if item.upper() in stars else item for item in self.items]
+        return queries.select_returning(", ".join(items), CHANGED, self.alias)
 
 
-def check(
-    desk: StatementConnection, answers: ReturningClause, rules: AccessRules, *extra: pa.Field
+def check_returning(
+    connection: StatementConnection,
+    returning: ReturningClause,
+    access: AccessRules,
+    *extra: pa.Field,
 ) -> None:
-    """Raises what is wrong with RETURNING before anything is written.
+    """Raise what is wrong with RETURNING before anything is written.
 
-    It sees the rows that were changed, with these columns besides, and nothing else.
+    RETURNING sees the changed rows, with the `extra` columns, and nothing else.
     """
-    if not answers.wanted:
+    if not returning:
         return
-    query = answers.query()
-    names = rules.without_files().check(desk, query)
-    if names.tables != {CHANGED} or names.functions:
+    query = returning.query()
+    references = access.without_files().check(connection, query)
+    if references.tables != {CHANGED} or references.table_functions:
         raise BadRequest("RETURNING may not read tables: it sees the rows that were written")
-    desk.declare(CHANGED, pa.schema([*answers.schema, *extra]))
-    desk.types(query)
+    connection.declare(CHANGED, pa.schema([*returning.schema, *extra]))
+    connection.types(query)
 
 
-def returned(desk: StatementConnection, answers: ReturningClause) -> StatementResult:
-    """For rows that a table has answered with."""
-    desk.register(queries.ANSWERS, answers.rows())
-    desk.keep(CHANGED, queries.everything((queries.ANSWERS,)))
-    return evaluated(desk, answers)
+def evaluate_answers(
+    connection: StatementConnection, returning: ReturningClause
+) -> StatementResult | None:
+    """Evaluate RETURNING over the rows with which the table answered; None without RETURNING."""
+    if not returning:
+        return None
+    connection.register(queries.ANSWERS, returning.rows())
+    connection.create_table_as(CHANGED, queries.select_all((queries.ANSWERS,)))
+    return evaluate_returning(connection, returning)
 
 
-def reported(report: Report, rows: StatementResult | None) -> StatementResult:
-    """Return the report of a statement, with its rows if it had RETURNING."""
-    return StatementResult(report) if rows is None else replace(rows, report=report)
-
-
-def evaluated(desk: StatementConnection, answers: ReturningClause) -> StatementResult:
-    """For rows that are kept as `CHANGED`."""
-    query = answers.query()
-    batches = list(desk.stream(query))
-    schema = batches[0].schema if batches else desk.schema(query)
+def evaluate_returning(
+    connection: StatementConnection, returning: ReturningClause
+) -> StatementResult | None:
+    """Evaluate RETURNING over the rows at `CHANGED`; None without RETURNING."""
+    if not returning:
+        return None
+    query = returning.query()
+    batches = list(connection.stream(query))
+    schema = batches[0].schema if batches else connection.schema(query)
     return StatementResult(schema=schema, batches=iter(batches))
+
+
+def with_report(report: Report, rows: StatementResult | None) -> StatementResult:
+    """Return the result of a statement: its report, and its rows if it had RETURNING."""
+    return StatementResult(report) if rows is None else replace(rows, report=report)

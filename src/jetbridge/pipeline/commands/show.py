@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN: what there is, and what a statement would do."""
+"""SHOW, DESCRIBE and EXPLAIN: what the catalogs contain, and how a statement would run."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,9 +7,10 @@ import pyarrow as pa
 
 from jetbridge.catalog.columns import default_of
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.pipeline.commands.create_table_as import ddl, plan_table, resolve_table
+from jetbridge.pipeline.commands.create_table_as import plan_table, resolve_table, target_ddl
 from jetbridge.pipeline.commands.insert import plan_insert, resolve_insert
-from jetbridge.pipeline.commands.query import engine_for, plan_query
+from jetbridge.pipeline.commands.query import choose_query_engine, plan_query
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.name_resolution import NameResolver, Path
 from jetbridge.pipeline.parsing.statements import (
     CreateTableAs,
@@ -21,119 +22,110 @@ from jetbridge.pipeline.parsing.statements import (
 )
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
-from jetbridge.pipeline.report import Report
-from jetbridge.pipeline.session import Session, StatementResult
-from jetbridge.pipeline.settings import RULES
+from jetbridge.pipeline.report import Report, StatementResult
 
 EXPLAIN = "EXPLAIN"
 _TABLES = ("database", "schema", "name")
 _COLUMNS = ("column_name", "column_type", "null")
 
 
-def show(session: Session, statement: Show) -> StatementResult:
+def show(context: StatementContext, statement: Show) -> StatementResult:
+    """Run SHOW."""
+    names = context.names
     match statement.what:
         case "tables":
-            found = _tables(session, session.place.catalog)
-            return _told(("name",), ((name,) for _, _, name in found))
+            tables = _tables_in_search_path(names)
+            return _text_rows(("name",), ((name,) for _, _, name in tables))
         case "all tables":
-            return _told(_TABLES, _tables(session))
+            return _text_rows(_TABLES, _all_tables(names))
         case "schemas":
-            return _told(_TABLES[:2], _schemas(session))
+            return _text_rows(_TABLES[:2], _schemas(names))
         case "databases":
-            return _told(("database_name",), ((name,) for name in sorted(session.catalogs)))
+            return _text_rows(("database_name",), ((name,) for name in sorted(names.catalogs)))
         case "settings" | "all":
-            return _told(("name", "value", "description"), _settings(session))
-        case name:
-            return _told((name,), [(session.shown(name),)])
+            return _text_rows(("name", "value", "description"), context.settings.rows())
+        case setting:
+            return _text_rows((setting,), [(context.settings.shown(setting),)])
 
 
-def _settings(session: Session) -> Iterable[tuple[str, str, str]]:
-    about = {name: rule.about for name, rule in RULES.items()}
-    about |= {name: setting.about for name, setting in session.means.settings.items()}
-    for name, text in about.items():
-        yield name, session.shown(name), text
+def _schemas(names: NameResolver) -> Iterable[tuple[str, str]]:
+    for catalog in sorted(names.catalogs):
+        for schema in names.catalog(catalog).list_schemas():
+            yield catalog, schema.info().name
 
 
-def _schemas(session: Session) -> Iterable[tuple[str, str]]:
-    places = session.places()
-    for name in sorted(session.catalogs):
-        for schema in places.catalog(name).list_schemas():
-            yield name, schema.info().name
+def _all_tables(names: NameResolver) -> Iterable[Path]:
+    for catalog in sorted(names.catalogs):
+        for schema in names.catalog(catalog).list_schemas():
+            for table in schema.list_tables():
+                yield catalog, schema.info().name, table.info().name
 
 
-def _tables(session: Session, catalog: str | None = None) -> Iterable[tuple[str, str, str]]:
-    """Of all catalogs, or those at the place where the session is."""
-    places = session.places()
-    _, here, _ = places.settled((session.place.catalog, session.place.schema, ""))
-    for name in sorted(session.catalogs) if catalog is None else [catalog]:
-        for schema in places.catalog(name).list_schemas():
-            space = schema.info().name
-            if catalog is None or space == here:
-                for table in schema.list_tables():
-                    yield name, space, table.info().name
+def _tables_in_search_path(names: NameResolver) -> Iterable[Path]:
+    search_path = names.search_path
+    catalog, searched, _ = names.resolved_path((search_path.catalog, search_path.schema, ""))
+    for schema in names.catalog(catalog).list_schemas():
+        if schema.info().name == searched:
+            for table in schema.list_tables():
+                yield catalog, searched, table.info().name
 
 
-def describe(session: Session, statement: Describe) -> StatementResult:
-    """A table by its name, or the columns of a query."""
-    name = statement.subject
-    if isinstance(name, str):
-        with session.desk(name) as desk:
-            plan = plan_query(session, desk, name)
-        return _told(_COLUMNS, _planned_columns(plan))
-    info = session.places().table(session.places().path(name)).info()
-    return _told(
-        (*_COLUMNS, "default"),
-        (
-            (
-                field.name,
-                duckdb_type(field),
-                "YES" if field.nullable else "NO",
-                default_of(field),
-            )
-            for field in info.schema
-        ),
-    )
+def describe(context: StatementContext, statement: Describe) -> StatementResult:
+    """Run DESCRIBE of a table or of a query."""
+    subject = statement.subject
+    if isinstance(subject, str):
+        with context.connect(subject) as connection:
+            plan = plan_query(context, connection, subject)
+        return _text_rows(_COLUMNS, _planned_columns(plan))
+    schema = context.names.table(context.names.path(subject)).info().schema
+    rows = ((field.name, duckdb_type(field), _null(field), default_of(field)) for field in schema)
+    return _text_rows((*_COLUMNS, "default"), rows)
 
 
 def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
-    for field, kind in zip(plan.schema, plan.types, strict=True):
-        yield field.name, kind, "YES" if field.nullable else "NO"
+    for field, data_type in zip(plan.schema, plan.types, strict=True):
+        yield field.name, data_type, _null(field)
 
 
-def explain(session: Session, statement: Explain) -> StatementResult:
-    """Planned types, the engine and why, Spark SQL, and what would be created; nothing is run."""
-    path, plan, choice = _plan_inner(session, statement.statement)
-    lines = [*_about(plan, choice, session.places())]
+def _null(field: pa.Field) -> str:
+    return "YES" if field.nullable else "NO"
+
+
+def explain(context: StatementContext, statement: Explain) -> StatementResult:
+    """Run EXPLAIN: types, engine and reason, Spark SQL, and the table that would be created."""
+    path, plan, choice = _plan_statement(context, statement.statement)
+    lines = [*_plan_lines(plan, choice, context.names)]
     if path is not None and isinstance(statement.statement, CreateTableAs):
-        lines.append(("target DDL", ddl(path, plan)))
-    return replace(_told(("what", "text"), lines), report=Report(EXPLAIN, ".".join(path or ())))
+        lines.append(("target DDL", target_ddl(path, plan)))
+    report = Report(EXPLAIN, ".".join(path or ()))
+    return replace(_text_rows(("what", "text"), lines), report=report)
 
 
-def _plan_inner(
-    session: Session, statement: Query | CreateTableAs | Insert
+def _plan_statement(
+    context: StatementContext, statement: Query | CreateTableAs | Insert
 ) -> tuple[Path | None, Plan, EngineChoice]:
-    """Plan the statement as it would run; raise whatever it would be refused for."""
+    """Plan the statement as it would run; raise what it would be refused for."""
     match statement:
         case CreateTableAs():
-            target = resolve_table(session, statement)
-            with session.desk(statement.query) as desk:
-                work = plan_table(session, desk, statement, target)
-            return work.path, work.plan, work.choice
+            target = resolve_table(context, statement)
+            with context.connect(statement.query) as connection:
+                job = plan_table(context, connection, statement, target)
+            return job.path, job.plan, job.choice
         case Insert():
-            place = resolve_insert(session, statement)
-            with session.desk(place.statement.query) as desk:
-                insert = plan_insert(session, desk, place)
-            return place.path, insert.plan, insert.choice
+            insert_target = resolve_insert(context, statement)
+            with context.connect(insert_target.statement.query) as connection:
+                insert_job = plan_insert(context, connection, insert_target)
+            return insert_target.path, insert_job.plan, insert_job.choice
         case Query():
-            with session.desk(statement.text) as desk:
-                plan = plan_query(session, desk, statement.text)
-                return None, plan, engine_for(session, desk, plan)
+            with context.connect(statement.text) as connection:
+                plan = plan_query(context, connection, statement.text)
+                return None, plan, choose_query_engine(context, connection, plan)
 
 
-def _about(plan: Plan, choice: EngineChoice, places: NameResolver) -> Iterable[tuple[str, str]]:
-    for name, kind, null in _planned_columns(plan):
-        yield "column", f"{name} {kind}{' NOT NULL' if null == 'NO' else ''}"
-    for path in sorted(map(places.settled, plan.sources)):
+def _plan_lines(plan: Plan, choice: EngineChoice, names: NameResolver) -> Iterable[tuple[str, str]]:
+    for name, data_type, null in _planned_columns(plan):
+        yield "column", f"{name} {data_type}{' NOT NULL' if null == 'NO' else ''}"
+    for path in sorted(map(names.resolved_path, plan.sources)):
         yield "reads", ".".join(path)
     yield "engine", choice.engine
     yield "because", choice.reason
@@ -141,7 +133,8 @@ def _about(plan: Plan, choice: EngineChoice, places: NameResolver) -> Iterable[t
         yield "Spark SQL", choice.sql
 
 
-def _told(names: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> StatementResult:
+def _text_rows(names: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> StatementResult:
+    """Return rows whose columns are all text."""
     schema = pa.schema([(name, pa.string()) for name in names])
     columns = list(zip(*rows, strict=True)) or [() for _ in names]
     batch = pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)

@@ -9,90 +9,102 @@ from jetbridge.pipeline.commands.dml_target import TargetColumns
 from jetbridge.pipeline.commands.returning import (
     CHANGED,
     ReturningClause,
-    check,
-    evaluated,
-    reported,
+    check_returning,
+    evaluate_returning,
+    with_report,
 )
+from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import DmlKind, UpdateOrDelete
-from jetbridge.pipeline.query.plan import TARGET, bind_query
+from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
 from jetbridge.pipeline.query.run_on_duckdb import register_tables
-from jetbridge.pipeline.report import PhaseTimer, Report
-from jetbridge.pipeline.session import Session, StatementResult
+from jetbridge.pipeline.report import PhaseTimer, Report, StatementResult
 from jetbridge.pipeline.transactions import BeginWrite
 
 
-def change(session: Session, statement: UpdateOrDelete) -> StatementResult:
-    places, rules = session.places(), session.means.rules
-    path = places.path(statement.target)
-    places.live(path[0])
-    table = places.table(path)
-    if session.transaction is not None:
-        session.transaction.refuse_reading(path)
-    if table.info().row_id is None:
-        raise NotSupported(
-            f"the rows of {'.'.join(path)!r} have no ids, so they cannot be changed; in SQL Server "
-            "a table needs a primary key for that"
-        )
-    clock = session.clock()
-    query = _query(statement, table)
-    answers = ReturningClause(statement.returning, statement.alias, table.info().schema)
-    with session.desk(query, path[0]) as desk:
-        with clock.phase("plan"):
-            found = bind_query(desk, places, query, rules=rules, target=table)
-            check(desk, answers, rules)
-        with clock.phase("load"), register_tables(desk, found.sources, query):
-            source = found.query
-            if answers.wanted:  # read twice: to change the rows, and to tell of them
-                desk.keep(CHANGED, queries.one_row_per_id(source))
-                source = queries.everything(CHANGED)
-            begin = _beginning(statement.kind, path, table)
-            with session.writing(path, statement.kind.value, begin, clock) as write:
-                rows = _written(desk, write, _sent(source, statement), clock)
-                returned = evaluated(desk, answers) if answers.wanted else None
+def update_or_delete(context: StatementContext, statement: UpdateOrDelete) -> StatementResult:
+    """Run UPDATE, DELETE or TRUNCATE."""
+    path, table = _resolve_target(context, statement)
+    query = _changed_rows(statement, table)
+    returning = ReturningClause(statement.returning, statement.alias, table.info().schema)
+    timer = context.timer
+    with context.connect(query, path[0]) as connection:
+        with timer.phase("plan"):
+            plan = bind_query(connection, context.names, query, access=context.access, target=table)
+            check_returning(connection, returning, context.access)
+        with timer.phase("load"), register_tables(connection, plan.sources, query):
+            changed = _kept_changes(connection, plan, returning)
+            begin = _begin(statement.kind, path, table)
+            with context.write(path, statement.kind.value, begin) as write:
+                rows = _write_rows(connection, write, _sent_columns(changed, statement), timer)
+                returned = evaluate_returning(connection, returning)
     report = Report(
         statement.kind.value,
         ".".join(path),
         rows_produced=rows,
         rows_written=rows,
-        seconds=clock.seconds,
+        seconds=timer.seconds,
         engine="duckdb",
-        reason="rows are found by DuckDB and changed by their ids",
+        reason="DuckDB finds the rows, the table changes them by their ids",
     )
-    return reported(report, returned)
+    return with_report(report, returned)
 
 
-def _query(statement: UpdateOrDelete, table: Table) -> str:
-    """The ids of the rows and their new values; with RETURNING, all columns as they will be."""
-    new = TargetColumns(statement.target, table.info().schema).assigned(statement.assignments)
+def _resolve_target(context: StatementContext, statement: UpdateOrDelete) -> tuple[Path, Table]:
+    path = context.names.path(statement.target)
+    context.names.writable_catalog(path[0])
+    table = context.names.table(path)
+    context.refuse_reading(path)
+    if table.info().row_id is None:
+        raise NotSupported(
+            f"table {'.'.join(path)!r} has no row ids, so its rows cannot be updated or deleted; "
+            "give it a primary key"
+        )
+    return path, table
+
+
+def _changed_rows(statement: UpdateOrDelete, table: Table) -> str:
+    """Return the query for row ids and new values; with RETURNING, for all columns."""
+    schema = table.info().schema
+    expressions = TargetColumns(statement.target, schema).assign(statement.assignments)
     columns = []
-    for field in table.info().schema:
-        expression = new.get(field.name)
+    for field in schema:
+        expression = expressions.get(field.name)
         if expression is None and not statement.returning:
             continue
-        old = queries.column(statement.alias, field.name)
-        columns.append((field.name, expression or old, duckdb_type(field)))
+        unchanged = queries.column(statement.alias, field.name)
+        columns.append((field.name, expression or unchanged, duckdb_type(field)))
     text = queries.changed_rows(TARGET, statement.alias, columns, statement.from_, statement.where)
     return f"{statement.with_} {text}" if statement.with_ else text
 
 
-def _sent(source: str, statement: UpdateOrDelete) -> str:
-    """What the table is sent: row ids, and the columns that change."""
-    return queries.picked(source, [ROWID, *(name for name, _ in statement.assignments)])
+def _kept_changes(connection: StatementConnection, plan: Plan, returning: ReturningClause) -> str:
+    """Return the query for the changes; with RETURNING, which also reads them, keep their rows."""
+    if not returning:
+        return plan.query
+    connection.create_table_as(CHANGED, queries.one_row_per_id(plan.query))
+    return queries.select_all(CHANGED)
 
 
-def _beginning(kind: DmlKind, path: Path, table: Table) -> BeginWrite:
+def _sent_columns(query: str, statement: UpdateOrDelete) -> str:
+    """Return the query for what the table gets: row ids, and the columns that change."""
+    return queries.select_columns(query, [ROWID, *(name for name, _ in statement.assignments)])
+
+
+def _begin(kind: DmlKind, path: Path, table: Table) -> BeginWrite:
     options = DMLOptions()
     if kind is DmlKind.UPDATE and supports(table, CanUpdate):
         return lambda: table.updating(options)
     if kind is DmlKind.DELETE and supports(table, CanDelete):
         return lambda: table.deleting(options)
-    raise NotSupported(f"table {'.'.join(path)!r} takes no {kind.value}")
+    raise NotSupported(f"table {'.'.join(path)!r} does not support {kind.value}")
 
 
-def _written(desk: StatementConnection, write: Write, query: str, clock: PhaseTimer) -> int:
+def _write_rows(
+    connection: StatementConnection, write: Write, query: str, timer: PhaseTimer
+) -> int:
     rows = 0
-    for batch in desk.stream(query):
+    for batch in connection.stream(query):
         rows += write(batch).affected_rows
-        clock.rows(rows)
+        timer.rows(rows)
     return rows

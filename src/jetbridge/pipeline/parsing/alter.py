@@ -1,4 +1,4 @@
-"""ALTER TABLE as a value: each form, and the change that it asks for."""
+"""Reads ALTER TABLE: each form, and the change that it makes."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def read_alter_action(cursor: TokenCursor) -> AlterAction:
 
 
 def _layout(cursor: TokenCursor) -> SetLayout | None:
-    """`SET PARTITIONED BY (...)` and `SET SORTED BY (...)`; RESET takes them away."""
+    """Read SET or RESET of PARTITIONED BY and SORTED BY; return None for another form."""
     resets = cursor.peek() == "RESET"
     for word in ("PARTITIONED", "SORTED"):
         if cursor.take("RESET" if resets else "SET", word):
@@ -62,17 +62,10 @@ def _add(cursor: TokenCursor) -> AlterAction:
         return _constraint(cursor)
     cursor.take("COLUMN")
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    path = _path(cursor)
-    if cursor.finds("PRIMARY", "KEY"):
+    path = cursor.dotted()
+    if cursor.contains("PRIMARY", "KEY"):
         raise NotSupported("add the column first, then ADD PRIMARY KEY (...)")
     return AddDeclaredColumn(path, cursor.rest(), if_not_exists)
-
-
-def _path(cursor: TokenCursor) -> tuple[str, ...]:
-    parts = [cursor.identifier()]
-    while cursor.take("."):
-        parts.append(cursor.identifier())
-    return tuple(parts)
 
 
 def _constraint(cursor: TokenCursor) -> AlterAction:
@@ -90,10 +83,10 @@ def _constraint(cursor: TokenCursor) -> AlterAction:
 
 def _drop(cursor: TokenCursor) -> AlterAction:
     if cursor.take("CONSTRAINT"):
-        raise NotSupported("constraints cannot be dropped: create the table anew without it")
+        raise NotSupported("constraints cannot be dropped: create a new table without it")
     cursor.take("COLUMN")
     if_exists = cursor.take("IF", "EXISTS")
-    path = _path(cursor)
+    path = cursor.dotted()
     cascade = cursor.take("CASCADE")
     cursor.take("RESTRICT")
     cursor.end()
@@ -108,7 +101,7 @@ def _rename(cursor: TokenCursor) -> AlterAction:
         cursor.end()
         return RenameTable(name)
     cursor.take("COLUMN")
-    path = _path(cursor)
+    path = cursor.dotted()
     cursor.expect("TO")
     name = cursor.identifier()
     cursor.end()

@@ -1,4 +1,7 @@
-"""ATTACH, DETACH, CREATE SECRET and DROP SECRET; no message quotes a value, it may be a secret."""
+"""Reads ATTACH, DETACH, CREATE SECRET and DROP SECRET.
+
+No message quotes a value, since it may be a password.
+"""
 
 from jetbridge.catalog import OnConflict
 from jetbridge.errors import BadRequest, NotSupported
@@ -10,78 +13,83 @@ from jetbridge.pipeline.parsing.statements import (
     Statement,
 )
 from jetbridge.pipeline.parsing.tokens import TokenCursor
-from jetbridge.pipeline.secrets import UNNAMED
+from jetbridge.pipeline.secrets import default_name
 
-_KEPT = "secrets are kept until the session ends, and nowhere else"
+_SESSION_ONLY = "a secret lasts until the session ends"
 
 
-def attach(words: TokenCursor) -> Statement:
-    words.expect("ATTACH")
-    conflict = OnConflict.REPLACE if words.take("OR", "REPLACE") else OnConflict.ERROR
-    words.take("DATABASE")
-    if words.take("IF", "NOT", "EXISTS"):
+def read_attach(cursor: TokenCursor) -> Statement:
+    """Read ATTACH and its options."""
+    cursor.expect("ATTACH")
+    conflict = OnConflict.REPLACE if cursor.take("OR", "REPLACE") else OnConflict.ERROR
+    cursor.take("DATABASE")
+    if cursor.take("IF", "NOT", "EXISTS"):
         conflict = OnConflict.IGNORE
-    place = words.string()
-    if not words.take("AS"):
+    location = cursor.string()
+    if not cursor.take("AS"):
         raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE lake)")
-    alias = words.identifier()
-    return Attach(place, alias, _options(words), conflict)
+    alias = cursor.identifier()
+    return Attach(location, alias, _options(cursor), conflict)
 
 
-def detach(words: TokenCursor) -> Statement:
-    words.expect("DETACH")
-    words.take("DATABASE")
-    if_exists = words.take("IF", "EXISTS")
-    return Detach(words.identifier(), if_exists)
+def read_detach(cursor: TokenCursor) -> Statement:
+    """Read DETACH."""
+    cursor.expect("DETACH")
+    cursor.take("DATABASE")
+    if_exists = cursor.take("IF", "EXISTS")
+    return Detach(cursor.identifier(), if_exists)
 
 
-def is_create_secret(words: TokenCursor) -> bool:
-    """Of what follows CREATE [OR REPLACE]; goes past the words that say so."""
-    if words.take("PERSISTENT", "SECRET"):
-        raise NotSupported(f"PERSISTENT is not supported: {_KEPT}")
-    return words.take("SECRET") or words.take("TEMPORARY", "SECRET") or words.take("TEMP", "SECRET")
+def take_secret(cursor: TokenCursor) -> bool:
+    """Go past [TEMPORARY] SECRET if it comes after CREATE [OR REPLACE]; return whether it did."""
+    if cursor.take("PERSISTENT", "SECRET"):
+        raise NotSupported(f"PERSISTENT is not supported: {_SESSION_ONLY}")
+    return (
+        cursor.take("SECRET") or cursor.take("TEMPORARY", "SECRET") or cursor.take("TEMP", "SECRET")
+    )
 
 
-def create_secret(words: TokenCursor, on_conflict: OnConflict) -> Statement:
-    """What follows SECRET."""
-    if words.take("IF", "NOT", "EXISTS"):
+def read_create_secret(cursor: TokenCursor, on_conflict: OnConflict) -> Statement:
+    """Read what follows CREATE SECRET."""
+    if cursor.take("IF", "NOT", "EXISTS"):
         on_conflict = OnConflict.IGNORE
-    name = UNNAMED if words.peek() == "(" else words.identifier()
-    if words.take("IN"):
-        raise NotSupported(f"IN is not supported: {_KEPT}")
-    return CreateSecret(name, _options(words), on_conflict)
+    name = "" if cursor.peek() == "(" else cursor.identifier()
+    if cursor.take("IN"):
+        raise NotSupported(f"IN is not supported: {_SESSION_ONLY}")
+    options = _options(cursor)
+    return CreateSecret(name or default_name(options.get("type", "")), options, on_conflict)
 
 
-def drop_secret(words: TokenCursor) -> Statement:
-    """What follows DROP SECRET."""
-    if_exists = words.take("IF", "EXISTS")
-    name = words.identifier()
-    if words.take("FROM"):
-        raise NotSupported(f"FROM is not supported: {_KEPT}")
-    words.end()
+def read_drop_secret(cursor: TokenCursor) -> Statement:
+    """Read what follows DROP SECRET."""
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.identifier()
+    if cursor.take("FROM"):
+        raise NotSupported(f"FROM is not supported: {_SESSION_ONLY}")
+    cursor.end()
     return DropSecret(name, if_exists)
 
 
-def _options(words: TokenCursor) -> dict[str, str]:
-    """`(NAME value, ...)`; a name without a value means true."""
-    found: dict[str, str] = {}
-    if not words.take("("):
-        words.end()
-        return found
-    more = not words.take(")")
+def _options(cursor: TokenCursor) -> dict[str, str]:
+    """Read `(NAME value, ...)`; a name without a value means true."""
+    options: dict[str, str] = {}
+    if not cursor.take("("):
+        cursor.end()
+        return options
+    more = not cursor.take(")")
     while more:
-        name = words.identifier().lower()
-        if name in found:
-            raise BadRequest(f"the option {name.upper()} is there twice")
-        found[name] = _value(words)
-        more = words.take(",")
-        if not more and not words.take(")"):
-            raise BadRequest(f"the value of {name.upper()} must be one word, or stand in quotes")
-    words.end()
-    return found
+        name = cursor.identifier().lower()
+        if name in options:
+            raise BadRequest(f"the option {name.upper()} appears twice")
+        options[name] = _value(cursor)
+        more = cursor.take(",")
+        if not more and not cursor.take(")"):
+            raise BadRequest(f"the value of {name.upper()} must be one word, or a string in quotes")
+    cursor.end()
+    return options
 
 
-def _value(words: TokenCursor) -> str:
-    if words.peek() in (",", ")"):
+def _value(cursor: TokenCursor) -> str:
+    if cursor.peek() in (",", ")"):
         return "true"
-    return words.string() if words.is_string() else words.identifier()
+    return cursor.string() if cursor.is_string() else cursor.identifier()

@@ -1,4 +1,4 @@
-"""What the columns and constraints of a CREATE TABLE mean: DuckDB itself makes such a table."""
+"""Reads the columns and constraints of CREATE TABLE: DuckDB creates such a table to tell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,22 +11,26 @@ from jetbridge.errors import NotSupported
 
 
 @dataclass(frozen=True)
-class Declared:
-    """`schema` has NOT NULL, and defaults as metadata; `keys` are columns, and if primary."""
+class ColumnDefinitions:
+    """Hold the columns and constraints of a table.
+
+    `schema` has NOT NULL, and defaults as metadata. `keys` are the columns of each key, and whether
+    it is the primary key.
+    """
 
     schema: pa.Schema
     checks: tuple[str, ...]
     keys: tuple[tuple[tuple[str, ...], bool], ...]
 
 
-def parse_column_definitions(desk: StatementConnection, columns: str) -> Declared:
-    """`columns` is what follows the name of the table; raises what DuckDB finds wrong."""
-    with desk.scratch(columns):
-        if "GENERATED" in columns.upper() and desk.fetch(_GENERATED):
+def parse_column_definitions(connection: StatementConnection, columns: str) -> ColumnDefinitions:
+    """Read the text that follows the name of the table; raise what DuckDB refuses."""
+    with connection.scratch(columns):
+        if "GENERATED" in columns.upper() and connection.fetch(_GENERATED):
             raise NotSupported("generated columns are not supported: compute them in queries")
-        defaults = {name: default for name, default in desk.fetch(_COLUMNS) if default}
-        constraints = desk.fetch(_CONSTRAINTS)
-        schema = desk.schema(f"SELECT * FROM {SCRATCH}")
+        defaults = {name: default for name, default in connection.fetch(_COLUMNS) if default}
+        constraints = connection.fetch(_CONSTRAINTS)
+        schema = connection.schema(f"SELECT * FROM {SCRATCH}")
     if any(kind == "FOREIGN KEY" for kind, _, _ in constraints):
         raise NotSupported("foreign keys are not supported")
     required = _columns_of(constraints, "NOT NULL")
@@ -38,7 +42,7 @@ def parse_column_definitions(desk: StatementConnection, columns: str) -> Declare
         fields.append(
             pa.field(field.name, field.type, field.name not in required, metadata or None)
         )
-    return Declared(
+    return ColumnDefinitions(
         pa.schema(fields),
         tuple(text for kind, text, _ in constraints if kind == "CHECK"),
         tuple(
@@ -49,8 +53,8 @@ def parse_column_definitions(desk: StatementConnection, columns: str) -> Declare
     )
 
 
-def _columns_of(constraints: Sequence[tuple[str, str, list[str]]], wanted: str) -> set[str]:
-    return {name for kind, _, names in constraints if kind == wanted for name in names}
+def _columns_of(constraints: Sequence[tuple[str, str, list[str]]], kind: str) -> set[str]:
+    return {name for other, _, names in constraints if other == kind for name in names}
 
 
 _OF_SCRATCH = f"table_name = '{SCRATCH.rpartition('.')[2]}'"
@@ -59,7 +63,7 @@ _CONSTRAINTS = (
     "SELECT constraint_type, expression, constraint_column_names FROM duckdb_constraints() "
     f"WHERE {_OF_SCRATCH}"
 )
-# Of a generated column DuckDB says nothing but that it cannot be inserted into.
+# Only the text of the table says that a column is generated.
 _GENERATED = (
     f"SELECT sql FROM duckdb_tables() WHERE {_OF_SCRATCH} AND sql ILIKE '% GENERATED ALWAYS AS%'"
 )

@@ -1,6 +1,9 @@
-"""What a statement asks for; each is a frozen value that knows its own text."""
+"""Statements as values: parsing makes them complete, so no command reads text again.
 
-from collections.abc import Mapping, Sequence
+What only DuckDB can judge, such as a query or the type of a column, stays text in a named field.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -9,7 +12,7 @@ from jetbridge.catalog import Alteration, OnConflict
 
 @dataclass(frozen=True)
 class ObjectName:
-    """A name as it was written: its last part, and what stands before it."""
+    """Hold a name as the statement has it: its last part, and the parts before it, if any."""
 
     name: str
     schema: str | None = None
@@ -21,13 +24,15 @@ class ObjectName:
 
 @dataclass(frozen=True)
 class Query:
-    """Anything that yields rows."""
+    """Describe a statement that returns rows."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class CreateTableAs:
+    """Describe CREATE TABLE AS. `columns` rename the first columns of the query."""
+
     target: ObjectName
     query: str
     on_conflict: OnConflict = OnConflict.ERROR
@@ -36,7 +41,7 @@ class CreateTableAs:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """`columns` is what stands in and after the brackets: DuckDB itself says what that means."""
+    """Describe CREATE TABLE. `columns` is the list in brackets, which DuckDB reads."""
 
     target: ObjectName
     columns: str
@@ -45,7 +50,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class ValuesList:
-    """`VALUES (1, DEFAULT)`: expressions row by row, and the text that follows the rows."""
+    """Describe `VALUES (1, DEFAULT)`: expressions by row, and the text that follows the rows."""
 
     rows: tuple[tuple[str, ...], ...]
     rest: str = ""
@@ -53,29 +58,33 @@ class ValuesList:
 
 @dataclass(frozen=True)
 class Insert:
-    """`by_name`: columns of the query go to those of the same name.
+    """Describe INSERT INTO.
 
-    `values` is the query again, where it is a list of values with DEFAULT among them.
+    `by_name`: columns of the query go to the columns of the same name. `returning` are the
+    expressions after RETURNING. `values` is the query again if it is VALUES with DEFAULT in it.
     """
 
     target: ObjectName
     query: str
     columns: tuple[str, ...] = ()
     by_name: bool = False
-    returning: str = ""
+    returning: tuple[str, ...] = ()
     values: ValuesList | None = None
 
 
 class DmlKind(Enum):
+    """Name the statements that change rows where they are."""
+
     UPDATE = "UPDATE"
     DELETE = "DELETE"
 
 
 @dataclass(frozen=True)
 class UpdateOrDelete:
-    """`with_` is the WITH clause, `from_` what follows FROM in UPDATE and USING in DELETE.
+    """Describe UPDATE, DELETE, or TRUNCATE, which is a DELETE of all rows.
 
-    `assignments` are columns and their new values. TRUNCATE is a DELETE of all rows.
+    `assignments` are columns and their new values. `with_` is the WITH clause, and `from_` is what
+    follows FROM in UPDATE and USING in DELETE.
     """
 
     kind: DmlKind
@@ -85,10 +94,12 @@ class UpdateOrDelete:
     with_: str = ""
     from_: str = ""
     where: str = ""
-    returning: str = ""
+    returning: tuple[str, ...] = ()
 
 
 class MatchCase(Enum):
+    """Name the rows of a WHEN clause: matched, of the source only, or of the target only."""
+
     MATCHED = "MATCHED"
     NEW = "NOT MATCHED"
     GONE = "NOT MATCHED BY SOURCE"
@@ -96,10 +107,10 @@ class MatchCase(Enum):
 
 @dataclass(frozen=True)
 class WhenClause:
-    """`action` is UPDATE, DELETE, INSERT, NOTHING or ERROR.
+    """Describe a WHEN clause of MERGE INTO.
 
-    `values` are columns and expressions; None means those of the source, by name or by position.
-    `message` is what ERROR says.
+    `action` is UPDATE, DELETE, INSERT, NOTHING or ERROR. `values` are columns and expressions;
+    None stands for the columns of the source, by name or by position. `message` belongs to ERROR.
     """
 
     case: MatchCase
@@ -113,7 +124,7 @@ class WhenClause:
 
 @dataclass(frozen=True)
 class MergeStatement:
-    """`using` are the columns of USING (...), else `condition` is that of ON."""
+    """Describe MERGE INTO. `using` are the columns of USING (...), or `condition` is that of ON."""
 
     with_: str
     target: ObjectName
@@ -123,10 +134,10 @@ class MergeStatement:
     condition: str
     using: tuple[str, ...]
     clauses: tuple[WhenClause, ...]
-    returning: str
+    returning: tuple[str, ...]
 
     def effective_clauses(self) -> Sequence[tuple[WhenClause, Sequence[str]]]:
-        """The clauses that can change a row, each with the conditions that come before its own."""
+        """Return the clauses that can change a row, each with the conditions of those before it."""
         effective = []
         for number, clause in enumerate(self.clauses):
             earlier = [
@@ -139,13 +150,15 @@ class MergeStatement:
 
 @dataclass(frozen=True)
 class CreateSchema:
+    """Describe CREATE SCHEMA."""
+
     name: ObjectName
     on_conflict: OnConflict = OnConflict.ERROR
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A schema or a table."""
+    """Describe DROP SCHEMA or DROP TABLE; `kind` is schema or table."""
 
     kind: str
     name: ObjectName
@@ -155,7 +168,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class AddDeclaredColumn:
-    """ADD COLUMN, or a field of a STRUCT; what `declaration` means only DuckDB can say."""
+    """Describe ADD COLUMN, also of a field of a STRUCT; DuckDB reads the `declaration`."""
 
     path: tuple[str, ...]
     declaration: str
@@ -164,7 +177,7 @@ class AddDeclaredColumn:
 
 @dataclass(frozen=True)
 class ChangeColumnType:
-    """What `data_type` means only DuckDB can say."""
+    """Describe ALTER COLUMN ... TYPE; DuckDB reads the `data_type`."""
 
     column: str
     data_type: str
@@ -173,7 +186,7 @@ class ChangeColumnType:
 
 @dataclass(frozen=True)
 class SetLayout:
-    """SET PARTITIONED BY or SET SORTED BY; "" is RESET, None is what the statement leaves alone."""
+    """Describe SET or RESET of PARTITIONED BY and SORTED BY. "" resets, None changes nothing."""
 
     partition_by: str | None = None
     sort_by: str | None = None
@@ -184,12 +197,16 @@ AlterAction = Alteration | AddDeclaredColumn | ChangeColumnType | SetLayout
 
 @dataclass(frozen=True)
 class AlterTable:
+    """Describe ALTER TABLE."""
+
     target: ObjectName
     action: AlterAction
     if_exists: bool = False
 
 
 class TransactionCommand(Enum):
+    """Name what begins or ends a transaction."""
+
     BEGIN = "BEGIN"
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
@@ -197,28 +214,33 @@ class TransactionCommand(Enum):
 
 @dataclass(frozen=True)
 class TransactionStatement:
-    boundary: TransactionCommand
+    """Describe BEGIN, COMMIT or ROLLBACK."""
+
+    command: TransactionCommand
 
 
 @dataclass(frozen=True)
 class Attach:
-    """`place` may hold a password, and `secret` is what a secret of the session says."""
+    """Describe ATTACH. `location` may contain a password, so no `repr` shows it."""
 
-    place: str = field(repr=False)
+    location: str = field(repr=False)
     alias: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
     on_conflict: OnConflict = OnConflict.ERROR
-    secret: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Detach:
+    """Describe DETACH."""
+
     alias: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
 class CreateSecret:
+    """Describe CREATE SECRET; no `repr` shows its options."""
+
     name: str
     options: dict[str, str] = field(repr=False)
     on_conflict: OnConflict = OnConflict.ERROR
@@ -226,13 +248,15 @@ class CreateSecret:
 
 @dataclass(frozen=True)
 class DropSecret:
+    """Describe DROP SECRET."""
+
     name: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
 class Load:
-    """INSTALL or LOAD of an extension whose work is done here without it."""
+    """Describe INSTALL or LOAD of an extension of DuckDB that jetbridge replaces."""
 
     verb: str
     name: str
@@ -240,12 +264,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Use:
+    """Describe USE."""
+
     name: ObjectName
 
 
 @dataclass(frozen=True)
 class SetValue:
-    """`value` None is RESET."""
+    """Describe SET, or RESET if `value` is None."""
 
     name: str
     value: str | None
@@ -253,20 +279,22 @@ class SetValue:
 
 @dataclass(frozen=True)
 class Show:
-    """`what`: tables, all tables, schemas, databases, or the name of a setting."""
+    """Describe SHOW of tables, all tables, schemas, databases, settings, or one setting."""
 
     what: str
 
 
 @dataclass(frozen=True)
 class Describe:
-    """A table, or the text of a query."""
+    """Describe DESCRIBE: its subject is a table, or the text of a query."""
 
     subject: ObjectName | str
 
 
 @dataclass(frozen=True)
 class Explain:
+    """Describe EXPLAIN of another statement."""
+
     statement: "Query | CreateTableAs | Insert"
 
 

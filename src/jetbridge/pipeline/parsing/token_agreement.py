@@ -1,7 +1,7 @@
-"""Whether DuckDB sees the same words in a text as we do; where it does not, the text is refused.
+"""Refuses a text in which DuckDB sees other tokens than we do.
 
-What we cut out of a statement and put into another one is only then what it was. Comments do not
-get that far: they become spaces.
+What we cut out of a statement and put into another one means the same only if both agree. Comments
+do not get that far: they become spaces.
 """
 
 import re
@@ -10,49 +10,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from jetbridge.duckdb_engine.statements import token_starts
 from jetbridge.errors import BadRequest
 
-# Two tokenizers may part a run of these as they like: none of them opens a quote or a comment.
+# Two tokenizers may split a run of these in different ways: none of them opens a quote or a
+# comment.
 _NAME = re.compile(r"[\w$.]")
 _OPERATOR = frozenset("~!@#^&|`?+-*/%<>=:")
 _COMMENT = re.compile(r"--[^\n\r]*|/\*")
 _MARK = re.compile(r"/\*|\*/")
-# DuckDB's own, and those that it reads as spaces.
+# DuckDB's spaces, and the characters that it reads as spaces.
 _SPACE = re.compile("[ \t\n\r\f\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _NO_NEWLINE = re.compile(r"[^\n]")
-_SHOWN = 30
+_QUOTED_CHARACTERS = 30
 
 
-def without_comments(text: str, words: Sequence[tuple[int, int]]) -> str:
-    """The text, just as long, with nothing but spaces between these words.
+def without_comments(text: str, tokens: Sequence[tuple[int, int]]) -> str:
+    """Return the text, of the same length, with nothing but spaces between its tokens.
 
-    `words` are their starts and ends. Raises BadRequest where DuckDB sees others.
+    `tokens` are their starts and ends. Raises BadRequest if DuckDB sees other tokens.
     """
-    gaps = list(_gaps(text, words))
-    for place, rest in ((start, _not_blank(text[start:end])) for start, end in gaps):
+    gaps = list(_gaps(text, tokens))
+    for start, rest in ((start, _after_spaces(text[start:end])) for start, end in gaps):
         if rest:
-            raise _refusal(text, place)
-    spaced = _replaced(text, gaps, _SPACE)
-    plain = _replaced(text, gaps, _NO_NEWLINE)
-    ours = [start for start, _ in words]
-    for each in (spaced, plain):
-        _compare(each, ours)
+            raise _refusal(text, start)
+    spaced = _replace_in_gaps(text, gaps, _SPACE)
+    plain = _replace_in_gaps(text, gaps, _NO_NEWLINE)
+    starts = [start for start, _ in tokens]
+    _compare(spaced, starts)
+    _compare(plain, starts)
     return plain
 
 
-def _gaps(text: str, words: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    at = 0
-    for start, end in words:
-        yield at, start
-        at = end
-    yield at, len(text)
+def _gaps(text: str, tokens: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    position = 0
+    for start, end in tokens:
+        yield position, start
+        position = end
+    yield position, len(text)
 
 
-def _not_blank(gap: str) -> str:
-    """What is left of it after spaces and comments; these may be nested."""
+def _after_spaces(gap: str) -> str:
+    """Return what follows the spaces and comments at the start; comments may be nested."""
     while gap:
-        found = _SPACE.match(gap) or _COMMENT.match(gap)
-        if found is None:
+        match = _SPACE.match(gap) or _COMMENT.match(gap)
+        if match is None:
             return gap
-        end = _end_of_comment(gap) if found.group() == "/*" else found.end()
+        end = _end_of_comment(gap) if match.group() == "/*" else match.end()
         if not end:
             return gap
         gap = gap[end:]
@@ -68,50 +69,53 @@ def _end_of_comment(gap: str) -> int:
     return 0
 
 
-def _replaced(text: str, gaps: Iterable[tuple[int, int]], what: re.Pattern[str]) -> str:
-    pieces, at = [], 0
+def _replace_in_gaps(text: str, gaps: Iterable[tuple[int, int]], replaced: re.Pattern[str]) -> str:
+    pieces, position = [], 0
     for start, end in gaps:
-        pieces += [text[at:start], what.sub(_spaces, text[start:end])]
-        at = end
+        pieces += [text[position:start], replaced.sub(_spaces, text[start:end])]
+        position = end
     return "".join(pieces)
 
 
-def _spaces(found: re.Match[str]) -> str:
-    return "".join("\n" if each == "\n" else " " for each in found.group())
+def _spaces(match: re.Match[str]) -> str:
+    return "".join("\n" if character == "\n" else " " for character in match.group())
 
 
-def _compare(text: str, ours: Sequence[int]) -> None:
-    """The end of the last word is that of all only if a word after it begins there."""
+def _compare(text: str, starts: Sequence[int]) -> None:
+    """Raise BadRequest unless DuckDB's tokens begin where ours do.
+
+    A token is added at the end, which begins there only if the last token of the text ends as ours.
+    """
     whole = f"{text}\n;"
-    wanted = set(_firsts(whole, [*ours, len(text) + 1]))
-    found = set(_firsts(whole, _characters(whole, token_starts(whole))))
-    if wanted != found:
-        raise _refusal(text, min(wanted ^ found))
+    ours = set(_run_starts(whole, [*starts, len(text) + 1]))
+    duckdbs = set(_run_starts(whole, _characters(whole, token_starts(whole))))
+    if ours != duckdbs:
+        raise _refusal(text, min(ours ^ duckdbs))
 
 
-def _characters(text: str, starts: Sequence[int]) -> Sequence[int]:
-    """Places in bytes as places in characters."""
+def _characters(text: str, byte_positions: Sequence[int]) -> Sequence[int]:
+    """Return positions in characters for positions in bytes."""
     if text.isascii():
-        return starts
-    encoded, found, at, byte = text.encode(), [], 0, 0
-    for start in starts:
-        at += len(encoded[byte:start].decode())
-        byte = start
-        found.append(at)
-    return found
+        return byte_positions
+    encoded, positions, position, byte = text.encode(), [], 0, 0
+    for byte_position in byte_positions:
+        position += len(encoded[byte:byte_position].decode())
+        byte = byte_position
+        positions.append(position)
+    return positions
 
 
-def _firsts(text: str, starts: Iterable[int]) -> Iterator[int]:
-    """The first one of each run."""
+def _run_starts(text: str, starts: Iterable[int]) -> Iterator[int]:
+    """Yield the starts but those within a run of names or operators."""
     for start in starts:
-        here, before = text[start], text[start - 1] if start else " "
-        names = _NAME.match(here) and _NAME.match(before)
-        if not names and not (here in _OPERATOR and before in _OPERATOR):
+        character, before = text[start], text[start - 1] if start else " "
+        in_name = _NAME.match(character) and _NAME.match(before)
+        if not in_name and not (character in _OPERATOR and before in _OPERATOR):
             yield start
 
 
-def _refusal(text: str, place: int) -> BadRequest:
+def _refusal(text: str, position: int) -> BadRequest:
+    quoted = text[position : position + _QUOTED_CHARACTERS]
     return BadRequest(
-        f"the statement can be read in two ways from {text[place : place + _SHOWN]!r} on; "
-        "write that part in another way"
+        f"the statement can be read in two ways from {quoted!r} on; write that part differently"
     )

@@ -1,4 +1,4 @@
-"""The beginning of a statement, word by word; what follows it stays text."""
+"""Tokens of statements: splits a text into statements, and reads one with a cursor."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from jetbridge.duckdb_engine.statements import check_expression_text
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.parsing.statements import ObjectName
 from jetbridge.pipeline.parsing.token_agreement import without_comments
-from jetbridge.pipeline.secrets import HIDDEN, may_tell
+from jetbridge.pipeline.secrets import HIDDEN, may_hold_secret
 
 DUCKDB, SPARK = "duckdb", "spark"
 _STRINGS = (
@@ -31,17 +31,19 @@ _BRACKETS_OPEN, _BRACKETS_CLOSE = frozenset("([{"), frozenset(")]}")
 
 
 class _Tokenizer(DuckDB.Tokenizer):
-    """After some words sqlglot's own takes the rest of a statement for one text."""
+    """Read every token; sqlglot's own class reads the rest of some statements as one text."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class _SparkTokenizer(Spark.Tokenizer):
+    """Read every token of Spark SQL, for the same reason."""
+
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class _Word(NamedTuple):
-    """`end` is behind its last character; comments are in no word. What is quoted is no keyword."""
+    """Hold one token. `end` is behind its last character. A quoted token is no keyword."""
 
     text: str
     start: int
@@ -51,88 +53,101 @@ class _Word(NamedTuple):
 
 
 def split_text(text: str, dialect: str = DUCKDB) -> list[str]:
-    """Statements between semicolons, without comments."""
-    found: list[str] = []
+    """Return the statements between semicolons, without comments.
+
+    Raises BadRequest for a text that cannot be split, or that DuckDB splits differently.
+    """
+    statements: list[str] = []
     words: list[_Word] = []
     text, all_words = _read(text.removeprefix("\ufeff"), dialect)
     for word in [*all_words, _Word(";", len(text), len(text))]:
         if word.text != ";" or word.quoted:
             words.append(word)
         elif words:
-            found.append(text[words[0].start : words[-1].end])
+            statements.append(text[words[0].start : words[-1].end])
             words = []
-    return found
+    return statements
 
 
 def without_secrets(text: str) -> str:
-    """A statement as it may be shown: where a password may be in it, without its constants."""
-    if not may_tell(text):
+    """Return a statement as it may be shown: without its strings if it may hold a password."""
+    if not may_hold_secret(text):
         return text
-    shown, at, before = "", 0, ""
+    shown, position, before = "", 0, ""
     for word in _words(text):
         hidden = word.string or before in ("PASSWORD", "PWD")
-        shown += text[at : word.start] + ("'...'" if hidden else text[word.start : word.end])
-        at, before = word.end, word.text.upper()
+        shown += text[position : word.start] + ("'...'" if hidden else text[word.start : word.end])
+        position, before = word.end, word.text.upper()
     return shown
 
 
 def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
-    """The text without comments, if DuckDB sees the same words in it. Spark reads its own text."""
+    """Return the text without comments, and its tokens; raise BadRequest if DuckDB sees others.
+
+    Spark reads its own text.
+    """
     words = _words(text, dialect)
     if dialect != DUCKDB:
         return text, words
     try:
         return without_comments(text, [(word.start, word.end) for word in words]), words
     except BadRequest:
-        if may_tell(text):
+        if may_hold_secret(text):
             raise BadRequest(HIDDEN) from None
         raise
 
 
 def _words(text: str, dialect: str = DUCKDB) -> list[_Word]:
-    make: Any = partial(_SparkTokenizer, Spark) if dialect == SPARK else partial(_Tokenizer, DuckDB)
+    tokenizer: Any = (
+        partial(_SparkTokenizer, Spark) if dialect == SPARK else partial(_Tokenizer, DuckDB)
+    )
     try:
-        tokens: list[Token] = make().tokenize(text)
+        tokens: list[Token] = tokenizer().tokenize(text)
     except TokenError as error:
-        if may_tell(text):
+        if may_hold_secret(text):
             raise BadRequest(HIDDEN) from None
         raise BadRequest(f"the statement cannot be read: {str(error)[:200]}") from None
-    return _joined((word for token in tokens for word in _parts(token, text)), text)
+    return _join((word for token in tokens for word in _split_token(token, text)), text)
 
 
-def _joined(words: Iterable[_Word], text: str) -> list[_Word]:
-    """`x'00'` is one word, as are strings with a new line between them; each is two for sqlglot."""
-    found: list[_Word] = []
+def _join(words: Iterable[_Word], text: str) -> list[_Word]:
+    """Join what DuckDB reads as one token and sqlglot as two.
+
+    These are `x'00'`, and strings with a new line between them.
+    """
+    joined: list[_Word] = []
     for word in words:
-        before = found[-1] if found else _Word("", 0, 0)
+        before = joined[-1] if joined else _Word("", 0, 0)
         gap = text[before.end : word.start]
         if word.string and not gap and before.text.upper() in ("X", "B"):
-            found[-1] = word._replace(start=before.start)
+            joined[-1] = word._replace(start=before.start)
         elif word.string and before.string and gap.isspace() and "\n" in gap:
-            found[-1] = before._replace(text=before.text + word.text, end=word.end)
+            joined[-1] = before._replace(text=before.text + word.text, end=word.end)
         else:
-            found.append(word)
-    return found
+            joined.append(word)
+    return joined
 
 
-def _parts(token: Token, text: str) -> list[_Word]:
-    """sqlglot has tokens of two words, such as PRIMARY KEY."""
+def _split_token(token: Token, text: str) -> list[_Word]:
+    """Return the words of a token: sqlglot reads some pairs, such as PRIMARY KEY, as one."""
     start, end = token.start, token.end + 1
     is_string = token.token_type in _STRINGS
-    if token.token_type == TokenType.NATIONAL_STRING:  # N'a', which is two words
+    if token.token_type == TokenType.NATIONAL_STRING:  # N'a', which DuckDB reads as two
         first = _Word(text[start], start, start + 1)
         return [first, _Word(token.text, start + 1, end, quoted=True, string=True)]
     if is_string or token.token_type == TokenType.IDENTIFIER:
         return [_Word(token.text, start, end, quoted=True, string=is_string)]
-    written = text[start:end]
     return [
-        _Word(each.group(), start + each.start(), start + each.end())
-        for each in re.finditer(r"\S+", written)
+        _Word(match.group(), start + match.start(), start + match.end())
+        for match in re.finditer(r"\S+", text[start:end])
     ]
 
 
-def _deeper(word: str, before: str) -> int:
-    """CASE ... END holds WHEN, which also begins a clause of MERGE INTO; `t.end` is a name."""
+def _depth_change(word: str, before: str) -> int:
+    """Return 1 if a word opens brackets or CASE, -1 if it closes them, else 0.
+
+    CASE ... END contains WHEN, which also begins a clause of MERGE INTO; `t.end` is a name.
+    """
     keyword = before not in (".", "AS")
     opens = word in _BRACKETS_OPEN or (word == "CASE" and keyword)
     closes = word in _BRACKETS_CLOSE or (word == "END" and keyword)
@@ -140,142 +155,161 @@ def _deeper(word: str, before: str) -> int:
 
 
 class TokenCursor:
-    """A cursor over the tokens of one statement."""
+    """Read the tokens of one statement from first to last. A keyword is in upper case."""
 
     def __init__(self, text: str, dialect: str = DUCKDB) -> None:
         self.dialect = dialect
         self.text, self._tokens = _read(text, dialect)
-        self._at = 0
+        self._index = 0
 
     def __bool__(self) -> bool:
-        """Whether there is more."""
-        return self._at < len(self._tokens)
+        """Return whether there is another token."""
+        return self._index < len(self._tokens)
 
     def peek(self) -> str:
-        """The next word in upper case; what is quoted is no word."""
+        """Return the next token in upper case; "" at the end, and for a quoted token."""
         if not self:
             return ""
-        token = self._tokens[self._at]
+        token = self._tokens[self._index]
         return "" if token.quoted else token.text.upper()
 
-    def take(self, *words: str) -> bool:
-        """Goes past these words if they come next, all of them."""
-        if not self._come(self._at, words):
+    def take(self, *keywords: str) -> bool:
+        """Go past these keywords if all of them come next; return whether they did."""
+        if not self._is_at(self._index, keywords):
             return False
-        self._at += len(words)
+        self._index += len(keywords)
         return True
 
-    def finds(self, *words: str) -> bool:
-        """Whether they come next to each other anywhere from here on."""
-        return any(self._come(index, words) for index in range(self._at, len(self._tokens)))
+    def contains(self, *keywords: str) -> bool:
+        """Return whether these keywords come next to each other anywhere from here on."""
+        return any(self._is_at(index, keywords) for index in range(self._index, len(self._tokens)))
 
-    def _come(self, index: int, words: tuple[str, ...]) -> bool:
-        tokens = self._tokens[index : index + len(words)]
-        found = [token.text.upper() for token in tokens if not token.quoted]
-        return found == list(words)
+    def _is_at(self, index: int, keywords: tuple[str, ...]) -> bool:
+        tokens = self._tokens[index : index + len(keywords)]
+        unquoted = [token.text.upper() for token in tokens if not token.quoted]
+        return unquoted == list(keywords)
 
-    def expect(self, *words: str) -> None:
-        if not self.take(*words):
-            raise BadRequest(f"{' '.join(words)} is missing before {self._shown()}")
+    def expect(self, *keywords: str) -> None:
+        """Go past these keywords; raise BadRequest if others come next."""
+        if not self.take(*keywords):
+            raise BadRequest(f"expected {' '.join(keywords)} before {self._next_shown()}")
 
     def identifier(self) -> str:
-        if not self or self._tokens[self._at].string:
-            raise BadRequest(f"a name is missing before {self._shown()}")
-        found = self._tokens[self._at].text
-        self._at += 1
-        return found
+        """Return the name that comes next, quoted or not."""
+        if not self or self._tokens[self._index].string:
+            raise BadRequest(f"expected a name before {self._next_shown()}")
+        return self._take_text()
+
+    def _take_text(self) -> str:
+        text = self._tokens[self._index].text
+        self._index += 1
+        return text
 
     def name(self) -> ObjectName:
-        """Up to three parts."""
-        parts = [self.identifier()]
-        while self.take("."):
-            parts.append(self.identifier())
+        """Return the name of an object, with up to three parts."""
+        parts = self.dotted()
         if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
             raise BadRequest(f"the name {'.'.join(parts)!r} has too many parts")
         catalog, schema, name = [None, None, *parts][-3:]
         return ObjectName(name or "", schema, catalog)
 
+    def dotted(self) -> tuple[str, ...]:
+        """Return names with points between them."""
+        parts = [self.identifier()]
+        while self.take("."):
+            parts.append(self.identifier())
+        return tuple(parts)
+
     def is_string(self) -> bool:
-        return bool(self) and self._tokens[self._at].string
+        """Return whether a string comes next."""
+        return bool(self) and self._tokens[self._index].string
 
     def string(self) -> str:
-        """A text in quotes."""
+        """Return the value of the string that comes next."""
         if not self.is_string():
-            raise BadRequest(f"a text in quotes is missing before {self._shown()}")
-        found = self._tokens[self._at].text
-        self._at += 1
-        return found
+            raise BadRequest(f"expected a string before {self._next_shown()}")
+        return self._take_text()
 
     def names_in_brackets(self) -> tuple[str, ...]:
+        """Return the names of `(a, b)`."""
         self.expect("(")
-        found = [self.identifier()]
+        names = [self.identifier()]
         while self.take(","):
-            found.append(self.identifier())
+            names.append(self.identifier())
         self.expect(")")
-        return tuple(found)
+        return tuple(names)
 
-    def texts_in_brackets(self) -> list[str]:
-        """Expressions, as they were written."""
+    def expressions_in_brackets(self) -> tuple[str, ...]:
+        """Return the expressions of `(1 + 2, b)`, as they are written."""
         self.expect("(")
         inner = TokenCursor(self.inside())
-        found = []
+        expressions = []
         while inner:
-            found.append(inner.expression(","))
+            expressions.append(inner.expression(","))
             inner.take(",")
-        return found
+        return tuple(expressions)
+
+    def items(self) -> tuple[str, ...]:
+        """Return the texts between the commas of the rest, outside of brackets and CASE."""
+        items = []
+        while self:
+            items.append(self.until(","))
+            self.take(",")
+        return tuple(items)
 
     def rest(self) -> str:
-        """The text from here on, as it was written, without comments around it."""
-        return self._text(self._at, len(self._tokens))
+        """Return the text from here on, without comments around it."""
+        return self._text(self._index, len(self._tokens))
 
-    def _shown(self) -> str:
-        """What comes next, for a message."""
-        return "what follows" if may_tell(self.text) else repr(self.rest()[:40])
+    def _next_shown(self) -> str:
+        """Return what comes next, for a message."""
+        return "what follows" if may_hold_secret(self.text) else repr(self.rest()[:40])
 
-    def _text(self, first: int, last: int) -> str:
-        """Of the words from one place to before another."""
-        if first >= last:
+    def _text(self, first: int, end: int) -> str:
+        """Return the text of the tokens from the first one to before the end."""
+        if first >= end:
             return ""
-        return self.text[self._tokens[first].start : self._tokens[last - 1].end]
+        return self.text[self._tokens[first].start : self._tokens[end - 1].end]
 
-    def until(self, *words: str) -> str:
-        """The text up to one of these outside of brackets and CASE, or to the end."""
-        first, depth, before = self._at, 0, ""
+    def until(self, *keywords: str) -> str:
+        """Return the text up to one of these outside of brackets and CASE, or to the end."""
+        first, depth, before = self._index, 0, ""
         while self:
             word = self.peek()
-            depth += _deeper(word, before)
+            depth += _depth_change(word, before)
             # IS DISTINCT FROM is no FROM.
-            if depth == 0 and word in words and (before, word) != ("DISTINCT", "FROM"):
+            if depth == 0 and word in keywords and (before, word) != ("DISTINCT", "FROM"):
                 break
             before = word
-            self._at += 1
-        return self._text(first, self._at)
+            self._index += 1
+        return self._text(first, self._index)
 
-    def expression(self, *ends: str) -> str:
-        """The text up to one of these words, or to the end, which is one expression."""
-        return check_expression_text(self.until(*ends))
+    def expression(self, *keywords: str) -> str:
+        """Return the text up to one of these keywords; raise unless it is one expression."""
+        return check_expression_text(self.until(*keywords))
 
     def inside(self) -> str:
-        """The text up to the bracket that closes the one before; goes past that."""
-        first, depth = self._at, 1
+        """Return the text up to the bracket that closes the last one, and go past that bracket."""
+        first, depth = self._index, 1
         while self:
             word = self.peek()
             depth += (word in _BRACKETS_OPEN) - (word in _BRACKETS_CLOSE)
-            self._at += 1
+            self._index += 1
             if not depth:
-                return self._text(first, self._at - 1)
-        raise BadRequest(f"a bracket is not closed: {self._text(first, self._at)[:40]!r}")
+                return self._text(first, self._index - 1)
+        raise BadRequest(f"a bracket is not closed: {self._text(first, self._index)[:40]!r}")
 
-    def alias(self, *before: str) -> str | None:
-        """`[AS] name`, unless one of these words comes next, or nothing."""
+    def alias(self, *keywords: str) -> str | None:
+        """Return the name of `[AS] name`; None at the end, or before one of these keywords."""
         if self.take("AS"):
             return self.identifier()
-        return None if not self or self.peek() in before else self.identifier()
+        return None if not self or self.peek() in keywords else self.identifier()
 
     def position(self) -> int:
-        """Where in the text the next word begins."""
-        return self._tokens[self._at].start if self else len(self.text)
+        """Return where in the text the next token begins."""
+        return self._tokens[self._index].start if self else len(self.text)
 
     def end(self) -> None:
+        """Raise BadRequest if another token follows."""
         if self:
-            raise BadRequest(f"{self._shown()} is not understood here")
+            raise BadRequest(f"expected the end of the statement before {self._next_shown()}")

@@ -1,7 +1,7 @@
-"""Which columns of a query can never be NULL; where that is not certain, they can.
+"""Infers which columns of a query are never NULL. A column that is not certain may be NULL.
 
-A column straight from a NOT NULL column, through projections, filters and inner joins, COUNT,
-row_number() and literals that are no text cannot. Outer joins and set operations loosen it.
+Never NULL are COUNT, row_number(), literals that are no text, and NOT NULL columns of tables after
+projections, filters and inner joins. After outer joins and set operations they may be NULL.
 """
 
 import logging
@@ -15,23 +15,23 @@ from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 
-# By lower-case catalog, schema and name.
+# Schemas by catalog, schema and name of the table, in lower case.
 Sources = Mapping[tuple[str, str, str], pa.Schema]
-# What stands for a table in the query, in lower case, and what it stands for.
-Written = Mapping[tuple[str, ...], tuple[str, str, str]]
+# Paths of tables by their names in the query, all in lower case.
+TablePaths = Mapping[tuple[str, ...], tuple[str, str, str]]
 
 log = logging.getLogger(__name__)
 
-# The time it takes grows with the square of a query, and nothing interrupts it.
+# The time grows with the square of the query, and nothing interrupts it.
 _MOST_CHARACTERS = 20_000
 _NEVER_NULL = (exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _GROUPINGS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 def never_null(
-    query: str, names: tuple[str, ...], sources: Sources, written: Written = MappingProxyType({})
+    query: str, names: tuple[str, ...], sources: Sources, paths: TablePaths = MappingProxyType({})
 ) -> tuple[bool, ...]:
-    """For each column of the query, by their order."""
+    """Return for each column of the query, in order, whether it is never NULL."""
     nothing = (False,) * len(names)
     if len(query) > _MOST_CHARACTERS:
         return nothing
@@ -39,16 +39,16 @@ def never_null(
         tree = sqlglot.parse_one(query, read="duckdb")
         if not _is_plain(tree):
             return nothing
-        _spell_out(tree, written)
-        found = _Judge(sources).query(_qualified(tree, sources))
-    except Exception as error:  # noqa: BLE001 - not understood, so not certain
-        log.debug("NOT NULL is not inferred", exc_info=error)
+        _spell_out(tree, paths)
+        required = _Inference(sources).query(_qualified(tree, sources))
+    except Exception as error:  # noqa: BLE001 - sqlglot did not understand the query
+        log.debug("could not infer NOT NULL for a query", exc_info=error)
         return nothing
-    return found if len(found) == len(names) else nothing
+    return required if len(required) == len(names) else nothing
 
 
 def _is_plain(tree: exp.Expr) -> bool:
-    """Joins in brackets and other names for columns are read wrongly by what follows."""
+    """Return whether sqlglot reads the query right: no joins in brackets, no renamed columns."""
     for source in tree.find_all(exp.Table, exp.Subquery):
         alias = source.args.get("alias")
         if source.args.get("joins") or (alias is not None and alias.args.get("columns")):
@@ -56,14 +56,14 @@ def _is_plain(tree: exp.Expr) -> bool:
     return True
 
 
-def _spell_out(tree: exp.Expr, written: Written) -> None:
-    """Names of tables in full; a name that WITH defines stays what it is."""
-    parts = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+def _spell_out(tree: exp.Expr, paths: TablePaths) -> None:
+    """Write the names of tables in full, but those that WITH defines."""
+    cte_names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         name = tuple(part.name.lower() for part in table.parts)
-        if len(name) == 1 and name[0] in parts:
+        if len(name) == 1 and name[0] in cte_names:
             continue
-        path = written.get(name)
+        path = paths.get(name)
         if path is not None:
             table.set("catalog", exp.to_identifier(path[0]))
             table.set("db", exp.to_identifier(path[1]))
@@ -72,8 +72,8 @@ def _spell_out(tree: exp.Expr, written: Written) -> None:
 def _qualified(tree: exp.Expr, sources: Sources) -> Scope:
     schema: dict[str, Any] = {}
     for (catalog, space, name), columns in sources.items():
-        place = schema.setdefault(catalog, {}).setdefault(space, {})
-        place[name] = dict.fromkeys((column.lower() for column in columns.names), "INT")
+        tables = schema.setdefault(catalog, {}).setdefault(space, {})
+        tables[name] = dict.fromkeys((column.lower() for column in columns.names), "INT")
     qualified = qualify(
         tree,
         schema=schema,
@@ -83,11 +83,13 @@ def _qualified(tree: exp.Expr, sources: Sources) -> Scope:
     )
     scope = build_scope(qualified)
     if scope is None:
-        raise ValueError("no query")
+        raise ValueError("the text is not a query")
     return scope
 
 
-class _Judge:
+class _Inference:
+    """Infer NOT NULL for one query and its subqueries."""
+
     def __init__(self, sources: Sources) -> None:
         self._required = {
             (*path, field.name.lower()): not field.nullable
@@ -99,20 +101,24 @@ class _Judge:
         tree = scope.expression
         if not isinstance(tree, exp.Select) or tree.args.get("pivots"):
             return (False,) * len(_names(tree))
-        loosened = _loosened(tree)
-        grouped = _may_leave_out_groups(tree)
-        return tuple(self._column(each, scope, loosened, grouped) for each in tree.selects)
+        nullable_tables = _nullable_tables(tree)
+        grouped = _has_grouping_sets(tree)
+        return tuple(
+            self._column(column, scope, nullable_tables, grouped) for column in tree.selects
+        )
 
-    def _column(self, node: exp.Expr, scope: Scope, loosened: set[str], grouped: bool) -> bool:
+    def _column(
+        self, node: exp.Expr, scope: Scope, nullable_tables: set[str], grouped: bool
+    ) -> bool:
         node = node.unalias()
         if isinstance(node, exp.Paren):
-            return self._column(node.this, scope, loosened, grouped)
+            return self._column(node.this, scope, nullable_tables, grouped)
         if isinstance(node, exp.Window):
             return isinstance(node.this, _NEVER_NULL)
         if isinstance(node, _NEVER_NULL):
             return True
         if isinstance(node, exp.Column):
-            return not grouped and node.table not in loosened and self._source(node, scope)
+            return not grouped and node.table not in nullable_tables and self._source(node, scope)
         return _is_literal(node)
 
     def _source(self, column: exp.Column, scope: Scope) -> bool:
@@ -132,7 +138,7 @@ def _names(tree: exp.Expr) -> list[str]:
 
 
 def _is_literal(node: exp.Expr) -> bool:
-    """A number, a truth value, a date; a cast of a text fails or gives a value."""
+    """Return whether the node is a number, a boolean, or a literal with a type, such as a date."""
     if isinstance(node, exp.Neg):
         return _is_literal(node.this)
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
@@ -142,21 +148,21 @@ def _is_literal(node: exp.Expr) -> bool:
     return isinstance(node, exp.Boolean)
 
 
-def _loosened(select: exp.Select) -> set[str]:
-    """The tables whose columns an outer join may fill with NULL."""
+def _nullable_tables(select: exp.Select) -> set[str]:
+    """Return the tables whose columns an outer join may fill with NULL."""
     source = select.args.get("from_") or select.args.get("from")
     before = [source.this.alias_or_name] if source is not None else []
-    loosened: set[str] = set()
+    nullable_tables: set[str] = set()
     for join in select.args.get("joins") or ():
         side, name = (join.side or "").upper(), join.this.alias_or_name
         if side in ("RIGHT", "FULL") or join.method == "POSITIONAL":
-            loosened |= set(before)
+            nullable_tables |= set(before)
         if side in ("LEFT", "FULL") or join.method == "POSITIONAL":
-            loosened.add(name)
+            nullable_tables.add(name)
         before.append(name)
-    return loosened
+    return nullable_tables
 
 
-def _may_leave_out_groups(select: exp.Select) -> bool:
+def _has_grouping_sets(select: exp.Select) -> bool:
     group = select.args.get("group")
     return group is not None and group.find(*_GROUPINGS) is not None

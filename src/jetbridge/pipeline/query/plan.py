@@ -1,4 +1,4 @@
-"""A query bound by DuckDB against empty tables: what it yields, before anything is created."""
+"""Plans a query: DuckDB binds it against empty tables, before anything runs or is created."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,22 @@ from jetbridge.pipeline.parsing.statements import ObjectName
 from jetbridge.pipeline.query.nullability import never_null
 from jetbridge.pipeline.query.time_travel import rewrite_time_travel
 
-ANYTHING = AccessRules(FileScope.ALL, trusted=True)
-# A type that only DuckDB has: Arrow has no form for it.
-_ALONE = "VARIANT"
-DEPTH = ("catalog", "schema", "table")
-# Where a statement finds the table whose rows it changes.
+ALL_ACCESS = AccessRules(FileScope.ALL, trusted=True)
+# Where a query finds the table whose rows its statement changes.
 TARGET = (PAST, DEFAULT_SCHEMA, queries.TARGET)
+# A type that only DuckDB has: Arrow has no form for it.
+_DUCKDB_ONLY = "VARIANT"
+# Catalog, schema and table.
+_MOST_PARTS = 3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`schema` has the exact Arrow types and NOT NULL; `types` are DuckDB's names for them.
+    """Hold what DuckDB's binder says about a query.
 
-    `query` is what was asked, with names of our own for tables that are wanted as they were.
-    `sources` are by the paths that DuckDB makes of their names.
+    `query` is the query with names of our own for tables with AT. `schema` has the exact Arrow
+    types and NOT NULL, `types` are DuckDB's names for the types. `sources` are the tables, by the
+    paths under which DuckDB looks them up.
     """
 
     query: str
@@ -39,64 +41,76 @@ class Plan:
 
 
 def bind_query(
-    desk: StatementConnection,
-    places: NameResolver,
+    connection: StatementConnection,
+    names: NameResolver,
     query: str,
     columns: tuple[str, ...] = (),
-    rules: AccessRules = ANYTHING,
+    access: AccessRules = ALL_ACCESS,
     target: Table | None = None,
 ) -> Plan:
-    """Raises what DuckDB finds wrong. `columns` are other names for those of the query.
+    """Plan a query; raise what DuckDB refuses. `columns` rename the first columns of the query.
 
-    `target` is a table whose rows are to be changed: the query finds it, with row ids, at `TARGET`.
+    `target` is a table whose rows the statement changes. The query finds it, with row ids, at
+    `TARGET`.
     """
-    desk.use(places.place.catalog, places.place.schema)
-    names = rules.check(desk, query)
-    past = rewrite_time_travel(desk, query, rules)
-    written = _sources(places, desk.names(past.query) if past.tables else names, rules)
-    sources = {path: places.table(places.settled(path)) for path in written.values()}
-    _guard(desk, places, names.parts, written)
-    for key, each in past.tables.items():
-        sources[PAST, DEFAULT_SCHEMA, key] = places.past(*each)
+    search_path = names.search_path
+    connection.use(search_path.catalog, search_path.schema)
+    references = access.check(connection, query)
+    travel = rewrite_time_travel(connection, query, access)
+    rewritten = connection.references(travel.query) if travel.tables else references
+    paths = _table_paths(names, rewritten, access)
+    _hide_local_names(connection, names, references.cte_names, paths)
+    sources = {path: names.table(names.resolved_path(path)) for path in paths.values()}
+    for key, (name, point) in travel.tables.items():
+        sources[PAST, DEFAULT_SCHEMA, key] = names.table_at(name, point)
     if target is not None:
         sources[TARGET] = target
     for path, table in sources.items():
-        desk.declare(path, _columns(table, row_ids=path == TARGET))
-    found = desk.types(past.query)
-    _refuse_unspeakable(found)
-    schema = desk.schema(past.query)
-    spelled = _names([name for name, _ in found], columns)
-    folded = {name: _folded(path) for name, path in written.items()}
-    required = never_null(past.query, tuple(spelled), _by_path(sources), folded)
-    fields = [
-        pa.field(name, field.type, nullable=not never, metadata=field.metadata)
-        for name, field, never in zip(spelled, schema, required, strict=True)
+        connection.declare(path, _columns(table, row_ids=path == TARGET))
+    schema, types = _bound_columns(connection, travel.query, columns)
+    folded = {name: _folded(path) for name, path in paths.items()}
+    required = never_null(travel.query, tuple(schema.names), _schemas(sources), folded)
+    fields = [field.with_nullable(not never) for field, never in zip(schema, required, strict=True)]
+    return Plan(travel.query, pa.schema(fields), types, sources)
+
+
+def _bound_columns(
+    connection: StatementConnection, query: str, columns: tuple[str, ...]
+) -> tuple[pa.Schema, tuple[str, ...]]:
+    """Return the columns of a query as Arrow, and DuckDB's names of their types."""
+    described = connection.types(query)
+    _refuse_duckdb_types(described)
+    names = _renamed([name for name, _ in described], columns)
+    schema = connection.schema(query)
+    renamed = [field.with_name(name) for name, field in zip(names, schema, strict=True)]
+    return pa.schema(renamed), tuple(data_type for _, data_type in described)
+
+
+def _refuse_duckdb_types(columns: Sequence[tuple[str, str]]) -> None:
+    refused = [
+        f"{name!r} ({data_type})" for name, data_type in columns if _DUCKDB_ONLY in data_type
     ]
-    types = tuple(kind for _, kind in found)
-    return Plan(past.query, pa.schema(fields), types, sources)
-
-
-def _refuse_unspeakable(columns: Sequence[tuple[str, str]]) -> None:
-    """All of them at once."""
-    strange = [f"{name!r} ({kind})" for name, kind in columns if _ALONE in kind]
-    if strange:
+    if refused:
         raise BadRequest(
-            f"no other system has the type of column {', '.join(strange)}: CAST it to VARCHAR"
+            f"only DuckDB has the type of column {', '.join(refused)}: CAST it to VARCHAR"
         )
 
 
-def plan_of_spark(
-    desk: StatementConnection,
+def plan_spark_sql(
+    connection: StatementConnection,
     query: str,
     described: Sequence[tuple[str, str, bool]],
     columns: tuple[str, ...] = (),
 ) -> Plan:
-    """A query in Spark SQL; what it yields Spark has told, in DuckDB's types, and if NOT NULL."""
-    names = _names([name for name, _, _ in described], columns)
-    types = tuple(kind for _, kind, _ in described)
-    schema = desk.schema(queries.typed(list(zip(names, types, strict=True))))
+    """Return the plan of a query in Spark SQL.
+
+    `described` are its columns as Spark describes them: name, DuckDB's type, whether NOT NULL.
+    """
+    names = _renamed([name for name, _, _ in described], columns)
+    types = tuple(data_type for _, data_type, _ in described)
+    schema = connection.schema(queries.select_nulls(list(zip(names, types, strict=True))))
     fields = [
-        pa.field(field.name, field.type, nullable=not never, metadata=field.metadata)
+        field.with_nullable(not never)
         for field, (_, _, never) in zip(schema, described, strict=True)
     ]
     return Plan(query, pa.schema(fields), types, {})
@@ -108,50 +122,56 @@ def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
 
 
 def _folded(path: Path) -> Path:
-    catalog, space, name = path
-    return fold(catalog), fold(space), fold(name)
+    catalog, schema, name = path
+    return fold(catalog), fold(schema), fold(name)
 
 
-def _by_path(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
+def _schemas(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
     return {_folded(path): table.info().schema for path, table in sources.items()}
 
 
-def _sources(
-    places: NameResolver, names: QueryReferences, rules: AccessRules
+def _table_paths(
+    names: NameResolver, references: QueryReferences, access: AccessRules
 ) -> dict[tuple[str, ...], Path]:
-    """The tables of catalogs, by what stands for them; another name is a part of the query."""
-    sources: dict[tuple[str, ...], Path] = {}
-    for parts in sorted(names.tables):
-        if parts[0] == PAST or len(parts) > len(DEPTH):
+    """Return DuckDB's path of each table of a catalog, by its name in the query.
+
+    A name that no catalog has may be defined by WITH, or be a file.
+    """
+    paths: dict[tuple[str, ...], Path] = {}
+    for parts in sorted(references.tables):
+        if parts[0] == PAST or len(parts) > _MOST_PARTS:
             continue
         try:
             name = ObjectName(*reversed(parts))
-            places.table(places.path(name))
-            sources[tuple(fold(part) for part in parts)] = places.written(name)
+            names.table(names.path(name))
+            paths[tuple(fold(part) for part in parts)] = names.duckdb_path(name)
         except NotFound:
-            missing = rules.missing(parts, names)
-            if missing is not None:
+            if access.refuses_unknown(parts, references):
                 raise
-    return sources
+    return paths
 
 
-def _guard(
-    desk: StatementConnection,
-    places: NameResolver,
-    parts: frozenset[str],
-    written: Mapping[tuple[str, ...], Path],
+def _hide_local_names(
+    connection: StatementConnection,
+    names: NameResolver,
+    local_names: frozenset[str],
+    paths: Mapping[tuple[str, ...], Path],
 ) -> None:
-    """A name that WITH defines in one place means in another a table of ours, or nothing.
+    """Declare an empty table for each name of WITH that no catalog has.
 
-    Else it could be one of DuckDB's own views there, or a file.
+    WITH defines a name for a part of the query only. Elsewhere in the query, DuckDB would look for
+    one of its own views, or for a file.
     """
+    search_path = names.search_path
     nothing = pa.schema([("jetbridge_nothing", pa.bool_())])
-    for name in parts:
-        if (name,) not in written:
-            desk.declare((places.place.catalog, places.place.schema, name), nothing)
+    for name in local_names:
+        if (name,) not in paths:
+            connection.declare((search_path.catalog, search_path.schema, name), nothing)
 
 
-def _names(found: list[str], given: tuple[str, ...]) -> list[str]:
-    if len(given) > len(found):
-        raise BadRequest(f"{len(given)} names for the {len(found)} columns of the query")
-    return [*given, *found[len(given) :]]
+def _renamed(names: list[str], columns: tuple[str, ...]) -> list[str]:
+    if len(columns) > len(names):
+        raise BadRequest(
+            f"the statement names {len(columns)} columns, but the query has {len(names)}"
+        )
+    return [*columns, *names[len(columns) :]]

@@ -1,4 +1,7 @@
-"""Queries run by the embedded DuckDB: out of core, their rows as a stream of batches."""
+"""Runs queries in the embedded DuckDB, with their rows as a stream of batches.
+
+DuckDB needs no memory for all rows: it spills to its temporary files.
+"""
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -17,83 +20,85 @@ from jetbridge.runtime.cancellation import current, within
 
 @contextmanager
 def register_tables(
-    desk: StatementConnection, sources: Mapping[Path, Table], query: str
+    connection: StatementConnection, sources: Mapping[Path, Table], query: str
 ) -> Iterator[None]:
-    """The tables of a query, each behind its name; that at `TARGET` has a column `rowid`, too.
+    """Let the query find the rows of its tables, each under its name.
 
-    Those that DuckDB cannot read by itself are copied, as far as the query needs them.
+    The table at `TARGET` also has a column `rowid`. Of a table that DuckDB cannot read itself, the
+    rows and columns that the query needs are copied.
     """
-    copied = [each for each in sources.values() if not supports(each, CanRelate)]
-    wanted_of = table_scans(desk, query) if copied else {}
+    has_copies = any(not supports(table, CanRelate) for table in sources.values())
+    scans = table_scans(connection, query) if has_copies else {}
     with ExitStack() as stack:
         for number, (path, table) in enumerate(sources.items()):
-            wanted = path == TARGET
+            row_ids = path == TARGET
             relation = None
-            if supports(table, CanRelate) and desk.reads_tables:
-                relation = stack.enter_context(table.relation(row_ids=wanted))
+            if supports(table, CanRelate) and connection.reads_table_files:
+                relation = stack.enter_context(table.relation(row_ids=row_ids))
             if relation is not None:
-                desk.define(path, relation)
+                connection.create_view(path, relation)
             else:
                 name = f"jetbridge_rows_{number}"
-                _copy(desk, path, table, name, wanted_of.get(path), row_ids=wanted)
+                _copy(connection, path, table, name, scans.get(path), row_ids=row_ids)
         yield
 
 
 def _copy(
-    desk: StatementConnection,
+    connection: StatementConnection,
     path: Path,
     table: Table,
     name: str,
-    need: TableScan | None,
+    needed: TableScan | None,
     *,
     row_ids: bool,
 ) -> None:
-    """In DuckDB's memory or, if there is not enough of it, in its temporary files.
+    """Copy a table into DuckDB's memory, or its temporary files if there is not enough of it.
 
-    Columns that the query does not read are NULL.
+    Columns that the query does not read are NULL. `needed` None: copy everything.
     """
     info = table.info()
     rowid = [pa.field(ROWID, info.row_id or pa.int64(), nullable=False)] if row_ids else []
     whole = pa.schema([*info.schema, *rowid])
-    read = [f for f in whole if need is None or f.name in need.columns] or [whole.field(0)]
+    read = [f for f in whole if needed is None or f.name in needed.columns] or [whole.field(0)]
     schema = pa.schema(read)
-    scan = Scan(tuple(schema.names), need.filter if need else None)
-    batches = within(current(), table.scan(scan))  # DuckDB takes them by threads of its own
-    desk.register(name, pa.RecordBatchReader.from_batches(schema, batches))
+    scan = Scan(tuple(schema.names), needed.filter if needed else None)
+    # DuckDB reads the batches in threads of its own.
+    batches = within(current(), table.scan(scan))
+    connection.register(name, pa.RecordBatchReader.from_batches(schema, batches))
     columns = [(f.name, duckdb_type(f), f in read) for f in whole]
-    desk.keep(path, queries.with_null_columns(name, columns))
+    connection.create_table_as(path, queries.with_null_columns(name, columns))
 
 
 def stream_rows(
-    desk: StatementConnection, plan: Plan, *, streams: bool = True
+    connection: StatementConnection, plan: Plan, *, read_first: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Those of a planned query, with exactly the columns of the plan.
+    """Return the rows of a planned query, with exactly the columns of the plan.
 
-    `streams` False: all tables are read before the first row comes.
+    `read_first`: read all tables before the first row is returned.
     """
-    copied = _copied(desk, plan) if streams else None
-    with closing(_queried(desk, plan) if copied is None else copied) as batches:
+    direct = None if read_first else _read_directly(connection, plan)
+    with closing(_run(connection, plan) if direct is None else direct) as batches:
         for batch in batches:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 
 
-def _queried(desk: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch]:
-    with register_tables(desk, plan.sources, plan.query):
-        yield from desk.stream(plan.query)
+def _run(connection: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch]:
+    with register_tables(connection, plan.sources, plan.query):
+        yield from connection.stream(plan.query)
 
 
-def _copied(desk: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch] | None:
-    """The rows as the table has them, for a query that does nothing but read one."""
-    if len(plan.sources) != 1 or any(supports(each, CanRelate) for each in plan.sources.values()):
+def _read_directly(connection: StatementConnection, plan: Plan) -> Generator[pa.RecordBatch] | None:
+    """Return the rows of a query that only reads one table, without DuckDB; else None."""
+    if len(plan.sources) != 1 or any(supports(t, CanRelate) for t in plan.sources.values()):
         return None
-    path, columns = desk.copied(plan.query) or ((), ())
-    table = next((each for name, each in plan.sources.items() if name == path), None)
+    path, columns = connection.single_table_read(plan.query) or ((), ())
+    table = next((table for key, table in plan.sources.items() if key == path), None)
     if table is None or len(set(columns)) < len(columns):
         return None
     schema = table.info().schema
-    same = [schema.field(name).type for name in columns] == plan.schema.types
-    return _scanned(table, columns) if same else None
+    same_types = [schema.field(name).type for name in columns] == plan.schema.types
+    return _scan(table, columns) if same_types else None
 
 
-def _scanned(table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
+def _scan(table: Table, columns: tuple[str, ...]) -> Generator[pa.RecordBatch]:
     yield from within(current(), table.scan(Scan(columns)))

@@ -1,4 +1,4 @@
-"""Queries run by Spark: their rows are spooled as Parquet files, never collected in one place."""
+"""Runs queries on Spark, which spools their rows as Parquet files. No process holds all rows."""
 
 import posixpath
 import re
@@ -24,24 +24,29 @@ from jetbridge.spark.engine import SparkConnection, SparkEngine
 from jetbridge.spark.shared_folders import refuse_unshared
 from jetbridge.spark.written_rows import Written, all_rows, file_columns, write_parquet
 
-_CODE = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
-_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
-_LONGEST = 400
-_PERIOD = 0.5
-_FULL = "No space left"
+_ERROR_CLASS = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
-# Told how many tasks are done, and of how many.
-TaskWatch = Callable[[int, int], None]
+_LONGEST_MESSAGE = 400
+_DISK_IS_FULL = "No space left"
+_POLL_SECONDS = 0.5
+# Gets the number of tasks that are done, and of all tasks.
+TaskListener = Callable[[int, int], None]
+# Creates what a query reads, for the time of a block.
 View = Callable[[SparkConnection], AbstractContextManager[None]]
 
 
-def _nobody(_: int, __: int) -> None:
-    """Watches nothing."""
+def _ignore_tasks(_: int, __: int) -> None:
+    """Do nothing with progress."""
 
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """`folder` is where spools lie; Spark's workers must see it, too. Or `spool` makes them."""
+    """Run queries on Spark for one session.
+
+    Spools are folders in `folder`, which every Spark worker must be able to read, with names that
+    begin with `prefix`. If there is a function `spool`, it makes the spools instead.
+    """
 
     engine: SparkEngine
     folder: str
@@ -49,12 +54,12 @@ class SparkRunner:
     spool: Callable[[SparkConnection, str], AbstractContextManager[Written]] | None = None
 
     @contextmanager
-    def spooled(
-        self, query: str, watch: TaskWatch = _nobody, views: Sequence[View] = ()
+    def spool_query(
+        self, query: str, listener: TaskListener = _ignore_tasks, views: Sequence[View] = ()
     ) -> Iterator[Written]:
-        """The rows of a query in Spark SQL, all of them; the files are gone afterwards."""
+        """Run a query in Spark SQL, and keep the files of its rows until the block ends."""
         with ExitStack() as stack:
-            with self.session(watch, views) as session:
+            with self.session(listener, views) as session:
                 spool = self.spool or self._in_folder
                 written = stack.enter_context(spool(session, query))
             yield written
@@ -62,31 +67,31 @@ class SparkRunner:
     @contextmanager
     def _in_folder(self, session: SparkConnection, query: str) -> Iterator[Written]:
         refuse_unshared(session, self.folder)
-        place = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
+        folder = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
-            yield write_parquet(session, query, place)
+            yield write_parquet(session, query, folder)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def described(self, query: str) -> list[tuple[str, str, bool]]:
-        """The columns of a query in Spark SQL: names, DuckDB's types, and whether NOT NULL."""
+    def describe(self, query: str) -> list[tuple[str, str, bool]]:
+        """Return the columns of a query in Spark SQL: name, DuckDB's type, whether NOT NULL."""
         with self.session() as session:
             session.check_query(query)
-            found = session.sql(rows_of(query)).schema
-        return [(each.name, duckdb_name(each.dataType), not each.nullable) for each in found]
+            schema = session.sql(rows_of(query)).schema
+        return [(field.name, _duckdb_type(field.dataType), not field.nullable) for field in schema]
 
     @contextmanager
     def session(
-        self, watch: TaskWatch = _nobody, views: Sequence[View] = ()
+        self, listener: TaskListener = _ignore_tasks, views: Sequence[View] = ()
     ) -> Iterator[SparkConnection]:
-        """Spark for one statement; an error of its query is ours.
+        """Open Spark for one statement; raise an error of Spark as one of ours.
 
-        `views` make tables that Spark does not have by itself.
+        `views` create what the query reads and Spark cannot read by itself.
         """
         with (
             self.engine.session() as session,
-            _explained(),
-            self.telling(watch),
+            _translate_errors(),
+            self.report_tasks(listener),
             ExitStack() as stack,
         ):
             for view in views:
@@ -94,17 +99,18 @@ class SparkRunner:
             yield session
 
     @contextmanager
-    def telling(self, watch: TaskWatch) -> Iterator[None]:
-        """How far Spark has come with what it does during the block, if it does anything."""
+    def report_tasks(self, listener: TaskListener) -> Iterator[None]:
+        """Report the tasks that Spark runs during the block, if it runs any."""
         ended = threading.Event()
-        threading.Thread(target=_tell, args=(self.engine, watch, ended), daemon=True).start()
+        arguments = (self.engine, listener, ended)
+        threading.Thread(target=_poll_tasks, args=arguments, daemon=True).start()
         try:
             yield
         finally:
             ended.set()
 
 
-_SAME = {
+_DUCKDB_TYPES = {
     "boolean": "BOOLEAN",
     "tinyint": "TINYINT",
     "smallint": "SMALLINT",
@@ -120,36 +126,36 @@ _SAME = {
 }
 
 
-def duckdb_name(kind: Any) -> str:
-    """What DuckDB calls a type of Spark; raises NotSupported for one it has not."""
-    match kind.typeName():
+def _duckdb_type(data_type: Any) -> str:
+    """Return DuckDB's name of a Spark type; raise NotSupported if DuckDB has no such type."""
+    match data_type.typeName():
         case "array":
-            return f"{duckdb_name(kind.elementType)}[]"
+            return f"{_duckdb_type(data_type.elementType)}[]"
         case "struct":
-            inner = ", ".join(f"{identifier(f.name)} {duckdb_name(f.dataType)}" for f in kind)
-            return f"STRUCT({inner})"
+            fields = [f"{identifier(f.name)} {_duckdb_type(f.dataType)}" for f in data_type]
+            return f"STRUCT({', '.join(fields)})"
         case "map":
-            return f"MAP({duckdb_name(kind.keyType)}, {duckdb_name(kind.valueType)})"
+            return f"MAP({_duckdb_type(data_type.keyType)}, {_duckdb_type(data_type.valueType)})"
         case "decimal":
-            return f"DECIMAL({kind.precision},{kind.scale})"
-    found = _SAME.get(kind.simpleString())
-    if found is None:
-        raise NotSupported(f"Spark's type {kind.simpleString()} has no like in DuckDB: CAST it")
-    return found
+            return f"DECIMAL({data_type.precision},{data_type.scale})"
+    name = data_type.simpleString()
+    if name not in _DUCKDB_TYPES:
+        raise NotSupported(f"DuckDB has no type for Spark's {name}: CAST the column")
+    return _DUCKDB_TYPES[name]
 
 
-def _tell(engine: SparkEngine, watch: TaskWatch, ended: threading.Event) -> None:
-    while not ended.wait(_PERIOD):
+def _poll_tasks(engine: SparkEngine, listener: TaskListener, ended: threading.Event) -> None:
+    while not ended.wait(_POLL_SECONDS):
         with suppress(Exception):
             tasks = engine.running_tasks()
             if tasks is not None and not ended.is_set():
-                watch(*tasks)
+                listener(*tasks)
 
 
 def spool_rows(plan: Plan, spool: Written, memory_limit: str) -> Iterator[pa.RecordBatch]:
-    """As DuckDB has them; raises at their end if not all of them were there.
+    """Return the rows of a spool in DuckDB's types; raise at the end if rows are missing.
 
-    The DuckDB that reads them sees no other files, and has no text of users.
+    The DuckDB that reads them sees no other files, and runs no text of users.
     """
     names = plan.schema.names
     columns = list(zip(file_columns(len(names)), plan.types, names, strict=True))
@@ -159,43 +165,46 @@ def spool_rows(plan: Plan, spool: Written, memory_limit: str) -> Iterator[pa.Rec
         folders, memory_limit=memory_limit, secrets=spool.secrets, extensions=extensions
     )
     with closing(reader):
-        batches = reader.stream(queries.spooled(spool.names, columns))
+        batches = reader.stream(queries.read_spool(spool.names, columns))
         for batch in all_rows(batches, spool.rows, "its spool"):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=plan.schema)
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """What Spark raises about a query becomes BadRequest, what happened to its jobs Unavailable.
+def _translate_errors() -> Iterator[None]:
+    """Raise BadRequest for what Spark says of a query, Unavailable for what happened to its jobs.
 
-    Each is one line; the log has the rest.
+    The message is one line; Spark's log has the rest.
     """
-    # Here, because they take half a second to load.
+    # Imported here because they take half a second to load.
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
     except PySparkException as error:
-        raise _about_query(str(error)) from error
+        raise _query_error(str(error)) from error
     except Py4JJavaError as error:
-        raise _about_jobs(str(error)) from error
+        raise _job_error(str(error)) from error
 
 
-def _about_query(message: str) -> ServerError:
-    first = _STATE.sub("", message.strip()).split("\n", 1)[0]
-    if _FULL in message:
-        return _full()
-    return BadRequest(f"Spark: {_CODE.sub('', first)[:_LONGEST]}")
+def _query_error(message: str) -> ServerError:
+    if _DISK_IS_FULL in message:
+        return _disk_error()
+    first_line = _SQLSTATE.sub("", message.strip()).split("\n", 1)[0]
+    return BadRequest(f"Spark: {_ERROR_CLASS.sub('', first_line)[:_LONGEST_MESSAGE]}")
 
 
-def _about_jobs(message: str) -> ServerError:
-    """The cause of the causes says what is wrong."""
-    if _FULL in message:
-        return _full()
+def _job_error(message: str) -> ServerError:
+    """Return an error with the last cause, which is the one that started the others."""
+    if _DISK_IS_FULL in message:
+        return _disk_error()
     causes = _CAUSE.findall(message) or [message.strip().split("\n", 1)[0]]
-    return Unavailable(f"Spark could not finish: {causes[-1][:_LONGEST]}")
+    return Unavailable(f"Spark could not finish: {causes[-1][:_LONGEST_MESSAGE]}")
 
 
-def _full() -> ServerError:
-    return LimitExceeded("the disk of Spark is full; free some space, nothing was changed")
+def _disk_error() -> ServerError:
+    return LimitExceeded(
+        "the disk of Spark is full and nothing was changed; free some space, then run the "
+        "statement again"
+    )

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf.message import DecodeError
 
+from jetbridge.config.limits import Openness, Token
 from jetbridge.errors import BadRequest, Unauthenticated
 from jetbridge.service.admission.failed_logins import FailedLogins
 from jetbridge.service.admission.prefetch import only_message
 from jetbridge.service.call_context import CallContext
-from jetbridge.service.limits import Openness, Token
 from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
 
 _BEARER_HINT = (

@@ -14,11 +14,11 @@ from typing import Any
 
 import grpc
 
+from jetbridge.config.limits import Token
 from jetbridge.errors import LimitExceeded, ServerError
 from jetbridge.service.admission.authentication import UnknownToken
 from jetbridge.service.admission.failed_logins import FailedLogins, too_many_failed_logins
 from jetbridge.service.call_context import read_headers
-from jetbridge.service.limits import Token
 
 Headers = Mapping[str, str]
 # grpcio runs a handler in the pool that this attribute of the handler names.

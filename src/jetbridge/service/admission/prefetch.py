@@ -120,7 +120,7 @@ class _Prefetched:
         self._requested = True
 
     def _receive(self, event: Any) -> Any:
-        """Queue a received message. grpcio's receiving thread calls this."""
+        """Keep a received message. grpcio's receiving thread calls this."""
         message = event.batch_operations[0].message()
         with self._state.condition:
             self._requested = False

@@ -4,7 +4,6 @@ import fcntl
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 from jetbridge.backends.lake.write.server_locks import ServerLock, dead, live_servers
@@ -56,7 +55,7 @@ def test_a_server_that_starts_while_its_file_is_swept_gets_a_new_one(tmp_path):
         assert found is not None
         starting = threading.Thread(target=one.hold)
         starting.start()
-        time.sleep(0.1)
+        starting.join(0.1)
         (place / "aaaa").unlink()
     starting.join()
     assert live_servers(place) == {"aaaa"}

@@ -1,4 +1,4 @@
-"""Few bytes that mean many are refused before they are many."""
+"""Batches that need far more memory than they have bytes are refused before they are decoded."""
 
 import struct
 
@@ -37,10 +37,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "kind"), CASES, ids=[str(a.type)[:30] for a, _ in CASES])
-def test_what_grows_beyond_the_limit_is_not_even_decoded(sent, kind):
+@pytest.mark.parametrize(("sent", "data_type"), CASES, ids=[str(a.type)[:30] for a, _ in CASES])
+def test_a_batch_that_would_exceed_the_limit_is_not_decoded(sent, data_type):
     schema = MemoryCatalog(staged_bytes=50_000_000).create_schema(SchemaInfo("s"))
-    table = schema.create_table(CreateTable("t", pa.schema([("c", kind)])))
+    table = schema.create_table(CreateTable("t", pa.schema([("c", data_type)])))
     before = pa.total_allocated_bytes()
     with pytest.raises(LimitExceeded, match="stages"):
         insert(table, {"c": sent})
@@ -48,7 +48,7 @@ def test_what_grows_beyond_the_limit_is_not_even_decoded(sent, kind):
     assert rows(schema.load_table("t")) == []
 
 
-def test_the_columns_of_a_batch_are_counted_together():
+def test_the_limit_holds_for_all_columns_of_a_batch_together():
     schema = MemoryCatalog(staged_bytes=1_000_000).create_schema(SchemaInfo("s"))
     names = [f"c{i}" for i in range(20)]
     table = schema.create_table(CreateTable("t", pa.schema([(n, pa.int64()) for n in names])))
@@ -57,7 +57,7 @@ def test_the_columns_of_a_batch_are_counted_together():
 
 
 @pytest.mark.parametrize("spill", [1_000, 10**9])
-def test_a_statement_is_counted_over_all_its_batches(spill):
+def test_the_limit_holds_for_all_batches_of_a_statement_together(spill):
     staging = Staging(spill, 100_000)
     batch = pa.record_batch({"c": pa.array(range(1000))})
     with pytest.raises(LimitExceeded, match="100000"):
@@ -66,7 +66,7 @@ def test_a_statement_is_counted_over_all_its_batches(spill):
     staging.close()
 
 
-def test_nulls_that_share_a_buffer_count_for_what_they_become():
+def test_nulls_that_share_a_buffer_count_with_their_size_after_a_copy():
     staging = Staging(10**9, 1_000_000)
     batch = pa.record_batch({"c": pa.nulls(10_000).cast(pa.int64())})
     with pytest.raises(LimitExceeded):
@@ -75,7 +75,7 @@ def test_nulls_that_share_a_buffer_count_for_what_they_become():
     staging.close()
 
 
-def test_slices_count_for_what_they_are():
+def test_a_slice_counts_without_the_rest_of_its_buffer():
     staging = Staging(10**9, 100_000)
     whole = pa.record_batch({"c": pa.array(range(10_000))})
     for start in range(0, 10_000, 100):
@@ -84,7 +84,7 @@ def test_slices_count_for_what_they_are():
     staging.close()
 
 
-def test_a_full_disk_is_a_limit_that_names_the_folder(monkeypatch, tmp_path):
+def test_an_unusable_temporary_folder_is_named_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     staging = Staging(10, 10**9)
     with pytest.raises(LimitExceeded, match="TMPDIR"):

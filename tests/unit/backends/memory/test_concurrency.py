@@ -1,4 +1,4 @@
-"""Statements that meet each other: nothing is lost, and nobody waits for ever."""
+"""Concurrent statements on one table: no change is lost, and every statement ends."""
 
 import threading
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.row_lookup import replaced
+from jetbridge.backends.memory.row_lookup import replace_values
 from jetbridge.catalog import (
     AddColumn,
     CreateTable,
@@ -29,16 +29,16 @@ def _schema(**options):
     return schema
 
 
-def _run(work, count):
+def _run_threads(work, count):
     errors = []
 
-    def guarded(number):
+    def run(number):
         try:
             work(number)
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(count)]
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -65,11 +65,11 @@ def test_no_increment_is_lost_when_many_update_one_row():
             except Conflict:
                 pass
 
-    _run(work, 4)
+    _run_threads(work, 4)
     assert _column(schema, "n") == [40, 0, 0, 0]
 
 
-def test_updates_of_different_rows_all_arrive():
+def test_concurrent_updates_of_different_rows_are_all_applied():
     schema = _schema()
 
     def work(number):
@@ -77,29 +77,29 @@ def test_updates_of_different_rows_all_arrive():
             with schema.load_table("t").updating(DMLOptions()) as write:
                 write(pa.record_batch({"n": [value], "rowid": [number]}))
 
-    _run(work, 4)
+    _run_threads(work, 4)
     assert _column(schema, "n") == [10, 10, 10, 10]
 
 
-def test_a_key_is_given_once_however_many_try():
+def test_concurrent_inserts_of_one_key_store_it_once():
     schema = _schema(keys=(UniqueKey(("id",)),))
-    won = []
+    inserted = []
 
     def work(number):
         for key in range(100, 110):
             try:
                 with schema.load_table("t").inserting(DMLOptions()) as write:
                     write(pa.record_batch({"id": [key], "n": [number]}))
-                won.append(key)
+                inserted.append(key)
             except DuplicateKey:
                 pass
 
-    _run(work, 4)
-    assert sorted(won) == list(range(100, 110))
+    _run_threads(work, 4)
+    assert sorted(inserted) == list(range(100, 110))
     assert sorted(_column(schema, "id")) == [0, 1, 2, 3, *range(100, 110)]
 
 
-def test_a_statement_that_keeps_losing_gets_the_lock():
+def test_a_statement_that_loses_three_times_holds_the_lock():
     schema = _schema()
     table = schema.load_table("t")
     store, cell = table._store, table._cell
@@ -107,11 +107,11 @@ def test_a_statement_that_keeps_losing_gets_the_lock():
 
     def change(state):
         tries.append(state.version)
-        if len(tries) <= 3:  # someone else is always faster
+        if len(tries) <= 3:  # another statement is faster
             with schema.load_table("t").inserting(DMLOptions()) as write:
                 write(pa.record_batch({"id": [9], "n": [9]}))
-        mine = replace(state.definition, comment="mine")
-        return replace(state, definition=mine, version=state.version + 1)
+        commented = replace(state.definition, comment="mine")
+        return replace(state, definition=commented, version=state.version + 1)
 
     after = store.publish(cell, change)
     assert tries == [1, 2, 3, 4]
@@ -119,7 +119,7 @@ def test_a_statement_that_keeps_losing_gets_the_lock():
     assert len(_column(schema, "id")) == 7
 
 
-def test_two_tables_cannot_take_one_name_at_once():
+def test_of_two_concurrent_renames_to_one_name_one_is_refused():
     schema = _schema()
     schema.create_table(CreateTable("u", pa.schema([("a", pa.int8())])))
     outcomes = []
@@ -131,12 +131,12 @@ def test_two_tables_cannot_take_one_name_at_once():
         except AlreadyExists:
             outcomes.append("refused")
 
-    _run(work, 2)
+    _run_threads(work, 2)
     assert sorted(outcomes) == ["refused", "renamed"]
     assert len(schema.list_tables()) == 2
 
 
-def test_an_update_follows_a_column_that_is_added_meanwhile():
+def test_an_update_keeps_a_column_that_was_added_while_it_ran():
     schema = _schema()
     table = schema.load_table("t")
     with table.updating(DMLOptions()) as write:
@@ -146,7 +146,7 @@ def test_an_update_follows_a_column_that_is_added_meanwhile():
     assert rows == [{"n": n, "z": "d"} for n in (0, 5, 0, 0)]
 
 
-def test_all_batches_of_an_update_set_the_same_columns():
+def test_a_batch_of_an_update_with_other_columns_is_refused():
     table = _schema().load_table("t")
     with pytest.raises(BadRequest, match="same columns"), table.updating(DMLOptions()) as write:
         write(pa.record_batch({"n": [5], "rowid": [1]}))
@@ -166,7 +166,7 @@ def test_all_batches_of_an_update_set_the_same_columns():
     ids=lambda column: str(column.type),
 )
 def test_values_are_replaced_in_columns_of_any_type(column):
-    places = pa.array([0, 2]).to_numpy()
-    for _ in range(2):  # the index is used again
-        found = replaced(column, places, column.take(pa.array([1, 0])))
-        assert found.to_pylist() == [None, None, column[0].as_py()]
+    positions = pa.array([0, 2]).to_numpy()
+    for _ in range(2):  # the memory for positions is used again
+        replaced = replace_values(column, positions, column.take(pa.array([1, 0])))
+        assert replaced.to_pylist() == [None, None, column[0].as_py()]

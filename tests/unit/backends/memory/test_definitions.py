@@ -1,10 +1,12 @@
-"""What is kept of a definition is what a client can read and the table can hold."""
+"""Definitions are stored with types and expressions that clients can read and tables can hold."""
 
+import doctest
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
+from jetbridge.backends import memory
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import (
     AddCheck,
@@ -34,11 +36,17 @@ def _create(schema, fields, **more):
     return schema.create_table(CreateTable("t", pa.schema(fields), **more))
 
 
+def test_the_example_of_the_package_runs():
+    result = doctest.testmod(memory)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
 def _default(table, name):
     return (table.info().schema.field(name).metadata or {}).get(b"default")
 
 
-def test_defaults_and_checks_are_kept_in_the_spelling_of_duckdb(schema):
+def test_defaults_and_checks_are_stored_in_the_spelling_of_duckdb(schema):
     field = pa.field("n", pa.int32(), metadata={"default": "1 /* one */"})
     table = _create(schema, [field], checks=["n > 0 -- always", "t.n < 9"])
     assert _default(table, "n") == b"1"
@@ -73,27 +81,27 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "values"), NESTED, ids=[str(kind) for kind, _ in NESTED])
-def test_every_type_taken_can_be_written_changed_and_read(schema, kind, values):
-    table = _create(schema, [("v", kind), ("w", pa.int32())])
+@pytest.mark.parametrize(("data_type", "values"), NESTED, ids=[str(case[0]) for case in NESTED])
+def test_every_accepted_type_can_be_written_updated_and_read(schema, data_type, values):
+    table = _create(schema, [("v", data_type), ("w", pa.int32())])
     stored = table.info().schema.field("v").type
-    for sent in (stored, kind) if values[0] is not None else (stored,):
+    for sent in (stored, data_type) if values[0] is not None else (stored,):
         try:
             array = pa.array(values, sent)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            continue  # pyarrow cannot make one out of Python values
+            continue  # pyarrow cannot convert Python values to this type
         insert(table, {"v": array, "w": pa.array([1, 2], pa.int32())})
     table = schema.load_table("t")
-    wanted = pa.array([values[1], values[0]], stored)
-    update(table, {"v": wanted, "rowid": [0, 1]}, RETURNING)
+    updated = pa.array([values[1], values[0]], stored)
+    update(table, {"v": updated, "rowid": [0, 1]}, RETURNING)
     table = schema.load_table("t")
     delete(table, [0], RETURNING)
-    assert wanted.to_pylist()[1] in [row[0] for row in rows(schema.load_table("t"))]
+    assert updated.to_pylist()[1] in [row[0] for row in rows(schema.load_table("t"))]
 
 
-@pytest.mark.parametrize("kind", [pa.decimal32(5, 2), pa.decimal64(15, 2), pa.duration("us")])
-def test_every_type_taken_can_be_a_key(schema, kind):
-    table = _create(schema, [("v", kind)], keys=(UniqueKey(("v",)),))
+@pytest.mark.parametrize("data_type", [pa.decimal32(5, 2), pa.decimal64(15, 2), pa.duration("us")])
+def test_every_accepted_type_can_be_a_key(schema, data_type):
+    table = _create(schema, [("v", data_type)], keys=(UniqueKey(("v",)),))
     stored = table.info().schema.field("v").type
     one = Decimal(1) if pa.types.is_decimal(stored) else 1
     insert(table, {"v": pa.array([one], stored)})
@@ -102,20 +110,20 @@ def test_every_type_taken_can_be_a_key(schema, kind):
 
 
 @pytest.mark.parametrize("far", ["290000-01-01", "infinity", "9999-12-31 23:59:59"])
-def test_the_far_future_sees_the_newest_version(schema, far):
+def test_a_timestamp_in_the_far_future_reads_the_newest_version(schema, far):
     table = _create(schema, [("v", pa.int32())])
     insert(table, {"v": pa.array([1], pa.int32())})
     assert rows(table.at(AsOf(AtUnit.TIMESTAMP, far))) == [(1,)]
 
 
 @pytest.mark.parametrize("far", ["0001-01-01 (BC)", "-infinity", "1000-01-01"])
-def test_the_far_past_has_no_version(schema, far):
+def test_a_timestamp_in_the_far_past_has_no_version(schema, far):
     table = _create(schema, [("v", pa.int32())])
     with pytest.raises(NotFound, match="versions"):
         table.at(AsOf(AtUnit.TIMESTAMP, far))
 
 
-def test_a_default_that_no_longer_fits_forbids_the_type(schema):
+def test_a_type_that_the_default_does_not_fit_is_refused(schema):
     table = _create(schema, [pa.field("v", pa.string(), metadata={"default": "'none'"})])
     with pytest.raises(FailedPrecondition, match="drop the default"):
         table.alter(ChangeType(pa.field("v", pa.int32()), ""))
@@ -128,5 +136,5 @@ def test_fields_inside_the_values_of_a_map_are_changed(schema):
     table = table.alter(RemoveField(("m", "value", "a"), False, False))
     table = table.alter(RenameField(("m", "value", "b"), "c"))
     table = table.alter(AddField(("m", "value"), pa.field("d", pa.int8()), False))
-    found = [row[0] for row in rows(table)]
-    assert sorted(found, key=repr) == sorted([[("k", {"c": 2, "d": None})], None, []], key=repr)
+    maps = [row[0] for row in rows(table)]
+    assert sorted(maps, key=repr) == sorted([[("k", {"c": 2, "d": None})], None, []], key=repr)

@@ -1,4 +1,4 @@
-"""How the memory backend keeps rows: chunks, segments, staging, history."""
+"""Rows of the memory backend: chunks, segments, staging and history."""
 
 import gc
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, join, without_deleted
+from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, compact, join_chunks
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, DMLOptions, Scan, SchemaInfo
 from jetbridge.errors import NotFound
@@ -27,21 +27,21 @@ def table(**options):
 
 def insert(schema, start, count, batch_rows=2048):
     with schema.load_table("t").inserting(DMLOptions()) as write:
-        for at in range(start, start + count, batch_rows):
-            numbers = np.arange(at, min(at + batch_rows, start + count))
+        for first in range(start, start + count, batch_rows):
+            numbers = np.arange(first, min(first + batch_rows, start + count))
             write(pa.record_batch({"a": numbers, "b": [f"b{n}" for n in numbers]}))
 
 
 def test_small_chunks_are_joined_at_the_first_read():
     segment = Segment([chunk([i, i + 1], i) for i in range(0, 1000, 2)])
-    assert len(segment.raw()) == 500
+    assert len(segment.raw_chunks()) == 500
     [joined] = segment.chunks()
     assert joined.batch.column(0).to_pylist() == list(range(1000))
     assert joined.rowids is None
-    assert segment.chunks() == segment.raw() == (joined,)
+    assert segment.chunks() == segment.raw_chunks() == (joined,)
 
 
-def test_large_batches_are_cut_and_joined_ones_stay_below_the_limit():
+def test_large_batches_are_cut_and_joined_chunks_stay_below_the_limit():
     segment = Segment([chunk(np.arange(CHUNK_ROWS * 2 + 5)), chunk([7], CHUNK_ROWS * 2 + 5)])
     sizes = [c.rows for c in segment.chunks()]
     assert sizes == [CHUNK_ROWS, CHUNK_ROWS, 5, 1]
@@ -61,34 +61,34 @@ def test_chunks_whose_row_ids_do_not_ascend_are_not_joined():
 def test_joined_chunks_keep_deletions_changes_and_row_ids():
     one = chunk([1, 2], 0, deleted=np.array([True, False]))
     two = chunk([3, 4], 7, changed=np.array([0, 9]))
-    both = join([one, two])
+    both = join_chunks([one, two])
     assert both.row_ids().tolist() == [0, 1, 7, 8]
     assert both.deleted is not None
     assert both.changed is not None
     assert both.deleted.tolist() == [True, False, False, False]
     assert both.changed.tolist() == [0, 0, 0, 9]
-    assert both.live() == 3
-    places, there = both.positions(np.array([1, 5, 8]))
-    assert there.tolist() == [True, False, True]
-    assert places[there].tolist() == [1, 3]
+    assert both.live_rows() == 3
+    positions, existing = both.positions(np.array([1, 5, 8]))
+    assert existing.tolist() == [True, False, True]
+    assert positions[existing].tolist() == [1, 3]
 
 
-def test_a_chunk_that_is_mostly_deleted_is_written_anew():
-    kept = without_deleted(chunk([1, 2, 3], 4, deleted=np.array([True, False, True])))
-    assert kept is not None
-    assert (kept.batch.column(0).to_pylist(), kept.row_ids().tolist()) == ([2], [5])
-    assert without_deleted(chunk([1], deleted=np.array([True]))) is None
+def test_a_chunk_with_many_deletions_is_compacted():
+    compacted = compact(chunk([1, 2, 3], 4, deleted=np.array([True, False, True])))
+    assert compacted is not None
+    assert (compacted.batch.column(0).to_pylist(), compacted.row_ids().tolist()) == ([2], [5])
+    assert compact(chunk([1], deleted=np.array([True]))) is None
     same = chunk([1, 2, 3], deleted=np.array([True, False, False]))
-    assert without_deleted(same) is same
+    assert compact(same) is same
 
 
 def test_a_join_that_fails_loses_no_row():
-    bad = Chunk(pa.record_batch({"a": ["text"]}), 4)
-    segment = Segment([chunk([1], 0), chunk([2], 1), bad])
+    text = Chunk(pa.record_batch({"a": ["text"]}), 4)
+    segment = Segment([chunk([1], 0), chunk([2], 1), text])
     for _ in range(2):
         with pytest.raises(pa.ArrowException):
             segment.chunks()
-    assert [c.first for c in segment.raw()] == [0, 1, 4]
+    assert [c.first for c in segment.raw_chunks()] == [0, 1, 4]
 
 
 def test_scans_send_large_batches_after_small_inserts():
@@ -104,11 +104,11 @@ def test_many_single_row_inserts_leave_few_segments():
         insert(schema, i, 1)
     handle = schema.load_table("t")
     assert len(handle._state.segments) < 130
-    found = pa.Table.from_batches(handle.scan(Scan()))
-    assert found.column("a").to_pylist() == found.column("rowid").to_pylist() == list(range(500))
+    stored = pa.Table.from_batches(handle.scan(Scan()))
+    assert stored.column("a").to_pylist() == stored.column("rowid").to_pylist() == list(range(500))
 
 
-def test_inserts_of_some_thousand_rows_are_joined_too():
+def test_segments_of_some_thousand_rows_are_joined():
     schema = table()
     for i in range(100):
         insert(schema, i * 2048, 2048)
@@ -118,8 +118,8 @@ def test_inserts_of_some_thousand_rows_are_joined_too():
     assert max(sizes) == CHUNK_ROWS
 
 
-def test_staged_rows_above_the_limit_go_to_a_file_and_come_back_in_order():
-    staging = Staging(limit=1000, most_bytes=10**9)
+def test_staged_rows_above_the_limit_are_read_from_a_file_in_order():
+    staging = Staging(spill_bytes=1000, max_bytes=10**9)
     batches = [pa.record_batch({"a": np.arange(i, i + 100)}) for i in range(0, 1000, 100)]
     for batch in batches:
         staging.add(batch)
@@ -130,7 +130,7 @@ def test_staged_rows_above_the_limit_go_to_a_file_and_come_back_in_order():
     assert list(staging.batches()) == []
 
 
-def test_many_staged_batches_are_joined_as_they_come(monkeypatch):
+def test_many_staged_batches_are_joined_while_rows_arrive(monkeypatch):
     monkeypatch.setattr("jetbridge.backends.tables.staging._MOST_RAW_BYTES", 100_000)
     schema = table()
     one, two = schema.load_table("t"), schema.load_table("t")
@@ -139,24 +139,24 @@ def test_many_staged_batches_are_joined_as_they_come(monkeypatch):
         for i in range(0, 100_000, 1000):
             writer = other if i % 3000 == 0 else write
             writer(pa.record_batch({"a": np.arange(i, i + 1000), "b": ["x"] * 1000}))
-    found = pa.Table.from_batches(schema.load_table("t").scan(Scan()))
-    assert found.column("a").to_pylist() == found.column("rowid").to_pylist()
-    assert sorted(found.column("a").to_pylist()) == list(range(100_000))
+    stored = pa.Table.from_batches(schema.load_table("t").scan(Scan()))
+    assert stored.column("a").to_pylist() == stored.column("rowid").to_pylist()
+    assert sorted(stored.column("a").to_pylist()) == list(range(100_000))
     with schema.load_table("t").deleting(DMLOptions()) as write:
         write(pa.record_batch({"rowid": np.arange(0, 100_000, 2)}))
-    found = pa.Table.from_batches(schema.load_table("t").scan(Scan(("a",))))
-    assert sorted(found.column("a").to_pylist()) == list(range(1, 100_000, 2))
+    stored = pa.Table.from_batches(schema.load_table("t").scan(Scan(("a",))))
+    assert sorted(stored.column("a").to_pylist()) == list(range(1, 100_000, 2))
 
 
 def test_slices_of_a_large_batch_do_not_spill():
     whole = pa.record_batch({"a": np.arange(10_000)})
-    staging = Staging(limit=50_000, most_bytes=10**9)
+    staging = Staging(spill_bytes=50_000, max_bytes=10**9)
     for start in range(0, 5_000, 100):
         staging.add(whole.slice(start, 100))
     assert not staging.spilled()
 
 
-def test_spilled_statements_end_in_the_table():
+def test_statements_that_spill_publish_all_rows():
     schema = table(spill_bytes=10_000)
     insert(schema, 0, 5_000, batch_rows=100)
     handle = schema.load_table("t")
@@ -164,9 +164,9 @@ def test_spilled_statements_end_in_the_table():
         for start in range(0, 5_000, 100):
             rowids = np.arange(start, start + 100)
             write(pa.record_batch({"b": [f"new{n}" for n in rowids], "rowid": rowids}))
-    found = pa.Table.from_batches(schema.load_table("t").scan(Scan(("a", "b"))))
-    assert found.column("a").to_pylist() == list(range(5_000))
-    assert found.column("b").to_pylist() == [f"new{n}" for n in range(5_000)]
+    stored = pa.Table.from_batches(schema.load_table("t").scan(Scan(("a", "b"))))
+    assert stored.column("a").to_pylist() == list(range(5_000))
+    assert stored.column("b").to_pylist() == [f"new{n}" for n in range(5_000)]
 
 
 def test_only_the_last_versions_are_kept():
@@ -180,7 +180,7 @@ def test_only_the_last_versions_are_kept():
         handle.at(AsOf(AtUnit.VERSION, "2"))
 
 
-def test_the_past_takes_a_bounded_number_of_bytes():
+def test_old_versions_take_a_bounded_number_of_bytes():
     schema = table(history_bytes=3_000_000)
     insert(schema, 0, 60_000)
     gc.collect()
@@ -192,7 +192,7 @@ def test_the_past_takes_a_bounded_number_of_bytes():
     assert handle.at(AsOf(AtUnit.VERSION, str(handle.info().version - 1))).count_rows() == 60_000
 
 
-def test_time_travel_follows_the_clock_and_it_never_runs_backwards():
+def test_times_of_versions_never_go_backwards():
     now = datetime(2024, 1, 1, tzinfo=UTC)
     times = iter([now, now + timedelta(hours=1), now, now + timedelta(hours=2)])
     schema = table(clock=lambda: next(times))
@@ -211,8 +211,8 @@ def test_chunks_that_cannot_match_are_not_read():
     schema = table()
     insert(schema, 0, 4 * CHUNK_ROWS)
     handle = schema.load_table("t")
-    wanted = In(Column("a"), (Constant("BIGINT", 70_000), Constant("BIGINT", 70_001)))
-    assert [b.num_rows for b in handle.scan(Scan(filter=wanted))] == [2]
+    numbers = In(Column("a"), (Constant("BIGINT", 70_000), Constant("BIGINT", 70_001)))
+    assert [b.num_rows for b in handle.scan(Scan(filter=numbers))] == [2]
     untouched = [c for c in handle._state.chunks() if not c._bounds]
     assert untouched == []
     text = Comparison("=", Column("b"), Constant("VARCHAR", "b70000"))

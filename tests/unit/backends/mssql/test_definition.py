@@ -55,7 +55,7 @@ def test_only_a_query_makes_a_columnstore():
     [
         ([], {}, "at least one column"),
         ([("rowid", pa.int32())], {}, "rowid"),
-        ([("a", pa.int32()), ("A", pa.int32())], {}, "twice"),
+        ([("a", pa.int32()), ("A", pa.int32())], {}, "two columns are named"),
         ([("a", pa.int32())], {"keys": (UniqueKey(("b",)),)}, "'b'"),
         ([("a", pa.int32())], {"checks": ("b > 0",)}, "'b'"),
         ([("l", pa.list_(pa.int32())), ("s", pa.struct([("x", pa.int8())]))], {}, "'l'.*'s'"),

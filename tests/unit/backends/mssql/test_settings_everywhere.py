@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from jetbridge.app.configuration import load_config
 from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.cli import main
-from jetbridge.config import ConfigError, MssqlConfig, load_config
+from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.settings import SettingValues
 
 TRUTH = "Must be true or false"
 BAD = "neither this nor that"
@@ -81,7 +84,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    made = Session({"memory": MemoryCatalog()}, SessionResources(settings=SETTINGS))
+    made = Session({"memory": MemoryCatalog()}, SessionResources(settings=SettingValues(SETTINGS)))
     yield made
     made.close()
 
@@ -127,7 +130,7 @@ def test_set_takes_it(session, name):
         text = f"SET {name} = '{shown(value)}'; SHOW {name}"
         assert [*said(session, text)[-1][0].values()] == [shown(value)]
         changed = replace(MssqlSettings(), **{field(name): value})
-        assert MssqlSettings().changed(session.given) == changed
+        assert MssqlSettings().changed(session.settings.catalog_overrides) == changed
     assert [*said(session, f"RESET {name}; SHOW {name}")[-1][0].values()] == [
         shown(SETTINGS[name].default)
     ]
@@ -138,7 +141,7 @@ def test_set_refuses_others_with_those_that_are_allowed(session, name, value):
     allowed = re.escape(f"Invalid {name}: {str(value)!r}. {ALLOWED[field(name)][1]}")
     with pytest.raises(BadRequest, match=allowed):
         said(session, f"SET {name} = '{value}'")
-    assert session.given == {}
+    assert session.settings.catalog_overrides == {}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,15 +1,17 @@
-"""A change is a value: the definition afterwards, the way of the rows, and what they must obey."""
+"""ALTER TABLE as a value: the new definition, the converted rows, and the checks of rows."""
 
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.tables.alter import altered, verify
+from jetbridge.backends.tables.alter import alter_definition
+from jetbridge.backends.tables.altered_table import verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddCheck,
     AddColumn,
     AddField,
     AddKey,
+    Alteration,
     ChangeType,
     DropNotNull,
     RemoveColumn,
@@ -21,7 +23,7 @@ from jetbridge.catalog import (
     SetNotNull,
     UniqueKey,
 )
-from jetbridge.errors import FailedPrecondition, NotSupported
+from jetbridge.errors import BadRequest, FailedPrecondition, NotSupported
 
 STRUCT = pa.struct([("x", pa.int8()), ("y", pa.int8())])
 BEFORE = Definition(
@@ -30,7 +32,7 @@ BEFORE = Definition(
     checks=("(a < 100)",),
     keys=(UniqueKey(("b",), False),),
 )
-# The names of a batch mean nothing: columns go by position.
+# The names of a batch have no meaning: columns are mapped by position.
 ROWS = pa.RecordBatch.from_arrays(
     [
         pa.array([1, None, 3], pa.int64()),
@@ -42,8 +44,8 @@ ROWS = pa.RecordBatch.from_arrays(
 NEW = pa.field("n", pa.int8(), nullable=False, metadata={"default": "7"})
 
 
-def step(change, rows=3):
-    return altered(BEFORE, change, "s.t", rows)
+def alter(change, rows=3):
+    return alter_definition(BEFORE, change, "s.t", rows)
 
 
 @pytest.mark.parametrize(
@@ -59,17 +61,17 @@ def step(change, rows=3):
     ids=lambda value: type(value).__name__,
 )
 def test_rows_get_the_schema_of_the_new_definition(change, column, values):
-    after = step(change)
-    batch = after.rows(ROWS)
+    after = alter(change)
+    batch = after.convert(ROWS)
     assert batch.schema.equals(after.definition.schema, check_metadata=True)
     found = [tuple(v.values()) if isinstance(v, dict) else v for v in batch[column].to_pylist()]
     assert found == values
 
 
 def test_removed_column_takes_its_constraints_with_it():
-    after = step(RemoveColumn("A", cascade=True))
+    after = alter(RemoveColumn("A", cascade=True))
     assert (after.definition.schema.names, after.definition.checks) == (["b", "s"], ())
-    assert after.rows(ROWS).columns == ROWS.columns[1:]
+    assert after.convert(ROWS).columns == ROWS.columns[1:]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +87,9 @@ def test_removed_column_takes_its_constraints_with_it():
     ],
     ids=lambda change: type(change).__name__,
 )
-def test_names_and_constraints_leave_the_rows_alone(change):
-    after = step(change)
-    assert after.rows is None
+def test_changes_of_names_and_constraints_convert_no_rows(change):
+    after = alter(change)
+    assert after.convert is None
     assert after.definition is not BEFORE
 
 
@@ -101,8 +103,8 @@ def test_names_and_constraints_leave_the_rows_alone(change):
     ],
     ids=lambda change: type(change).__name__,
 )
-def test_nothing_to_do_is_the_same_definition(change):
-    assert step(change).definition is BEFORE
+def test_a_change_without_effect_returns_the_same_definition(change):
+    assert alter(change).definition is BEFORE
 
 
 @pytest.mark.parametrize(
@@ -115,57 +117,78 @@ def test_nothing_to_do_is_the_same_definition(change):
     ],
     ids=["not null", "primary key", "check", "unique key"],
 )
-def test_rows_that_do_not_obey_fail_the_verification(change, message):
+def test_rows_that_violate_a_new_constraint_are_refused(change, message):
     with pytest.raises(FailedPrecondition, match=message):
-        verify(step(change), "s.t", iter([ROWS, ROWS]))
+        verify_rows(alter(change), "s.t", iter([ROWS, ROWS]))
 
 
-def test_rows_that_obey_are_verified_in_the_new_layout():
-    change = step(ChangeType(pa.field("a", pa.int16()), "a + 50"))
-    verify(change, "s.t", iter([change.rows(ROWS)]))
-    change = step(ChangeType(pa.field("a", pa.int16()), "a + 99"))
+def test_converted_rows_are_verified():
+    change = alter(ChangeType(pa.field("a", pa.int16()), "a + 50"))
+    verify_rows(change, "s.t", iter([change.convert(ROWS)]))
+    change = alter(ChangeType(pa.field("a", pa.int16()), "a + 99"))
     with pytest.raises(FailedPrecondition, match="first row with a = 100"):
-        verify(change, "s.t", iter([change.rows(ROWS)]))
+        verify_rows(change, "s.t", iter([change.convert(ROWS)]))
 
 
 @pytest.mark.parametrize("change", [AddCheck("a < 0"), AddKey(UniqueKey(("a",), True))])
-def test_table_without_rows_obeys_everything(change):
-    verify(step(change, rows=0), "s.t", [])
-    verify(step(change, rows=0), "s.t", [ROWS.slice(0, 0)])
+def test_a_table_without_rows_satisfies_every_constraint(change):
+    verify_rows(alter(change, rows=0), "s.t", [])
+    verify_rows(alter(change, rows=0), "s.t", [ROWS.slice(0, 0)])
 
 
-def test_nothing_to_verify_reads_no_rows():
+def test_a_change_with_nothing_to_verify_reads_no_rows():
     batches = iter([ROWS])
-    verify(step(RenameTable("u")), "s.t", batches)
+    verify_rows(alter(RenameTable("u")), "s.t", batches)
     assert next(batches) is ROWS
 
 
-def test_required_column_without_default_needs_an_empty_table():
+def test_a_required_column_without_default_needs_an_empty_table():
     change = AddColumn(pa.field("n", pa.int8(), nullable=False))
-    assert step(change, rows=0).definition.position("n") == 3
+    assert alter(change, rows=0).definition.position("n") == 3
     with pytest.raises(FailedPrecondition, match="'n' is NOT NULL and has no default, but 's.t'"):
-        step(change, rows=1)
+        alter(change, rows=1)
 
 
 @pytest.mark.parametrize(
     ("before", "change", "message"),
     [
-        (BEFORE, ChangeType(pa.field("b", pa.int8()), "'x' || b"), "a value does not survive"),
+        (
+            BEFORE,
+            ChangeType(pa.field("b", pa.int8()), "'x' || b"),
+            "s.t.b does not survive as int8: ",
+        ),
         (
             Definition("t", BEFORE.schema.set(0, pa.field("a", pa.int64(), nullable=False))),
             ChangeType(pa.field("a", pa.int8()), "nullif(a, 1)"),
-            "column 'a' is NOT NULL, but a new value is NULL",
+            "column s.t.a is NOT NULL, but a new value is NULL",
         ),
     ],
     ids=["value", "null"],
 )
-def test_value_that_does_not_survive_fails_the_rows(before, change, message):
-    after = altered(before, change, "s.t", 3)
-    assert after.rows is not None
+def test_a_value_that_cannot_be_converted_is_refused(before, change, message):
+    after = alter_definition(before, change, "s.t", 3)
+    assert after.convert is not None
     with pytest.raises(FailedPrecondition, match=message):
-        after.rows(ROWS)
+        after.convert(ROWS)
 
 
-def test_unknown_change_is_not_supported():
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (RemoveColumn("A"), FailedPrecondition, "used by a CHECK or key of table 't'; add CASCADE"),
+        (RemoveField(("s", "x", "q")), BadRequest, "int8 is not a STRUCT"),
+        (RemoveField(("s",)), BadRequest, "'s' does not name a field"),
+        (AddField(("s",), pa.field("", pa.int8())), BadRequest, "new field of s.t.s needs a name"),
+        (RenameField(("s", "x"), ""), BadRequest, "new name of field s.t.s.x is empty"),
+        (AddKey(UniqueKey(("z",), False)), BadRequest, "key of table 's.t' names column 'z'"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Alteration) else None,
+)
+def test_errors_name_the_column_or_field(change, error, message):
+    with pytest.raises(error, match=message):
+        alter(change)
+
+
+def test_an_unknown_change_is_not_supported():
     with pytest.raises(NotSupported, match="object is not supported"):
-        step(object())
+        alter(object())

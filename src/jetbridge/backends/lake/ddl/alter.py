@@ -24,11 +24,13 @@ from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import scan
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write.commit import DataFile, TableCommit
-from jetbridge.backends.tables.alter import AlteredTable, altered, verify
+from jetbridge.backends.tables.alter import alter_definition
+from jetbridge.backends.tables.altered_table import AlteredTable, verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,
     Alteration,
+    ChangeType,
     RenameColumn,
     RenameField,
     RenameTable,
@@ -54,7 +56,7 @@ def alter(lake: Lake, seen: TableState, change: Alteration) -> TableState:
 def _rename_table(lake: Lake, seen: TableState, change: RenameTable) -> TableState:
     now = lake.current(seen)
     space, name = now.pointer.namespace, now.pointer.name
-    wanted = altered(now.definition, change, now.title(), 0).definition.name
+    wanted = alter_definition(now.definition, change, now.title(), 0).definition.name
     if wanted == name:
         return now
     there = lake.find(space, wanted)
@@ -76,7 +78,7 @@ class _Altering:
     def change(self, now: TableState) -> TableCommit | None:
         count = now.count()
         rows = count if count is not None else 1
-        result = altered(now.definition, self._alteration, now.title(), rows)
+        result = alter_definition(now.definition, self._alteration, now.title(), rows)
         if result.definition is now.definition:
             return None
         plan = _planned(now, result, self._alteration, rows)
@@ -87,7 +89,7 @@ class _Altering:
             _refuse_without_plain_spec(now)
             files = self._rewritten(now, plan)
         elif now.snapshot is not None:
-            verify(result, now.title(), _present(self._lake, now, result))
+            verify_rows(result, now.title(), _present(self._lake, now, result))
         extras = with_extras(result.definition, plan.fields, now.extras)
         return TableCommit(
             fields=plan.fields,
@@ -108,15 +110,15 @@ class _Altering:
 
         def written() -> Iterator[pa.RecordBatch]:
             for batch, lineage in _rows_with(self._lake, now, kept):
-                changed = batch if plan.result.rows is None else plan.result.rows(batch)
+                changed = batch if plan.result.convert is None else plan.result.convert(batch)
                 stored = after.to_storage(changed)
                 arrays = [*stored.columns, *lineage]
                 writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
                 yield changed
 
         batches = written()
-        verify(plan.result, now.title(), batches)
-        for _ in batches:  # what `verify` had no reason to read
+        verify_rows(plan.result, now.title(), batches)
+        for _ in batches:  # what `verify_rows` had no reason to read
             pass
         return writer.close()
 
@@ -171,8 +173,8 @@ def _planned(now: TableState, result: AlteredTable, change: Alteration, rows: in
 
 
 def _computes(change: Alteration, rows: int) -> bool:
-    """Whether values come from an expression, so that no file can stay as it is."""
-    return bool(rows and getattr(change, "expression", "") and hasattr(change, "field"))
+    """Return whether an expression computes new values, so that all files are rewritten."""
+    return rows > 0 and isinstance(change, ChangeType) and bool(change.expression)
 
 
 def _add_default(result: AlteredTable, field: Json) -> bool:
@@ -280,4 +282,4 @@ def _present(lake: Lake, now: TableState, result: AlteredTable) -> Iterator[pa.R
     """The rows that are there, in the new layout."""
     names = tuple(now.definition.schema.names)
     for batch in scan(lake, now, Scan(names)):
-        yield batch if result.rows is None else result.rows(batch)
+        yield batch if result.convert is None else result.convert(batch)

@@ -22,7 +22,7 @@ from jetbridge.backends.lake.metadata.table_state import (
     with_extras,
 )
 from jetbridge.backends.lake.write.commit import DataFile, data_file, discard, identifier, static
-from jetbridge.backends.tables.definition import Definition, new_definition
+from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, OnConflict
 from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, ServerError
@@ -120,7 +120,7 @@ def begin_create_table(lake: Lake, namespace: str, request: CreateTable) -> Iter
     there = lake.find(namespace, request.name)
     if there is not None and request.on_conflict is not OnConflict.REPLACE:
         raise AlreadyExists("table", f"{namespace}.{request.name}")
-    definition = new_definition(request)
+    definition = define_table(request)
     refuse_reserved(definition)
     if lake.pointers.find_namespace(namespace) is None:
         raise NotFound("schema", namespace)

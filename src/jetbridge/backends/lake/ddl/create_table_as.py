@@ -8,7 +8,7 @@ import pyarrow as pa
 from jetbridge.backends.lake.ddl.create_table import TableCreation, begin_create_table
 from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.parquet_writer import DataWriter
-from jetbridge.backends.tables.column_mapping import insert_mapping
+from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.catalog import CreateTable, DMLResult, Write
 from jetbridge.errors import ServerError
@@ -44,8 +44,8 @@ def _writing(made: TableCreation, writer: DataWriter) -> Write:
 
     def write(batch: pa.RecordBatch) -> DMLResult:
         if batch.num_rows:
-            mapping = insert_mapping(batch.schema, schema, made.title)
-            columns = mapping.columns(batch, writer.rows)
+            mapping = map_insert_columns(batch.schema, schema, made.title)
+            columns = mapping.convert(batch, writer.rows)
             stored = pa.RecordBatch.from_arrays(columns, schema=schema)
             check_rows(made.definition, made.title, [stored])
             writer.add(made.codec.to_storage(stored, writer.rows))

@@ -12,9 +12,10 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
 
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.lake import Lake
@@ -48,16 +49,28 @@ class Grace:
 
 
 @dataclass
-class SweepReport:
-    """What was removed."""
+class SweepReport(Sequence[str]):
+    """List what a sweep removed: names of files, branches, tables and servers."""
 
     files: list[str] = field(default_factory=list)
     branches: list[str] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
 
-    def __bool__(self) -> bool:
-        return bool(self.files or self.branches or self.tables or self.servers)
+    def _names(self) -> list[str]:
+        return [*self.files, *self.branches, *self.tables, *self.servers]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self._names()[index]
 
 
 def sweep(lake: Lake, grace: Grace | None = None) -> SweepReport:

@@ -18,7 +18,12 @@ from jetbridge.backends.lake import types
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
 from jetbridge.backends.lake.metadata.snapshot_list import SnapshotList
 from jetbridge.backends.tables.definition import Definition
-from jetbridge.backends.tables.time_travel import moment, not_kept, version_number
+from jetbridge.backends.tables.time_travel import (
+    describe_kept_versions,
+    parse_timestamp,
+    parse_version,
+    version_not_kept,
+)
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
 from jetbridge.catalog.columns import DEFAULT
 from jetbridge.catalog.identifiers import fold
@@ -291,9 +296,9 @@ class TableState:
         history = self.history()
         begins = not history or _is_first(history[0])
         if point.unit == AtUnit.VERSION:
-            found = self._by_number(history, version_number(point.value), begins)
+            found = self._by_number(history, parse_version(point.value), begins)
         else:
-            found = self._by_time(history, moment(point.value) // 1000, begins)
+            found = self._by_time(history, parse_timestamp(point.value) // 1000, begins)
         if found is not None:
             return found
         raise self._not_kept(point, history, begins)
@@ -326,10 +331,10 @@ class TableState:
         if history and (not begins or not since):
             since = history[0]["timestamp-ms"]
         when = datetime.fromtimestamp(since / 1000, UTC)
-        kept = f"kept are versions {oldest} to {self.version}, from {when:%F %T.%f} UTC on"
+        kept = describe_kept_versions(oldest, self.version, when)
         number = point.value if point.unit == AtUnit.VERSION else ""
         expired = not begins and (not number or int(number) < oldest)
-        return not_kept(self.title(), point, f"it has expired, {kept}" if expired else kept)
+        return version_not_kept(self.title(), point, f"it has expired, {kept}" if expired else kept)
 
 
 def _is_first(snapshot: Json) -> bool:

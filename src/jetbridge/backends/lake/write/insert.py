@@ -10,7 +10,7 @@ from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
 from jetbridge.backends.lake.write import key_checks, spark_writes
 from jetbridge.backends.lake.write.commit import DataFile, TableCommit
-from jetbridge.backends.tables.column_mapping import ColumnMapping, insert_mapping
+from jetbridge.backends.tables.column_mapping import ColumnMapping, map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -48,7 +48,7 @@ class _Insert:
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         rows = batch.num_rows
         mapping = self._mapping_of(batch.schema)
-        columns = mapping.columns(batch, self._writer.rows)
+        columns = mapping.convert(batch, self._writer.rows)
         stored = pa.RecordBatch.from_arrays(columns, schema=self.state.definition.schema)
         if rows:
             self._writer.add(self.state.codec.to_storage(stored))
@@ -58,7 +58,7 @@ class _Insert:
     def _mapping_of(self, sent: pa.Schema) -> ColumnMapping:
         if self._mapping is None or not (sent is self._sent or sent.equals(self._sent)):
             schema = self.state.definition.schema
-            self._mapping = insert_mapping(sent, schema, self.state.title())
+            self._mapping = map_insert_columns(sent, schema, self.state.title())
             self._sent = sent
         return self._mapping
 
@@ -111,7 +111,7 @@ class _Insert:
         self._writers.append(writer)
         try:
             schema = before.definition.schema
-            mapping = insert_mapping(schema, now.definition.schema, now.title())
+            mapping = map_insert_columns(schema, now.definition.schema, now.title())
             return write_all(writer, self._moved(files, mapping, now))
         except ConstraintViolation:
             raise
@@ -129,7 +129,7 @@ class _Insert:
         source = queries.parquet([file.location for file in files])
         for batch in self.lake.reader.stream(queries.scan(source, inner)):
             logical = codec.from_result(batch, self.state.definition.schema)
-            columns = mapping.columns(logical, 0)
+            columns = mapping.convert(logical, 0)
             moved = pa.RecordBatch.from_arrays(columns, schema=now.definition.schema)
             check_rows(now.definition, now.title(), [moved])
             yield now.codec.to_storage(moved)

@@ -19,9 +19,9 @@ from jetbridge.backends.lake.write.update_delete import (
     locate_rows,
     refuse_without_row_ids,
 )
-from jetbridge.backends.tables.column_mapping import insert_mapping
+from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
+from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLResult, Merging, Write
 from jetbridge.errors import BadRequest, Conflict
 
@@ -42,7 +42,7 @@ class _Merge:
     def __init__(self, lake: Lake, seen: TableState) -> None:
         self.lake, self.seen = lake, seen
         self._kept, self._gone = self._new_writer(), self._new_writer()
-        self._row_ids = SeenRowIds()
+        self._row_ids = RowIdSet()
 
     def _new_writer(self) -> DataWriter:
         schema = self.seen.codec.storage_schema.append(row_lineage.ROW_ID)
@@ -58,12 +58,12 @@ class _Merge:
         return DMLResult(batch.num_rows)
 
     def _note(self, column: pa.Array) -> None:
-        row_ids = row_id_values(column, self.seen.title())
+        row_ids = read_row_ids(column, self.seen.title())
         check_row_ids(row_ids, self.seen)
-        if len(np.unique(row_ids)) != len(row_ids) or self._row_ids.new(row_ids) != len(row_ids):
+        if len(np.unique(row_ids)) != len(row_ids) or self._row_ids.add(row_ids) != len(row_ids):
             raise BadRequest(
                 f"a row of {self.seen.title()!r} is matched by several rows of the source; "
-                "let the source have one for each"
+                "use a source with one row for each"
             )
 
     def _stage(self, batch: pa.RecordBatch, writer: DataWriter, *, check: bool) -> None:
@@ -72,8 +72,8 @@ class _Merge:
         definition = self.seen.definition
         values = batch.select([name for name in batch.schema.names if name != MERGE_ACTION])
         values = values.drop_columns([ROWID])
-        mapping = insert_mapping(values.schema, definition.schema, self.seen.title())
-        columns = mapping.columns(values, writer.rows)
+        mapping = map_insert_columns(values.schema, definition.schema, self.seen.title())
+        columns = mapping.convert(values, writer.rows)
         logical = pa.RecordBatch.from_arrays(columns, schema=definition.schema)
         if check:
             check_rows(definition, self.seen.title(), [logical])
@@ -96,7 +96,7 @@ class _Merge:
             raise Conflict(
                 f"table {now.title()!r} was altered while the statement ran; run it again"
             )
-        row_ids = self._row_ids.all()
+        row_ids = self._row_ids.sorted()
         places = RowLocations(self.seen, now)
         for batch in locate_rows(self.lake, now, listed, row_ids, []):
             places.note(batch)

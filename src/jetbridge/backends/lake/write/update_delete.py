@@ -27,7 +27,7 @@ from jetbridge.backends.lake.write import key_checks, spark_writes
 from jetbridge.backends.lake.write.commit import DeletionVector, TableCommit, partitioned
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import SeenRowIds, row_id_values
+from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
@@ -51,7 +51,7 @@ def updating(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Writ
     staged = StagedUpdate(seen.title(), seen.definition.schema, options, staging, check)
     try:
         yield staged.write
-        new = staged.new_values()
+        new = staged.updated_rows()
         if new is not None:
             _publish(lake, seen, new)
     finally:
@@ -287,7 +287,7 @@ def write_vectors(
 class _Delete:
     def __init__(self, lake: Lake, seen: TableState, options: DMLOptions) -> None:
         self.lake, self.seen, self.options = lake, seen, options
-        self._seen_ids = SeenRowIds()
+        self._seen_ids = RowIdSet()
         self._listed: SnapshotFiles | None = None
         self._files = _Files(lake, seen)
 
@@ -295,9 +295,9 @@ class _Delete:
         names = [fold(name) for name in batch.schema.names]
         if ROWID not in names:
             raise BadRequest(f"table {self.seen.title()!r}: DELETE needs a column 'rowid'")
-        row_ids = row_id_values(batch.column(names.index(ROWID)), self.seen.title())
+        row_ids = read_row_ids(batch.column(names.index(ROWID)), self.seen.title())
         check_row_ids(row_ids, self.seen)
-        count = self._seen_ids.new(row_ids)
+        count = self._seen_ids.add(row_ids)
         return DMLResult(count, self._answer(row_ids) if self.options.returning else None)
 
     def _answer(self, row_ids: Integers) -> pa.RecordBatch:
@@ -329,7 +329,7 @@ class _Delete:
         )
 
     def commit(self) -> None:
-        row_ids = self._seen_ids.all()
+        row_ids = self._seen_ids.sorted()
         if not len(row_ids):
             return
         if spark_writes.is_needed(self.lake, self.seen):
@@ -338,7 +338,7 @@ class _Delete:
         self._files.publish(self._change)
 
     def _places(self, now: TableState, listed: SnapshotFiles) -> RowLocations:
-        row_ids = self._seen_ids.all()
+        row_ids = self._seen_ids.sorted()
         places = RowLocations(self.seen, now)
         for batch in locate_rows(self.lake, now, listed, row_ids, []):
             places.note(batch)

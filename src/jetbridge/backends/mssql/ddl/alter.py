@@ -24,7 +24,7 @@ from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types, declared, declared_columns
-from jetbridge.backends.tables.alter import altered
+from jetbridge.backends.tables.alter import alter_definition
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddCheck,
@@ -79,7 +79,7 @@ def alter(
     )
     # The server knows more constraints that use the column than those that clients see.
     checked = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
-    after = altered(before, checked, current.title(), 1 if filled else 0).definition
+    after = alter_definition(before, checked, current.title(), 1 if filled else 0).definition
     if after is before:
         return current.name
     babelfish = server.is_babelfish()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from jetbridge import duckdb_engine
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
-from jetbridge.backends.tables.definition import Definition, new_definition
+from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, UniqueKey
 from jetbridge.catalog.columns import default_of
 from jetbridge.dialects.tsql import ddl, expressions
@@ -57,7 +57,7 @@ def create_table(
     by column, if they are known. Raises BadRequest for an invalid request, and NotSupported for a
     CHECK or a default that T-SQL cannot express.
     """
-    definition = new_definition(request)
+    definition = define_table(request)
     types = types or declared_types(definition, settings)
     columnstore = by_query and settings.ctas_table_kind == "columnstore"
     parts = [column_of(field, types[field.name], filled=False) for field in definition.schema]

@@ -37,8 +37,8 @@ from jetbridge.backends.mssql.write.staged_load import (
     publish_once,
 )
 from jetbridge.backends.mssql.write.transactions import CommitUnknown, retry_on_odbc
-from jetbridge.backends.tables.column_mapping import insert_mapping
-from jetbridge.backends.tables.definition import Definition, new_definition
+from jetbridge.backends.tables.column_mapping import map_insert_columns
+from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, DMLResult, Filled, OnConflict, Write
 from jetbridge.dialects.tsql import load, statements
 from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
@@ -102,7 +102,7 @@ class TableLoad:
 
 def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoad:
     """Check the request before anything is created."""
-    definition = new_definition(request)
+    definition = define_table(request)
     types = declared_types(definition, database.settings)
     columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)
     table_load = TableLoad(database, schema, request, definition, columns)
@@ -135,8 +135,8 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
 
     def write(batch: pa.RecordBatch) -> DMLResult:
         if batch.num_rows:
-            mapping = insert_mapping(batch.schema, schema, table.title)
-            values = mapping.columns(batch, spool.rows)
+            mapping = map_insert_columns(batch.schema, schema, table.title)
+            values = mapping.convert(batch, spool.rows)
             rows = convert_batch(table.columns, values, spool.rows)
             pages.find_miscoded(rows, spool.rows)  # refuses letters that the column cannot store
             if table.is_auto():

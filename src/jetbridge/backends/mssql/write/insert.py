@@ -29,7 +29,7 @@ from jetbridge.backends.mssql.write.staged_load import (
 )
 from jetbridge.backends.mssql.write.transactions import run_in_transaction
 from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
-from jetbridge.backends.tables.column_mapping import insert_mapping
+from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.dialects.tsql import load, statements
 from jetbridge.errors import ServerError
@@ -55,8 +55,8 @@ class _ColumnValues:
         self.rows = 0
 
     def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        mapping = insert_mapping(batch.schema, self.schema, self.table.title())
-        arrays = dict(zip(self.schema.names, mapping.columns(batch, self.rows), strict=True))
+        mapping = map_insert_columns(batch.schema, self.schema, self.table.title())
+        arrays = dict(zip(self.schema.names, mapping.convert(batch, self.rows), strict=True))
         return [arrays[column.name] for column in self.columns]
 
 

@@ -35,8 +35,8 @@ from jetbridge.backends.mssql.write.driver_batches import (
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import stage_and_publish, stage_rows
 from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
-from jetbridge.backends.tables.column_mapping import ColumnMapping, update_mapping
-from jetbridge.backends.tables.row_ids import SeenRowIds
+from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
+from jetbridge.backends.tables.row_ids import RowIdSet
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import load, statements
@@ -50,13 +50,13 @@ class _DistinctRowIds:
     """Count distinct row ids; a number takes eight bytes of memory."""
 
     def __init__(self) -> None:
-        self._numbers, self._texts = SeenRowIds(), set[str]()
+        self._numbers, self._texts = RowIdSet(), set[str]()
         self.count = 0
 
     def add(self, ids: pa.Array) -> int:
         """Add row ids, and return how many are new."""
         if pa.types.is_integer(ids.type):
-            new = self._numbers.new(ids.to_numpy(zero_copy_only=False))
+            new = self._numbers.add(ids.to_numpy(zero_copy_only=False))
         else:
             before = len(self._texts)
             self._texts.update(ids.to_pylist())
@@ -238,14 +238,14 @@ class _MssqlUpdate:
         return _run_update(connection, self.rows, changes, source)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        mapping = update_mapping(batch.schema, self._schema, self._table.title())
+        mapping = map_update_columns(batch.schema, self._schema, self._table.title())
         if self._mapping is not None and mapping.targets != self._mapping.targets:
             raise BadRequest(
                 "all batches of one UPDATE must set the same columns in the same order"
             )
         self._mapping = mapping
         ids = batch.column(mapping.rowid)
-        values = mapping.columns(batch, self.rows.spool.rows)
+        values = mapping.convert(batch, self.rows.spool.rows)
         changed = self.rows.add(ids, bulk_columns(self.columns()), values)
         answer = _answer(mapping, ids, values) if self._options.returning else None
         return DMLResult(changed, answer)
@@ -330,11 +330,11 @@ class _MssqlMerge:
         by_name = {fold(name): batch.column(i) for i, name in enumerate(batch.schema.names)}
         actions, ids = by_name[MERGE_ACTION], by_name[ROWID]
         sent = batch.drop_columns([n for n in batch.schema.names if fold(n) == MERGE_ACTION])
-        mapping = update_mapping(sent.schema, self._schema, self._table.title())
+        mapping = map_update_columns(sent.schema, self._schema, self._table.title())
         arrays = dict(
             zip(
                 [field.name for field in mapping.targets],
-                mapping.columns(sent, self._rows.spool.rows),
+                mapping.convert(sent, self._rows.spool.rows),
                 strict=True,
             )
         )
@@ -345,8 +345,8 @@ class _MssqlMerge:
         staged = [*bulk_columns(self._columns), _ACTION]
         if self._rows.add(ids, staged, [*values, actions]) < existing:
             raise BadRequest(
-                f"several source rows of MERGE change one row of {self._table.title()}; make the "
-                "source rows distinct"
+                f"a row of {self._table.title()!r} is matched by several rows of the source; "
+                "use a source with one row for each"
             )
         self._inserted += len(ids) - existing
         return DMLResult(batch.num_rows)

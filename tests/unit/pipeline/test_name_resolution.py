@@ -5,14 +5,21 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.pipeline.run import run
-from jetbridge.pipeline.session import Session, SessionResources
+from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
+
+
+class CatalogWithDbo(MemoryCatalog):
+    """Tables in memory, with the default schema of SQL Server."""
+
+    def default_schema(self):
+        return "dbo"
 
 
 @pytest.fixture
 def session():
     """`m` has a schema `dbo` and no `main`, as databases of SQL Server have."""
-    catalogs = {"memory": MemoryCatalog(), "m": MemoryCatalog()}
-    opened = Session(catalogs, SessionResources(open_catalog=lambda _: MemoryCatalog()))
+    catalogs = {"memory": MemoryCatalog(), "m": CatalogWithDbo()}
+    opened = Session(catalogs, SessionResources(attach=AttachSupport(lambda *_: MemoryCatalog())))
     rows(opened, "CREATE SCHEMA m.dbo; CREATE SCHEMA m.s; CREATE TABLE m.dbo.t AS SELECT 1 AS a")
     yield opened
     opened.close()
@@ -119,7 +126,7 @@ READ_ONLY = [
 ]
 
 
-def filled(_):
+def filled(*_):
     made = MemoryCatalog()
     session = Session({"r": made})
     rows(session, "CREATE SCHEMA r.s; CREATE TABLE r.s.t AS SELECT 1 AS a")
@@ -129,7 +136,7 @@ def filled(_):
 
 @pytest.fixture
 def reading():
-    opened = Session({"memory": MemoryCatalog()}, SessionResources(open_catalog=filled))
+    opened = Session({"memory": MemoryCatalog()}, SessionResources(attach=AttachSupport(filled)))
     rows(opened, "ATTACH 'x' AS r (READ_ONLY); CREATE SCHEMA memory.s")
     yield opened
     opened.close()
@@ -137,7 +144,7 @@ def reading():
 
 @pytest.mark.parametrize("text", READ_ONLY)
 def test_catalog_that_is_attached_read_only_is_not_written(reading, text):
-    with pytest.raises(FailedPrecondition, match="'r' is attached READ_ONLY: nothing in it is"):
+    with pytest.raises(FailedPrecondition, match="'r' is attached READ_ONLY; DETACH it"):
         rows(reading, text)
     assert rows(reading, "FROM r.s.t") == [{"a": 1}]
 
@@ -169,7 +176,7 @@ def test_other_words_for_read_only(reading, option):
 
 def test_if_not_exists_gives_no_more_than_was_asked_for(reading):
     rows(reading, "ATTACH IF NOT EXISTS 'x' AS r (READ_ONLY); ATTACH IF NOT EXISTS 'x' AS R")
-    with pytest.raises(BadRequest, match="'memory' already, and it is not READ_ONLY"):
+    with pytest.raises(BadRequest, match="already a catalog 'memory', and it is not READ_ONLY"):
         rows(reading, "ATTACH IF NOT EXISTS 'x' AS memory (READ_ONLY)")
 
 
@@ -185,11 +192,12 @@ def test_or_replace_attaches_another_catalog_at_the_same_place(reading):
     rows(reading, "ATTACH 'x' AS o; USE o.s; INSERT INTO t VALUES (2)")
     assert len(rows(reading, "FROM t")) == 2
     assert rows(reading, "ATTACH OR REPLACE 'x' AS O; FROM t") == [{"a": 1}]
-    assert list(reading.catalogs) == ["memory", "r", "O"]
+    attached = [row["database_name"] for row in rows(reading, "SHOW DATABASES")]
+    assert attached == ["O", "memory", "r"]
 
 
 def test_what_is_there_is_replaced_only_if_attach_made_it(reading):
     for text in ("ATTACH 'x' AS r", "ATTACH OR REPLACE 'x' AS memory"):
-        with pytest.raises(BadRequest, match="there is a catalog"):
+        with pytest.raises(BadRequest, match="there is already a catalog"):
             rows(reading, text)
     rows(reading, "ATTACH IF NOT EXISTS 'x' AS r")

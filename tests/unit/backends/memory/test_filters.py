@@ -1,11 +1,11 @@
-"""What the simple part of a filter makes of constants and columns."""
+"""Filters are split into simple conditions, and constants take the form of their column."""
 
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.memory.filters import simple_parts
+from jetbridge.backends.memory.filters import split_filter
 from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.backends.tables.definition import Definition
@@ -16,7 +16,7 @@ STATE = MemoryTableVersion(Definition("t", SCHEMA))
 
 
 @pytest.mark.parametrize(
-    ("constant", "kind", "value"),
+    ("constant", "data_type", "value"),
     [
         (Constant("INTEGER", 5), pa.int32(), 5),
         (Constant("VARCHAR", "5"), pa.int32(), None),
@@ -41,8 +41,8 @@ STATE = MemoryTableVersion(Definition("t", SCHEMA))
         (Constant("UUID", "x"), pa.uuid(), None),
     ],
 )
-def test_constants_take_the_form_of_the_column(constant, kind, value):
-    assert comparable(constant, kind) == value
+def test_constants_take_the_form_of_the_column(constant, data_type, value):
+    assert comparable(constant, data_type) == value
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_constants_take_the_form_of_the_column(constant, kind, value):
         (pa.array([Decimal("1.5")]), (Decimal("1.5"), Decimal("1.5"))),
     ],
 )
-def test_bounds_say_what_is_in_a_column(array, bounds):
+def test_bounds_are_the_smallest_and_largest_value(array, bounds):
     assert bounds_of(array) == bounds
 
 
@@ -69,7 +69,7 @@ def _a(op, value):
 
 
 @pytest.mark.parametrize(
-    ("node", "ops", "whole"),
+    ("node", "ops", "complete"),
     [
         (_a("=", 1), ["="], True),
         (Comparison(">", Constant("BIGINT", 1), Column("a")), ["<"], True),
@@ -85,9 +85,9 @@ def _a(op, value):
         (Comparison("=", Column("rowid"), Constant("BIGINT", 1)), ["="], True),
     ],
 )
-def test_simple_conditions_are_found(node, ops, whole):
-    parts, is_whole = simple_parts(STATE, node)
-    assert (sorted(part.op for part in parts), is_whole) == (ops, whole)
+def test_simple_conditions_are_split_off(node, ops, complete):
+    parts, is_complete = split_filter(STATE, node)
+    assert (sorted(part.op for part in parts), is_complete) == (ops, complete)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_simple_conditions_are_found(node, ops, whole):
 def test_an_or_is_not_narrowed_by_one_of_its_sides(other):
     above = Comparison(">", Column("a"), Constant("BIGINT", 5))
     for either in (Or((above, other)), Or((other, above))):
-        assert simple_parts(STATE, either) == ([], False)
-        parts, whole = simple_parts(STATE, And((either, above)))
+        assert split_filter(STATE, either) == ([], False)
+        parts, complete = split_filter(STATE, And((either, above)))
         assert [(part.column, part.op, part.value) for part in parts] == [(0, ">", 5)]
-        assert not whole
+        assert not complete

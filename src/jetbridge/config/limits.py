@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jetbridge.wire.limits import InputLimits
-
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -42,11 +40,6 @@ class Limits:
     staged_bytes_per_token: int | None = None
     statement_seconds_per_token: float | None = None
     history_bytes: int = GIB
-
-    @property
-    def input(self) -> InputLimits:
-        """For the decoders: a message may be no larger unpacked than it may be packed."""
-        return InputLimits(self.message_bytes, self.batch_rows, self.request_bytes)
 
 
 @dataclass(frozen=True)

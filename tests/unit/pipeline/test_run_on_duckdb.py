@@ -1,4 +1,4 @@
-"""Queries that do nothing but read one table get its rows without DuckDB in between."""
+"""A query that only reads one table gets its rows without DuckDB."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,19 +29,19 @@ def session():
 
 @pytest.fixture
 def answer(session, monkeypatch):
-    """The rows, and whether DuckDB kept a copy of the table to find them."""
-    real = StatementConnection.keep
+    """Return the rows of a query, and whether DuckDB copied a table for them."""
+    real = StatementConnection.create_table_as
 
     def ask(query):
-        kept = []
+        copies = []
 
-        def keep(*given):
-            kept.append(given)
-            return real(*given)
+        def create_table_as(*arguments):
+            copies.append(arguments)
+            return real(*arguments)
 
-        monkeypatch.setattr(StatementConnection, "keep", keep)
+        monkeypatch.setattr(StatementConnection, "create_table_as", create_table_as)
         (outcome,) = run(session, query)
-        return outcome.table(), bool(kept)
+        return outcome.table(), bool(copies)
 
     return ask
 
@@ -55,12 +55,12 @@ def answer(session, monkeypatch):
         ("SELECT * EXCLUDE (id) FROM m.s.t", ["name", "x", "d"]),
     ],
 )
-def test_rows_are_handed_on(answer, query, names):
-    found, kept = answer(query)
-    assert (found.column_names, kept) == (names, False)
-    same, kept = answer(f"FROM ({query}) WHERE random() >= 0")
-    assert kept
-    assert found.sort_by(names[0]).equals(same.sort_by(names[0]))
+def test_rows_of_one_table_are_not_copied(answer, query, names):
+    rows_read, copied = answer(query)
+    assert (rows_read.column_names, copied) == (names, False)
+    same, copied = answer(f"FROM ({query}) WHERE random() >= 0")
+    assert copied
+    assert rows_read.sort_by(names[0]).equals(same.sort_by(names[0]))
 
 
 @pytest.mark.parametrize(
@@ -82,32 +82,32 @@ def test_rows_are_handed_on(answer, query, names):
         ("SELECT rowid FROM m.s.t ORDER BY 1", 5000, (0,)),
     ],
 )
-def test_whatever_does_more_is_left_to_duckdb(answer, query, rows, first):
-    found, kept = answer(query)
-    assert (found.num_rows, kept) == (rows, True)
-    assert (tuple(found.slice(0, 1).to_pylist()[0].values()) if rows else ()) == first
+def test_other_queries_run_in_duckdb(answer, query, rows, first):
+    rows_read, copied = answer(query)
+    assert (rows_read.num_rows, copied) == (rows, True)
+    assert (tuple(rows_read.slice(0, 1).to_pylist()[0].values()) if rows else ()) == first
 
 
 @pytest.mark.parametrize(
     "sample", ["TABLESAMPLE 10%", "TABLESAMPLE SYSTEM (1%)", "USING SAMPLE 10% (system)"]
 )
-def test_a_sample_is_no_copy(answer, sample):
-    found, kept = answer(f"SELECT id FROM m.s.t {sample}")
-    assert kept
-    assert found.num_rows < 5000
+def test_a_sample_runs_in_duckdb(answer, sample):
+    rows_read, copied = answer(f"SELECT id FROM m.s.t {sample}")
+    assert copied
+    assert rows_read.num_rows < 5000
 
 
-def test_a_table_that_is_named_and_not_read_is_not_copied(answer, tmp_path):
+def test_a_table_that_the_query_does_not_read_is_not_returned(answer, tmp_path):
     file = tmp_path / "other.parquet"
     pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "name": ["other"]}), file)
     for source in (f"read_parquet('{file}')", f"'{file}'"):
-        found, _ = answer(f"WITH u AS (FROM m.s.t) SELECT id, name FROM {source}")
-        assert found.to_pylist() == [{"id": 1, "name": "other"}]
-    found, _ = answer("WITH u AS (FROM m.s.t) FROM range(3)")
-    assert found.num_rows == 3
+        rows_read, _ = answer(f"WITH u AS (FROM m.s.t) SELECT id, name FROM {source}")
+        assert rows_read.to_pylist() == [{"id": 1, "name": "other"}]
+    rows_read, _ = answer("WITH u AS (FROM m.s.t) FROM range(3)")
+    assert rows_read.num_rows == 3
 
 
-def test_a_copy_can_be_interrupted(session):
+def test_reading_a_table_can_be_interrupted(session):
     (outcome,) = run(session, "SELECT id FROM m.s.t")
     session.interrupt()
     with pytest.raises(Cancelled, match="interrupted"):
@@ -116,11 +116,11 @@ def test_a_copy_can_be_interrupted(session):
     assert outcome.table().num_rows == 5000
 
 
-def test_a_new_table_takes_the_rows_as_they_come(answer):
-    _, kept = answer("CREATE TABLE m.s.copy AS SELECT id, d FROM m.s.t")
-    assert not kept
-    found, _ = answer("SELECT count(*) AS n, sum(id)::BIGINT AS s FROM m.s.copy")
-    assert found.to_pylist() == [{"n": 5000, "s": 12_497_500}]
+def test_create_table_as_streams_the_rows(answer):
+    _, copied = answer("CREATE TABLE m.s.copy AS SELECT id, d FROM m.s.t")
+    assert not copied
+    rows_read, _ = answer("SELECT count(*) AS n, sum(id)::BIGINT AS s FROM m.s.copy")
+    assert rows_read.to_pylist() == [{"n": 5000, "s": 12_497_500}]
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_a_new_table_takes_the_rows_as_they_come(answer):
     ],
 )
 def test_rows_are_read_before_the_first_is_written(session, monkeypatch, statement, streams):
-    """Where they are written as they come: else a table copied into itself meets its own locks."""
-    said = []
+    """A table that writes rows as they arrive would wait for its own locks if it were read."""
+    calls = []
     real = run_on_duckdb.stream_rows
 
-    def rows(*given, **options):
-        said.append(options)
-        return real(*given, **options)
+    def rows(*arguments, **options):
+        calls.append(options)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(run_on_duckdb, "stream_rows", rows)
     list(run(session, "CREATE OR REPLACE TABLE m.s.own AS SELECT 1 AS a"))
-    said.clear()
+    calls.clear()
     list(run(session, statement))
-    assert said == [{"streams": streams}]
+    assert calls == [{"read_first": not streams}]
