@@ -29,7 +29,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema or the table does not exist.
             AlreadyExists: The table has the column, and `if_not_exists` is False.
 
-        Example:
+        Examples:
             >>> client.add_column("shop", "orders", pa.field("note", pa.string())).schema.names
             ['id', 'city', 'price', 'note']
         """
@@ -64,7 +64,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             FailedPrecondition: It is the last column, or a constraint needs it.
 
-        Example:
+        Examples:
             >>> client.remove_column("shop", "orders", "price").schema.names
             ['id', 'city']
         """
@@ -91,7 +91,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             AlreadyExists: The table has a column of the new name.
 
-        Example:
+        Examples:
             >>> client.rename_column("shop", "orders", "city", "town").schema.names
             ['id', 'town', 'price']
         """
@@ -112,7 +112,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema or the table does not exist.
             AlreadyExists: The schema has a table of the new name.
 
-        Example:
+        Examples:
             >>> client.rename_table("shop", "orders", "sales").name
             'sales'
         """
@@ -134,7 +134,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             BadRequest: The expression is not valid.
 
-        Example:
+        Examples:
             >>> table = client.set_default("shop", "orders", "city", "'Ulm'")
             >>> client.insert("shop", "orders", pa.table({"id": [4]})).affected_rows
             1
@@ -165,7 +165,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             FailedPrecondition: A value does not fit the new type.
 
-        Example:
+        Examples:
             >>> field = pa.field("price", pa.decimal128(9, 2))
             >>> client.change_column_type("shop", "orders", field).schema.field("price").type
             Decimal128Type(decimal128(9, 2))
@@ -191,7 +191,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             FailedPrecondition: A row has NULL in the column.
 
-        Example:
+        Examples:
             >>> client.set_not_null("shop", "orders", "city").schema.field("city").nullable
             False
         """
@@ -209,7 +209,7 @@ class AlterCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             FailedPrecondition: The column belongs to the primary key.
 
-        Example:
+        Examples:
             >>> client.drop_not_null("shop", "orders", "id").schema.field("id").nullable
             True
         """
@@ -228,7 +228,7 @@ class AlterCalls(ClientSession):
             BadRequest: The constraint is not valid.
             FailedPrecondition: A row breaks the constraint.
 
-        Example:
+        Examples:
             >>> client.add_constraint("shop", "orders", "CHECK (price > 0)").checks
             ('(price > 0)',)
         """
@@ -260,7 +260,7 @@ class AlterCalls(ClientSession):
             BadRequest: A term is not valid, or both arguments are None.
             NotSupported: The catalog is not a lake.
 
-        Example:
+        Examples:
             >>> client.set_layout("shop", "orders", sort_by="id")
             Traceback (most recent call last):
                 ...

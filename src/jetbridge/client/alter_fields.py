@@ -37,7 +37,7 @@ class AlterFieldCalls(ClientSession):
             NotFound: The schema, the table or the column does not exist.
             AlreadyExists: The STRUCT has the field, and `if_not_exists` is False.
 
-        Example:
+        Examples:
             >>> size = pa.field("size", pa.struct([pa.field("width", pa.int32())]))
             >>> table = client.add_column("shop", "orders", size)
             >>> height = pa.field("height", pa.int32())
@@ -77,7 +77,7 @@ class AlterFieldCalls(ClientSession):
             NotFound: The schema, the table, the column or the field does not exist.
             FailedPrecondition: It is the last field of the STRUCT.
 
-        Example:
+        Examples:
             >>> size = pa.struct([pa.field("width", pa.int32()), pa.field("height", pa.int32())])
             >>> table = client.add_column("shop", "orders", pa.field("size", size))
             >>> table = client.remove_field("shop", "orders", ["size", "height"])
@@ -109,7 +109,7 @@ class AlterFieldCalls(ClientSession):
             NotFound: The schema, the table, the column or the field does not exist.
             AlreadyExists: The STRUCT has a field of the new name.
 
-        Example:
+        Examples:
             >>> size = pa.field("size", pa.struct([pa.field("width", pa.int32())]))
             >>> table = client.add_column("shop", "orders", size)
             >>> table = client.rename_field("shop", "orders", ["size", "width"], "breadth")

@@ -45,7 +45,7 @@ class ActionListing(NamedTuple):
         name: The name of the action.
         description: What the action does.
 
-    Example:
+    Examples:
         >>> [action.name for action in client.list_actions()][:2]
         ['add_column', 'add_constraint']
     """
@@ -64,7 +64,7 @@ class CatalogCalls(ClientSession):
             NotFound: The server does not have the catalog.
             NotSupported: The listing refers to another address.
 
-        Example:
+        Examples:
             >>> [(schema.name, len(schema.tables)) for schema in client.list_schemas()]
             [('shop', 1)]
         """
@@ -80,7 +80,7 @@ class CatalogCalls(ClientSession):
         Raises:
             NotFound: The schema does not exist.
 
-        Example:
+        Examples:
             >>> [table.name for table in client.tables("shop")]
             ['orders']
         """
@@ -99,7 +99,7 @@ class CatalogCalls(ClientSession):
             NotFound: The schema does not exist.
             ValueError: The name has characters that a gRPC header cannot hold.
 
-        Example:
+        Examples:
             >>> [table.name for table in client.list_flights("shop")]
             ['orders']
         """
@@ -115,7 +115,7 @@ class CatalogCalls(ClientSession):
         Raises:
             NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.get_schema("shop", "orders").names
             ['id', 'city', 'price', 'rowid']
         """
@@ -131,7 +131,7 @@ class CatalogCalls(ClientSession):
         Raises:
             Unavailable: The server cannot be reached.
 
-        Example:
+        Examples:
             >>> "create_table" in [action.name for action in client.list_actions()]
             True
         """
@@ -147,7 +147,7 @@ class CatalogCalls(ClientSession):
         Raises:
             Unauthenticated: The server does not know the token.
 
-        Example:
+        Examples:
             >>> client.handshake()
             b''
         """
@@ -165,7 +165,7 @@ class CatalogCalls(ClientSession):
         Raises:
             Unauthenticated: The server answers this call with a token only.
 
-        Example:
+        Examples:
             >>> client.health()
             'SERVING'
         """
@@ -193,7 +193,7 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, AlterFieldCalls, ScanCalls, Dml
     PermissionDenied if the token does not allow the call, and the other classes of
     `jetbridge.errors` as the server reports them.
 
-    Example:
+    Examples:
         >>> with connect(location, "memory") as client:
         ...     client.insert("shop", "orders", pa.table({"id": [4], "city": ["Bonn"]}))
         ChangeResult(affected_rows=1, returning=None)
@@ -211,7 +211,7 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, AlterFieldCalls, ScanCalls, Dml
         Raises:
             NotFound: The server does not have the catalog.
 
-        Example:
+        Examples:
             >>> with client.transaction() as snapshot:
             ...     before = snapshot.read("shop", "orders").num_rows
             ...     inserted = client.insert("shop", "orders", pa.table({"id": [4]}))
@@ -231,7 +231,7 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, AlterFieldCalls, ScanCalls, Dml
 
         It raises no error, also if the client is closed already.
 
-        Example:
+        Examples:
             >>> client.close()
             >>> client.read("shop", "orders")  # doctest: +ELLIPSIS
             Traceback (most recent call last):
@@ -272,7 +272,7 @@ def connect(
         ValueError: The location is of another form, or the catalog or the token has characters
             that a gRPC header cannot hold.
 
-    Example:
+    Examples:
         >>> with connect(location, "memory") as client:
         ...     client.health()
         'SERVING'

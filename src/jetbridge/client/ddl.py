@@ -29,7 +29,7 @@ class DdlCalls(ClientSession):
         Raises:
             AlreadyExists: The catalog has a schema of this name.
 
-        Example:
+        Examples:
             >>> client.create_schema("archive", comment="sold until last year")
             >>> [schema.name for schema in client.list_schemas()]
             ['archive', 'shop']
@@ -50,7 +50,7 @@ class DdlCalls(ClientSession):
             NotFound: The schema does not exist.
             FailedPrecondition: The schema has tables.
 
-        Example:
+        Examples:
             >>> client.drop_schema("archive", ignore_not_found=True)
         """
         self._drop("schema", "", name, ignore_not_found)
@@ -84,7 +84,7 @@ class DdlCalls(ClientSession):
             NotFound: The schema does not exist.
             BadRequest: A column or a constraint is not valid.
 
-        Example:
+        Examples:
             >>> columns = pa.schema([pa.field("id", pa.int64()), pa.field("rating", pa.int8())])
             >>> table = client.create_table(
             ...     "shop", "reviews", columns, checks=["rating <= 5"], primary_key=["id"]
@@ -121,7 +121,7 @@ class DdlCalls(ClientSession):
         Raises:
             NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.drop_table("shop", "orders")
             >>> client.tables("shop")
             []

@@ -28,7 +28,7 @@ class ChangeResult(NamedTuple):
         affected_rows: The number of rows that were inserted, updated or deleted.
         returning: The rows of RETURNING; None without RETURNING.
 
-    Example:
+    Examples:
         >>> client.delete("shop", "orders", [0]).affected_rows
         1
     """
@@ -62,7 +62,7 @@ class DmlCalls(ClientSession):
             ConstraintViolation: A row breaks a constraint, or its key exists already.
             BadRequest: The table does not have a column, or a value does not fit the column.
 
-        Example:
+        Examples:
             >>> rows = pa.table({"id": [4], "city": ["Bonn"]})
             >>> client.insert("shop", "orders", rows, returning=True).returning["price"].to_pylist()
             [None]
@@ -94,7 +94,7 @@ class DmlCalls(ClientSession):
             Conflict: Another statement changed a row after the scan.
             ConstraintViolation: A row breaks a constraint, or its key exists already.
 
-        Example:
+        Examples:
             >>> rows = client.read("shop", "orders", ["rowid", "price"]).slice(0, 1)
             >>> rows = rows.set_column(1, "price", pa.array([11.0]))
             >>> client.update("shop", "orders", rows).affected_rows
@@ -133,7 +133,7 @@ class DmlCalls(ClientSession):
             BadRequest: The table has no row of such an id.
             Conflict: Another statement changed a row after the scan.
 
-        Example:
+        Examples:
             >>> rowids = client.read("shop", "orders", ["rowid"])["rowid"]
             >>> client.delete("shop", "orders", rowids).affected_rows
             3
@@ -171,7 +171,7 @@ class DmlCalls(ClientSession):
             BadRequest: The operation is another one, or the table does not have a column.
             NotSupported: The table does not support the operation.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
             ...     exchange.write(batch)

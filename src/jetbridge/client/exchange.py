@@ -32,7 +32,7 @@ class Exchange:
     Attributes:
         schema: The columns of the batches to write.
 
-    Example:
+    Examples:
         >>> batch = pa.record_batch({"id": [4, 5]})
         >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
         ...     exchange.write(batch)
@@ -73,7 +73,7 @@ class Exchange:
     def returning_schema(self) -> pa.Schema:
         """Return the columns of the batches that the server answers with RETURNING.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema, True) as exchange:
             ...     exchange.returning_schema.names
@@ -95,7 +95,7 @@ class Exchange:
             ConstraintViolation: A row breaks a constraint of the table.
             Unavailable: The connection broke.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema, True) as exchange:
             ...     exchange.write(batch)["city"].to_pylist()
@@ -123,7 +123,7 @@ class Exchange:
             Conflict: Another statement changed the same rows.
             Unavailable: The connection broke.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4, 5]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
             ...     exchange.write(batch)
@@ -146,7 +146,7 @@ class Exchange:
     def cancel(self) -> None:
         """Cancel the statement. Nothing of it is published, unless it was finished before.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
             ...     exchange.write(batch)

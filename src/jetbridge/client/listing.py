@@ -33,7 +33,7 @@ class TableListing:
         checks: The expressions of CHECK constraints.
         total_records: The number of rows; -1 if the server does not know it.
 
-    Example:
+    Examples:
         >>> table = client.table("shop", "orders")
         >>> (table.name, table.total_records, table.row_id)
         ('orders', 3, DataType(int64))
@@ -51,7 +51,7 @@ class TableListing:
     def schema(self) -> pa.Schema:
         """Return the columns without `rowid`.
 
-        Example:
+        Examples:
             >>> client.table("shop", "orders").schema.names
             ['id', 'city', 'price']
         """
@@ -61,7 +61,7 @@ class TableListing:
     def row_id(self) -> pa.DataType | None:
         """Return the type of `rowid`; None if the table has no row ids.
 
-        Example:
+        Examples:
             >>> client.table("shop", "orders").row_id
             DataType(int64)
         """
@@ -73,7 +73,7 @@ class TableListing:
         Args:
             column: The name of the column, in upper or lower case; `rowid` is one of them.
 
-        Example:
+        Examples:
             >>> client.table("shop", "orders").position("CITY")
             1
         """
@@ -94,7 +94,7 @@ class SchemaListing:
         tags: Names and values that the server keeps with the schema.
         tables: The tables of the schema.
 
-    Example:
+    Examples:
         >>> [shop] = client.list_schemas()
         >>> (shop.name, [table.name for table in shop.tables])
         ('shop', ['orders'])

@@ -35,7 +35,7 @@ class ScanReader:
     Attributes:
         schema: The columns of the rows.
 
-    Example:
+    Examples:
         >>> with client.scan("shop", "orders", ["id"]) as reader:
         ...     sum(batch.num_rows for batch in reader)
         3
@@ -57,7 +57,7 @@ class ScanReader:
             ValueError: The scan is closed.
             FailedPrecondition: The table was altered while the scan began.
 
-        Example:
+        Examples:
             >>> with client.scan("shop", "orders", ["id"]) as reader:
             ...     reader.read_next_batch().num_rows
             3
@@ -71,7 +71,7 @@ class ScanReader:
             ValueError: The scan is closed.
             FailedPrecondition: The table was altered while the scan began.
 
-        Example:
+        Examples:
             >>> with client.scan("shop", "orders", ["id"]) as reader:
             ...     reader.read_all().num_rows
             3
@@ -84,7 +84,7 @@ class ScanReader:
         Raises:
             ValueError: The scan is closed.
 
-        Example:
+        Examples:
             >>> with client.scan("shop", "orders", ["id"]) as reader:
             ...     isinstance(reader.to_reader(), pa.RecordBatchReader)
             True
@@ -96,7 +96,7 @@ class ScanReader:
     def close(self) -> None:
         """End the scan and its calls. Another thread may do that.
 
-        Example:
+        Examples:
             >>> reader = client.scan("shop", "orders")
             >>> reader.close()
             >>> reader.read_all()
@@ -182,7 +182,7 @@ class ScanCalls(ClientSession):
                 no earlier versions.
             FailedPrecondition: The table was altered while the scan began.
 
-        Example:
+        Examples:
             >>> from jetbridge.expr import Column, Comparison, Constant
             >>> cheap = Comparison("<", Column("price"), Constant("DOUBLE", 10.0))
             >>> with client.scan("shop", "orders", ["id"], filters=cheap) as reader:
@@ -223,7 +223,7 @@ class ScanCalls(ClientSession):
             NotSupported: The table has no earlier versions.
             BadRequest: A HUGEINT has 39 digits, too many for a decimal.
 
-        Example:
+        Examples:
             >>> client.read("shop", "orders")["city"].to_pylist()
             ['Ulm', 'Bonn', 'Ulm']
         """
@@ -243,7 +243,7 @@ class ScanCalls(ClientSession):
             NotFound: The schema, the table or the version does not exist.
             NotSupported: The table has no earlier versions.
 
-        Example:
+        Examples:
             >>> client.flight_info("shop", "orders").schema.names
             ['id', 'city', 'price']
         """

@@ -93,7 +93,7 @@ class ClientSession:
     def location(self) -> str:
         """Return the address of the server.
 
-        Example:
+        Examples:
             >>> client.location == location
             True
         """
@@ -114,7 +114,7 @@ class ClientSession:
             NotSupported: The action does not exist.
             BadRequest: The server cannot read the body.
 
-        Example:
+        Examples:
             >>> client.action("drop_table", b"{}")
             Traceback (most recent call last):
                 ...
@@ -131,7 +131,7 @@ class ClientSession:
         Raises:
             NotFound: The server does not have the catalog.
 
-        Example:
+        Examples:
             >>> before = client.catalog_version().number
             >>> client.create_schema("archive")
             >>> client.catalog_version().number > before
@@ -151,7 +151,7 @@ class ClientSession:
         Raises:
             NotFound: The server does not have the catalog.
 
-        Example:
+        Examples:
             >>> len(client.create_transaction())
             32
         """
@@ -169,7 +169,7 @@ class ClientSession:
         Raises:
             NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.get_flight_info("shop", "orders").total_records
             3
         """
@@ -185,7 +185,7 @@ class ClientSession:
         Raises:
             NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.table("shop", "orders").schema.names
             ['id', 'city', 'price']
         """
