@@ -3,7 +3,7 @@
 A predicate is a tree of these nodes. Wherever a node has a `type`, it is the name of a DuckDB type,
 such as `BIGINT` or `DECIMAL(12,2)`.
 
-Example:
+Examples:
     The predicate `city = 'Ulm' AND price BETWEEN 10 AND 20`:
 
     >>> city = Comparison("=", Column("city"), Constant("VARCHAR", "Ulm"))
@@ -51,7 +51,7 @@ class Column:
         name: The name of the column, matched without regard to case.
         type: The DuckDB type of the column; empty where only the table knows it.
 
-    Example:
+    Examples:
         >>> Column("price", "DOUBLE")
         Column(name='price', type='DOUBLE')
     """
@@ -84,7 +84,7 @@ class Constant:
         type: The DuckDB type of the value.
         value: The value, in the form of the list above.
 
-    Example:
+    Examples:
         The number 12.50:
 
         >>> Constant("DECIMAL(12,2)", 1250)
@@ -104,7 +104,7 @@ class Comparison:
         left: The expression before the operator.
         right: The expression behind it.
 
-    Example:
+    Examples:
         >>> Comparison(">=", Column("price"), Constant("DOUBLE", 9.5)).op
         '>='
     """
@@ -121,7 +121,7 @@ class And:
     Attributes:
         children: The predicates, at least one.
 
-    Example:
+    Examples:
         >>> len(And((Not(Column("sold")), IsNull(Column("price")))).children)
         2
     """
@@ -136,7 +136,7 @@ class Or:
     Attributes:
         children: The predicates, at least one.
 
-    Example:
+    Examples:
         >>> len(Or((Column("sold"), IsNull(Column("price")))).children)
         2
     """
@@ -151,7 +151,7 @@ class Not:
     Attributes:
         child: The predicate.
 
-    Example:
+    Examples:
         >>> Not(Column("sold")).child.name
         'sold'
     """
@@ -167,7 +167,7 @@ class IsNull:
         child: The expression.
         negated: Whether the test is IS NOT NULL.
 
-    Example:
+    Examples:
         >>> IsNull(Column("price"), negated=True).negated
         True
     """
@@ -185,7 +185,7 @@ class In:
         items: The expressions in the list, at least one.
         negated: Whether the test is NOT IN.
 
-    Example:
+    Examples:
         >>> cities = (Constant("VARCHAR", "Ulm"), Constant("VARCHAR", "Bonn"))
         >>> [item.value for item in In(Column("city"), cities).items]
         ['Ulm', 'Bonn']
@@ -207,7 +207,7 @@ class Between:
         lower_inclusive: Whether the lower bound itself passes, as in SQL.
         upper_inclusive: Whether the upper bound itself passes, as in SQL.
 
-    Example:
+    Examples:
         The range `0 <= price < 10`:
 
         >>> zero, ten = Constant("DOUBLE", 0.0), Constant("DOUBLE", 10.0)
@@ -229,7 +229,7 @@ class Coalesce:
     Attributes:
         children: The expressions, in the order in which they are tried.
 
-    Example:
+    Examples:
         >>> price = Coalesce((Column("sale_price"), Column("price")))
         >>> sorted(columns_of(price))
         ['price', 'sale_price']
@@ -246,7 +246,7 @@ class Case:
         whens: Pairs of a condition and the expression to take.
         otherwise: The expression to take where no condition is true.
 
-    Example:
+    Examples:
         >>> price = Case(((Column("on_sale"), Column("sale_price")),), Column("price"))
         >>> price.otherwise.name
         'price'
@@ -265,7 +265,7 @@ class Cast:
         type: The DuckDB type to convert to.
         attempt: Whether a value that cannot be converted becomes NULL, as with TRY_CAST.
 
-    Example:
+    Examples:
         >>> Cast(Column("price"), "DECIMAL(12,2)", attempt=True).type
         'DECIMAL(12,2)'
     """
@@ -284,7 +284,7 @@ class Function:
         arguments: The arguments, in order.
         operator: Whether the name is written between two arguments, or before one.
 
-    Example:
+    Examples:
         >>> Function("+", (Column("price"), Column("tax")), operator=True).name
         '+'
     """
@@ -341,7 +341,7 @@ def children_of(node: Expr) -> Iterable[Expr]:
     Raises:
         KeyError: The node is of no class of this module.
 
-    Example:
+    Examples:
         >>> [child.name for child in children_of(Comparison("=", Column("a"), Column("b")))]
         ['a', 'b']
     """
@@ -360,7 +360,7 @@ def walk(node: Expr) -> Iterator[Expr]:
     Raises:
         KeyError: A node is of no class of this module.
 
-    Example:
+    Examples:
         >>> sum(isinstance(part, Column) for part in walk(Not(IsNull(Column("a")))))
         1
     """
@@ -383,7 +383,7 @@ def columns_of(node: Expr) -> frozenset[str]:
     Raises:
         KeyError: A node is of no class of this module.
 
-    Example:
+    Examples:
         >>> columns_of(IsNull(Column("price")))
         frozenset({'price'})
     """

@@ -169,6 +169,6 @@ def check_fresh_server(tmp_path, port, stale, ticket_holder) -> None:
             client.insert("s", "t", statement_rows(1))
             assert client.read("s", "t").equals(statement_rows(1))
         wait_until(lambda: stale.health() == "SERVING")
-        with ticket_holder, pytest.raises(ServerError, match="not made by this server"):
+        with ticket_holder, pytest.raises(ServerError, match="this server did not create"):
             ticket_holder.read_all()
         assert stale.read("s", "t").equals(statement_rows(1))

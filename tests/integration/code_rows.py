@@ -236,14 +236,14 @@ def unable() -> Iterator[Row]:
     for statement in STATEMENTS:
         yield Row(statement, "a bug", None, INTERNAL, ("internal error", "log"), "broken")
         yield Row(statement, "a conflict", None, ABORTED, ("try again",), "torn")
-        words = ("sales.Orders", "does not take", statement.upper())
+        words = ("sales.Orders", "does not support", statement.upper())
         yield Row(statement, "read-only", None, UNSUPPORTED, words, "files")
     for action in DDL:
         words = ("catalog", "files") if action.endswith("_schema") else ("sales",)
         request = {catalog_key(action): "files"}
         yield Row(action, "read-only", request, UNSUPPORTED, ("does not support", *words), "files")
     travel = {"at_unit": "VERSION", "at_value": "1"}
-    words = ("sales.Orders", "no history")
+    words = ("sales.Orders", "no earlier versions")
     yield Row("flight_info", "no past", travel, UNSUPPORTED, words, "files")
     yield Row("endpoints", "no past", {"parameters": travel}, UNSUPPORTED, words, "files")
 

@@ -10,7 +10,7 @@ import pytest
 
 import jetbridge.client
 import jetbridge.expr
-from jetbridge.client import Client
+from jetbridge.client import Client, Exchange, ScanReader, TableListing
 from jetbridge.service import Server
 
 MODULES = (jetbridge.client, jetbridge.expr)
@@ -32,11 +32,33 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 def public_methods() -> Iterator[tuple[str, Any]]:
-    for name, value in inspect.getmembers(Client, inspect.isfunction):
-        if not name.startswith("_"):
-            yield f"Client.{name}", value
+    """Yield the methods and properties of the client's classes by their names."""
+    for public_class in (Client, Exchange, ScanReader, TableListing):
+        for name, value in vars_of(public_class).items():
+            is_public = not name.startswith("_")
+            if is_public and inspect.isfunction(value):
+                yield f"{public_class.__name__}.{name}", value
+            elif is_public and isinstance(value, property):
+                yield f"{public_class.__name__}.{name}", value.fget
 
 
+def vars_of(public_class: type) -> dict[str, Any]:
+    return {
+        name: value for cls in reversed(public_class.__mro__) for name, value in vars(cls).items()
+    }
+
+
+# Methods that raise no error of their own.
+WITHOUT_ERRORS = {
+    "Client.close",
+    "Client.location",
+    "Exchange.cancel",
+    "Exchange.returning_schema",
+    "ScanReader.close",
+    "TableListing.position",
+    "TableListing.row_id",
+    "TableListing.schema",
+}
 NAMES = dict(sorted([*public_names(), *public_methods()]))
 
 
@@ -59,3 +81,9 @@ def test_every_public_name_has_an_example_that_runs(name, names):
     report: list[str] = []
     doctest.DocTestRunner().run(example, out=report.append)
     assert "".join(report) == ""
+
+
+@pytest.mark.parametrize("name", dict(public_methods()))
+def test_every_method_of_the_client_names_the_errors_it_raises(name):
+    documented = inspect.cleandoc(NAMES[name].__doc__)
+    assert ("\nRaises:\n" in documented) == (name not in WITHOUT_ERRORS)

@@ -71,7 +71,7 @@ def test_projection_and_filter_lose_nothing(files):
 
 
 def test_folder_is_read_only(files):
-    with pytest.raises(NotSupported, match="does not take INSERT"):
+    with pytest.raises(NotSupported, match="does not support INSERT"):
         files.insert("shop", "orders", ORDERS)
     with pytest.raises(NotSupported, match="does not support CREATE or DROP SCHEMA"):
         files.create_schema("more")

@@ -99,8 +99,8 @@ OF_NO_CATALOG: dict[str, Callable[[Raw, Server, str], Any]] = {
     ("headers", "words"),
     [
         ((), ("CREATE SECRET", "SCOPE")),
-        ((bearer(WRONG),), ("not known",)),
-        ((bearer(ADA[:-1]),), ("not known",)),
+        ((bearer(WRONG),), ("does not know the bearer token",)),
+        ((bearer(ADA[:-1]),), ("does not know the bearer token",)),
         ((bearer(""),), ("required",)),
         ((("authorization", ADA),), ("required",)),
         ((("authorization", f"Token {ADA}"),), ("Bearer",)),

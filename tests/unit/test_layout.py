@@ -1,4 +1,4 @@
-"""Sizes that ruff cannot count, and what an `__init__.py` may hold."""
+"""Checks sizes that ruff cannot count, the contents of `__init__.py`, and the size of folders."""
 
 import ast
 import re
@@ -8,18 +8,27 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("src", "tests", "tools", "examples", "benchmarks")
+FOLDERS = ("src", "tests", "standins", "tools", "examples", "benchmarks")
 FUNCTION_LINES = 40
 MODULE_LINES = 400
 CONFTEST_LINES = 300
 DEF = re.compile(r"( *)(?:async )?def ")
 # A lazy attribute (PEP 562) is a re-export too.
 RE_EXPORTS = (ast.Import, ast.ImportFrom)
+# A reader sees a folder of this size at one glance; a smaller one should be a module.
+FOLDER_ENTRIES = range(4, 16)
+# Folders of src with more or fewer entries, and why.
+OTHER_FOLDERS = {
+    "src/jetbridge": "the rooms of the whole project stand side by side, in the layers of the map",
+    "src/jetbridge/backends/lake": "the rooms of the lake, and the modules below all of them",
+    "src/jetbridge/pipeline/translate": "stays as it is until DuckDB's plans replace it",
+    "src/jetbridge/pipeline/translate/entries": "stays as it is until DuckDB's plans replace it",
+}
 
 
 def modules() -> list[Path]:
-    found = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
-    return [path for path in found if not path.name.endswith("_pb2.py")]
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in paths if not path.name.endswith("_pb2.py")]
 
 
 def long_functions(tree: ast.Module) -> Iterator[str]:
@@ -31,7 +40,7 @@ def long_functions(tree: ast.Module) -> Iterator[str]:
 
 
 def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """What a function says of itself is no part of its size."""
+    """Return the lines of a docstring, which do not count as lines of the function."""
     match node.body[0]:
         case ast.Expr(value=ast.Constant(value=str()) as text):
             return (text.end_lineno or text.lineno) - text.lineno + 1
@@ -45,13 +54,14 @@ def problems(path: Path) -> Iterator[str]:
     if count > limit:
         yield f"{path.relative_to(ROOT)}: {count} lines"
     if may_have_long_functions(text):
-        yield from (f"{path.relative_to(ROOT)}: {each}" for each in long_functions(ast.parse(text)))
+        name = path.relative_to(ROOT)
+        yield from (f"{name}: {function}" for function in long_functions(ast.parse(text)))
 
 
 def may_have_long_functions(text: str) -> bool:
-    """Without reading all of it: a function ends before the next one that is not inside it."""
+    """Return whether to parse the text: a function ends before the next one at its depth."""
     lines = text.splitlines()
-    begins = [(at, len(found[1])) for at, line in enumerate(lines) if (found := DEF.match(line))]
+    begins = [(at, len(match[1])) for at, line in enumerate(lines) if (match := DEF.match(line))]
     for number, (start, depth) in enumerate(begins):
         after = (at for at, other in begins[number + 1 :] if other <= depth)
         if next(after, len(lines)) - start > FUNCTION_LINES:
@@ -60,7 +70,7 @@ def may_have_long_functions(text: str) -> bool:
 
 
 def test_modules_and_their_functions_are_short():
-    assert [each for path in modules() for each in problems(path)] == []
+    assert [problem for path in modules() for problem in problems(path)] == []
 
 
 def is_re_export(node: ast.stmt) -> bool:
@@ -74,7 +84,7 @@ def is_re_export(node: ast.stmt) -> bool:
         case ast.FunctionDef(name="__getattr__"):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]):
-            return all(isinstance(each, RE_EXPORTS) for each in body)
+            return all(isinstance(statement, RE_EXPORTS) for statement in body)
     return False
 
 
@@ -86,14 +96,45 @@ def test_init_only_re_exports():
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"), [(FUNCTION_LINES, []), (FUNCTION_LINES + 1, ["f: 41 lines"])]
+    ("lines", "expected"), [(FUNCTION_LINES, []), (FUNCTION_LINES + 1, ["f: 41 lines"])]
 )
-def test_function_of_forty_lines_is_the_longest_allowed(lines, found):
+def test_function_of_forty_lines_is_the_longest_allowed(lines, expected):
     source = "def f():\n" + "    pass\n" * (lines - 1)
-    assert list(long_functions(ast.parse(source))) == found
-    assert may_have_long_functions(source) == bool(found)
+    assert list(long_functions(ast.parse(source))) == expected
+    assert may_have_long_functions(source) == bool(expected)
 
 
 def test_docstring_does_not_count():
     source = 'def f():\n    """Does.\n\n    More.\n    """\n' + "    pass\n" * (FUNCTION_LINES - 1)
     assert list(long_functions(ast.parse(source))) == []
+
+
+def folder_sizes() -> dict[str, int]:
+    """Return the number of entries of each folder that has Python modules below `src`."""
+    folders = {path.parent for path in (ROOT / "src").rglob("*.py")}
+    return {str(folder.relative_to(ROOT)): len(entries(folder)) for folder in sorted(folders)}
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return the entries of a folder, without what Python and tools write into it."""
+    return [path for path in folder.iterdir() if path.is_file() or any(path.rglob("*.py"))]
+
+
+def test_folders_have_four_to_fifteen_entries():
+    sizes = folder_sizes()
+    unusual = {folder: size for folder, size in sizes.items() if size not in FOLDER_ENTRIES}
+    assert {folder: unusual[folder] for folder in unusual.keys() - OTHER_FOLDERS.keys()} == {}
+
+
+def test_folders_of_another_size_need_to_be_that():
+    sizes = folder_sizes()
+    assert [folder for folder in OTHER_FOLDERS if sizes.get(folder, 4) in FOLDER_ENTRIES] == []
+
+
+def test_entries_of_a_folder_are_counted_without_caches(tmp_path):
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_bytes(b"")
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "__init__.py").write_text("")
+    (tmp_path / "a.py").write_text("")
+    assert {path.name for path in entries(tmp_path)} == {"room", "a.py"}

@@ -1,6 +1,6 @@
 """A typed client for any server that speaks the Airport protocol.
 
-Example:
+Examples:
     >>> with connect(location, "memory") as client:
     ...     client.read("shop", "orders", ["id", "city"]).to_pylist()[0]
     {'id': 1, 'city': 'Ulm'}

@@ -1,27 +1,23 @@
-"""ALTER TABLE of the typed client."""
-
-from collections.abc import Sequence
+"""Alters tables by the typed client."""
 
 import pyarrow as pa
 
 from jetbridge.client.listing import TableListing
-from jetbridge.client.session import ClientSession
+from jetbridge.client.session import ClientSession, field_schema
 from jetbridge.wire import messages
-from jetbridge.wire.codec import Blob
 
 
 class AlterCalls(ClientSession):
     """Alter tables. A transaction does not contain these calls: what they change stays changed.
 
-    Every method returns the table as it is afterwards. It raises NotFound if there is no such
-    schema, table or column, BadRequest if the server cannot read the request, and NotSupported if
-    the catalog cannot make the change.
+    Every method returns the changed table. Every method raises BadRequest if the server cannot read
+    the request, and NotSupported if the catalog cannot make the change.
     """
 
     def add_column(
         self, schema: str, table: str, field: pa.Field, if_not_exists: bool = False
     ) -> TableListing:
-        """Add a column behind the others; its rows get the default of the field, or NULL.
+        """Add a column after the others; existing rows get the default of the field, or NULL.
 
         Args:
             schema: The schema of the table.
@@ -29,7 +25,11 @@ class AlterCalls(ClientSession):
             field: The name and the type of the column.
             if_not_exists: Do nothing if the table has the column.
 
-        Example:
+        Raises:
+            NotFound: The schema or the table does not exist.
+            AlreadyExists: The table has the column, and `if_not_exists` is False.
+
+        Examples:
             >>> client.add_column("shop", "orders", pa.field("note", pa.string())).schema.names
             ['id', 'city', 'price', 'note']
         """
@@ -37,7 +37,7 @@ class AlterCalls(ClientSession):
             catalog=self.catalog,
             schema=schema,
             name=table,
-            column_schema=_one_field(field),
+            column_schema=field_schema(field),
             if_column_not_exists=if_not_exists,
         )
         return self._change("add_column", request)
@@ -57,10 +57,14 @@ class AlterCalls(ClientSession):
             schema: The schema of the table.
             table: The name of the table.
             column: The name of the column.
-            if_exists: Do nothing if there is no such column.
+            if_exists: Do nothing if the column does not exist.
             cascade: Remove what depends on the column too.
 
-        Example:
+        Raises:
+            NotFound: The schema, the table or the column does not exist.
+            FailedPrecondition: It is the last column, or a constraint needs it.
+
+        Examples:
             >>> client.remove_column("shop", "orders", "price").schema.names
             ['id', 'city']
         """
@@ -83,7 +87,11 @@ class AlterCalls(ClientSession):
             column: The name of the column.
             new_name: Its new name.
 
-        Example:
+        Raises:
+            NotFound: The schema, the table or the column does not exist.
+            AlreadyExists: The table has a column of the new name.
+
+        Examples:
             >>> client.rename_column("shop", "orders", "city", "town").schema.names
             ['id', 'town', 'price']
         """
@@ -100,7 +108,11 @@ class AlterCalls(ClientSession):
             table: The name of the table.
             new_name: The new name of the table.
 
-        Example:
+        Raises:
+            NotFound: The schema or the table does not exist.
+            AlreadyExists: The schema has a table of the new name.
+
+        Examples:
             >>> client.rename_table("shop", "orders", "sales").name
             'sales'
         """
@@ -110,7 +122,7 @@ class AlterCalls(ClientSession):
         return self._change("rename_table", request)
 
     def set_default(self, schema: str, table: str, column: str, expression: str) -> TableListing:
-        """Set the value that rows get where an INSERT leaves the column out.
+        """Set the value that rows get if an INSERT omits the column.
 
         Args:
             schema: The schema of the table.
@@ -118,7 +130,11 @@ class AlterCalls(ClientSession):
             column: The name of the column.
             expression: The value, in DuckDB's SQL.
 
-        Example:
+        Raises:
+            NotFound: The schema, the table or the column does not exist.
+            BadRequest: The expression is not valid.
+
+        Examples:
             >>> table = client.set_default("shop", "orders", "city", "'Ulm'")
             >>> client.insert("shop", "orders", pa.table({"id": [4]})).affected_rows
             1
@@ -145,7 +161,11 @@ class AlterCalls(ClientSession):
             field: The name of the column and its new type.
             expression: The new value, in DuckDB's SQL over the old row. Default: a cast.
 
-        Example:
+        Raises:
+            NotFound: The schema, the table or the column does not exist.
+            FailedPrecondition: A value does not fit the new type.
+
+        Examples:
             >>> field = pa.field("price", pa.decimal128(9, 2))
             >>> client.change_column_type("shop", "orders", field).schema.field("price").type
             Decimal128Type(decimal128(9, 2))
@@ -154,7 +174,7 @@ class AlterCalls(ClientSession):
             catalog=self.catalog,
             schema=schema,
             name=table,
-            column_schema=_one_field(field),
+            column_schema=field_schema(field),
             expression=expression,
         )
         return self._change("change_column_type", request)
@@ -168,9 +188,10 @@ class AlterCalls(ClientSession):
             column: The name of the column.
 
         Raises:
-            ConstraintViolation: A row has NULL in the column.
+            NotFound: The schema, the table or the column does not exist.
+            FailedPrecondition: A row has NULL in the column.
 
-        Example:
+        Examples:
             >>> client.set_not_null("shop", "orders", "city").schema.field("city").nullable
             False
         """
@@ -184,7 +205,11 @@ class AlterCalls(ClientSession):
             table: The name of the table.
             column: The name of the column.
 
-        Example:
+        Raises:
+            NotFound: The schema, the table or the column does not exist.
+            FailedPrecondition: The column belongs to the primary key.
+
+        Examples:
             >>> client.drop_not_null("shop", "orders", "id").schema.field("id").nullable
             True
         """
@@ -199,9 +224,11 @@ class AlterCalls(ClientSession):
             constraint: The constraint as in CREATE TABLE.
 
         Raises:
-            ConstraintViolation: A row breaks the constraint.
+            NotFound: The schema, the table or a column does not exist.
+            BadRequest: The constraint is not valid.
+            FailedPrecondition: A row breaks the constraint.
 
-        Example:
+        Examples:
             >>> client.add_constraint("shop", "orders", "CHECK (price > 0)").checks
             ('(price > 0)',)
         """
@@ -218,19 +245,26 @@ class AlterCalls(ClientSession):
         partition_by: str | None = None,
         sort_by: str | None = None,
     ) -> TableListing:
-        """Set how a lake lays out the files of a table; other catalogs raise NotSupported.
+        """Set the partitions and the sort order of a table in a lake.
 
         Args:
             schema: The schema of the table.
             table: The name of the table.
-            partition_by: Partitions, as `day(ts), bucket(8, id)`. Empty: none. None: as before.
-            sort_by: Sort order, as `id, ts DESC`. Empty: none. None: as before.
+            partition_by: The partitions, such as `day(ts), bucket(8, id)`. An empty string removes
+                them, None keeps them.
+            sort_by: The sort order, such as `id, ts DESC`. An empty string removes it, None keeps
+                it.
 
-        Example:
+        Raises:
+            NotFound: The schema or the table does not exist.
+            BadRequest: A term is not valid, or both arguments are None.
+            NotSupported: The catalog is not a lake.
+
+        Examples:
             >>> client.set_layout("shop", "orders", sort_by="id")
             Traceback (most recent call last):
                 ...
-            jetbridge.errors.NotSupported: table shop.orders does not support a layout
+            jetbridge.errors.NotSupported: table shop.orders does not support set_layout
         """
         request = messages.SetLayoutRequest(
             catalog=self.catalog,
@@ -241,108 +275,7 @@ class AlterCalls(ClientSession):
         )
         return self._change("set_layout", request)
 
-    def add_field(
-        self,
-        schema: str,
-        table: str,
-        path: Sequence[str],
-        field: pa.Field,
-        if_not_exists: bool = False,
-    ) -> TableListing:
-        """Add a field to a STRUCT column.
-
-        Args:
-            schema: The schema of the table.
-            table: The name of the table.
-            path: The path to the STRUCT: the name of the column, then those of fields.
-            field: The name and the type of the field.
-            if_not_exists: Do nothing if the STRUCT has the field.
-
-        Example:
-            >>> size = pa.field("size", pa.struct([pa.field("width", pa.int32())]))
-            >>> table = client.add_column("shop", "orders", size)
-            >>> height = pa.field("height", pa.int32())
-            >>> table = client.add_field("shop", "orders", ["size"], height)
-            >>> [field.name for field in table.schema.field("size").type]
-            ['width', 'height']
-        """
-        request = messages.AddFieldRequest(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            column_schema=_one_field(field),
-            if_field_not_exists=if_not_exists,
-        )
-        return self._change("add_field", request)
-
-    def remove_field(
-        self,
-        schema: str,
-        table: str,
-        path: Sequence[str],
-        *,
-        if_exists: bool = False,
-        cascade: bool = False,
-    ) -> TableListing:
-        """Remove a field of a STRUCT column.
-
-        Args:
-            schema: The schema of the table.
-            table: The name of the table.
-            path: The path to the field: the name of the column, then those of fields.
-            if_exists: Do nothing if there is no such field.
-            cascade: Remove what depends on the field too.
-
-        Example:
-            >>> size = pa.struct([pa.field("width", pa.int32()), pa.field("height", pa.int32())])
-            >>> table = client.add_column("shop", "orders", pa.field("size", size))
-            >>> table = client.remove_field("shop", "orders", ["size", "height"])
-            >>> [field.name for field in table.schema.field("size").type]
-            ['width']
-        """
-        request = messages.RemoveFieldRequest(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            if_column_exists=if_exists,
-            cascade=cascade,
-        )
-        return self._change("remove_field", request)
-
-    def rename_field(
-        self, schema: str, table: str, path: Sequence[str], new_name: str
-    ) -> TableListing:
-        """Rename a field of a STRUCT column.
-
-        Args:
-            schema: The schema of the table.
-            table: The name of the table.
-            path: The path to the field: the name of the column, then those of fields.
-            new_name: The new name of the field.
-
-        Example:
-            >>> size = pa.field("size", pa.struct([pa.field("width", pa.int32())]))
-            >>> table = client.add_column("shop", "orders", size)
-            >>> table = client.rename_field("shop", "orders", ["size", "width"], "breadth")
-            >>> [field.name for field in table.schema.field("size").type]
-            ['breadth']
-        """
-        request = messages.RenameFieldRequest(
-            catalog=self.catalog,
-            schema=schema,
-            name=table,
-            column_path=list(path),
-            new_name=new_name,
-        )
-        return self._change("rename_field", request)
-
     def _column_only(self, schema: str, table: str, column: str) -> messages.ColumnRequest:
         return messages.ColumnRequest(
             catalog=self.catalog, schema=schema, name=table, column_name=column
         )
-
-
-def _one_field(field: pa.Field) -> Blob:
-    return Blob(pa.schema([field]).serialize().to_pybytes())

@@ -1,4 +1,4 @@
-"""The client: the calls that read a catalog, and those of its base classes in one object."""
+"""Defines the client: calls that read a catalog, and those of its base classes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from grpc_health.v1 import health_pb2
 
 from jetbridge.catalog import fold
 from jetbridge.client.alter import AlterCalls
+from jetbridge.client.alter_fields import AlterFieldCalls
 from jetbridge.client.connection import Connection, path_header, printable
 from jetbridge.client.ddl import DdlCalls
 from jetbridge.client.dml import DmlCalls
@@ -44,7 +45,7 @@ class ActionListing(NamedTuple):
         name: The name of the action.
         description: What the action does.
 
-    Example:
+    Examples:
         >>> [action.name for action in client.list_actions()][:2]
         ['add_column', 'add_constraint']
     """
@@ -54,15 +55,16 @@ class ActionListing(NamedTuple):
 
 
 class CatalogCalls(ClientSession):
-    """Read what a catalog holds, and how the server is."""
+    """Read what a catalog contains and whether the server works."""
 
     def list_schemas(self) -> list[SchemaListing]:
         """List all schemas of the catalog with their tables.
 
         Raises:
-            NotSupported: A schema is to be read from another address.
+            NotFound: The server does not have the catalog.
+            NotSupported: The listing refers to another address.
 
-        Example:
+        Examples:
             >>> [(schema.name, len(schema.tables)) for schema in client.list_schemas()]
             [('shop', 1)]
         """
@@ -76,9 +78,9 @@ class CatalogCalls(ClientSession):
             schema: The name of the schema, in upper or lower case.
 
         Raises:
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
 
-        Example:
+        Examples:
             >>> [table.name for table in client.tables("shop")]
             ['orders']
         """
@@ -94,10 +96,10 @@ class CatalogCalls(ClientSession):
             schema: The name of the schema.
 
         Raises:
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
             ValueError: The name has characters that a gRPC header cannot hold.
 
-        Example:
+        Examples:
             >>> [table.name for table in client.list_flights("shop")]
             ['orders']
         """
@@ -111,9 +113,9 @@ class CatalogCalls(ClientSession):
             name: The name of the table.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.get_schema("shop", "orders").names
             ['id', 'city', 'price', 'rowid']
         """
@@ -126,7 +128,10 @@ class CatalogCalls(ClientSession):
     def list_actions(self) -> list[ActionListing]:
         """List the actions that the server offers.
 
-        Example:
+        Raises:
+            Unavailable: The server cannot be reached.
+
+        Examples:
             >>> "create_table" in [action.name for action in client.list_actions()]
             True
         """
@@ -142,7 +147,7 @@ class CatalogCalls(ClientSession):
         Raises:
             Unauthenticated: The server does not know the token.
 
-        Example:
+        Examples:
             >>> client.handshake()
             b''
         """
@@ -152,12 +157,15 @@ class CatalogCalls(ClientSession):
             return b"".join(HandshakeRequest.FromString(answer).payload for answer in answers)
 
     def health(self) -> str:
-        """Ask the server whether it takes calls.
+        """Ask the server whether it accepts calls.
 
         Returns:
-            `SERVING`, `NOT_SERVING`, or `UNREACHABLE` if there is no answer.
+            `SERVING`, `NOT_SERVING`, or `UNREACHABLE` if the server does not answer.
 
-        Example:
+        Raises:
+            Unauthenticated: The server answers this call with a token only.
+
+        Examples:
             >>> client.health()
             'SERVING'
         """
@@ -177,15 +185,15 @@ class CatalogCalls(ClientSession):
             yield from flights
 
 
-class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
-    """Work with one catalog of one server; `connect` makes a client.
+class Client(CatalogCalls, DdlCalls, AlterCalls, AlterFieldCalls, ScanCalls, DmlCalls):
+    """Work with one catalog of one server; `connect` returns a client.
 
     Several threads may share a client. Close it when you no longer need it, or use it in a `with`
     block. Every method raises Unavailable if the server cannot be reached, Unauthenticated and
     PermissionDenied if the token does not allow the call, and the other classes of
     `jetbridge.errors` as the server reports them.
 
-    Example:
+    Examples:
         >>> with connect(location, "memory") as client:
         ...     client.insert("shop", "orders", pa.table({"id": [4], "city": ["Bonn"]}))
         ChangeResult(affected_rows=1, returning=None)
@@ -195,12 +203,15 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
     def transaction(self) -> Iterator["Client"]:
         """Begin a transaction: all scans in it see one version of every table.
 
-        There is no rollback: each statement is published when it ends.
+        It cannot be rolled back: each statement is published when it ends.
 
         Returns:
             A context manager with the client of the transaction.
 
-        Example:
+        Raises:
+            NotFound: The server does not have the catalog.
+
+        Examples:
             >>> with client.transaction() as snapshot:
             ...     before = snapshot.read("shop", "orders").num_rows
             ...     inserted = client.insert("shop", "orders", pa.table({"id": [4]}))
@@ -218,7 +229,9 @@ class Client(CatalogCalls, DdlCalls, AlterCalls, ScanCalls, DmlCalls):
     def close(self) -> None:
         """End all calls and close the connection, which clients of transactions share.
 
-        Example:
+        It raises no error, also if the client is closed already.
+
+        Examples:
             >>> client.close()
             >>> client.read("shop", "orders")  # doctest: +ELLIPSIS
             Traceback (most recent call last):
@@ -242,7 +255,7 @@ def connect(
     tls_root_certs: bytes | None = None,
     transactions: bool = True,
 ) -> Client:
-    """Make a client of one catalog of a server. The first call of the client connects.
+    """Return a client of one catalog of a server. The first call of the client connects.
 
     Args:
         location: The address of the server: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT` for TLS.
@@ -259,7 +272,7 @@ def connect(
         ValueError: The location is of another form, or the catalog or the token has characters
             that a gRPC header cannot hold.
 
-    Example:
+    Examples:
         >>> with connect(location, "memory") as client:
         ...     client.health()
         'SERVING'

@@ -1,4 +1,4 @@
-"""One gRPC channel: calls with the headers of the Airport client and the errors of jetbridge."""
+"""Calls a server over gRPC, with the headers of the Airport client and the errors of jetbridge."""
 
 import threading
 import uuid
@@ -31,12 +31,12 @@ _PLAIN = frozenset({"grpc", "grpc+tcp"})
 _TLS = "grpc+tls"
 
 Headers = tuple[tuple[str, str], ...]
-Call = Any  # the classes of gRPC for calls are private
+GrpcCall = Any  # the classes of gRPC for calls are private
 
 
 @dataclass(frozen=True)
 class Location:
-    """Hold the address of a server: as you gave it, and as gRPC needs it."""
+    """Hold the address of a server, as you wrote it and as gRPC needs it."""
 
     uri: str
     target: str
@@ -44,6 +44,7 @@ class Location:
 
     @classmethod
     def parse(cls, uri: str) -> "Location":
+        """Return the location that a URL names. Raises ValueError."""
         parts = urlsplit(uri)
         is_known = parts.scheme in _PLAIN or parts.scheme == _TLS
         if not is_known or not parts.netloc or parts.path.strip("/"):
@@ -74,6 +75,7 @@ class Connection:
         self._closed = False
 
     def close(self) -> None:
+        """Close the channel and end its calls."""
         with self._lock:
             was_closed, self._closed = self._closed, True
         if not was_closed:
@@ -115,7 +117,7 @@ class Connection:
 class Answers:
     """Iterate over the answers of one call. Leaving the `with` block early cancels the call."""
 
-    def __init__(self, call: Call, location: str) -> None:
+    def __init__(self, call: GrpcCall, location: str) -> None:
         self.call = call
         self._location = location
 
@@ -135,14 +137,15 @@ class Answers:
         self.call.cancel()  # no effect on a call that has ended
 
 
-def printable(what: str, value: str) -> str:
+def printable(title: str, value: str) -> str:
     """Return the value if a gRPC header can hold it; raise ValueError otherwise."""
     if not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{what} {value!r} must be printable ASCII, as every gRPC header")
+        raise ValueError(f"{title} {value!r} must be printable ASCII, like every gRPC header")
     return value
 
 
 def path_header(descriptor: bytes) -> Headers:
+    """Return the header that repeats the path of a descriptor, if it has a path."""
     parsed = FlightDescriptor.FromString(descriptor)
     if parsed.type != FlightDescriptor.PATH:
         return ()
@@ -150,6 +153,7 @@ def path_header(descriptor: bytes) -> Headers:
 
 
 def new_trace() -> Headers:
+    """Return a header that identifies a statement in the logs of the server."""
     return (("airport-trace-id", str(uuid.uuid4())),)
 
 

@@ -1,4 +1,4 @@
-"""CREATE and DROP of the typed client."""
+"""Creates and drops schemas and tables by the typed client."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,13 +23,13 @@ class DdlCalls(ClientSession):
 
         Args:
             name: The name of the schema.
-            comment: A text about it.
-            tags: Names and values that are kept with it.
+            comment: A comment on the schema.
+            tags: Names and values that the catalog keeps with the schema.
 
         Raises:
             AlreadyExists: The catalog has a schema of this name.
 
-        Example:
+        Examples:
             >>> client.create_schema("archive", comment="sold until last year")
             >>> [schema.name for schema in client.list_schemas()]
             ['archive', 'shop']
@@ -44,13 +44,13 @@ class DdlCalls(ClientSession):
 
         Args:
             name: The name of the schema.
-            ignore_not_found: Do nothing if there is no such schema.
+            ignore_not_found: Do nothing if the schema does not exist.
 
         Raises:
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
             FailedPrecondition: The schema has tables.
 
-        Example:
+        Examples:
             >>> client.drop_schema("archive", ignore_not_found=True)
         """
         self._drop("schema", "", name, ignore_not_found)
@@ -70,21 +70,21 @@ class DdlCalls(ClientSession):
         Args:
             schema: The schema of the table.
             name: The name of the table.
-            arrow_schema: The columns. A field with `nullable=False` is NOT NULL.
+            arrow_schema: The columns. A field with `nullable=False` becomes NOT NULL.
             on_conflict: What to do if the table exists: `error`, `ignore` or `replace`.
             checks: The expressions of CHECK constraints, in DuckDB's SQL.
             primary_key: The columns of the primary key.
             unique: The columns of each UNIQUE constraint: a name, or several.
 
         Returns:
-            The table as the server announces it.
+            The table as the server describes it.
 
         Raises:
             AlreadyExists: The table exists, and `on_conflict` is `error`.
-            NotFound: There is no such schema.
+            NotFound: The schema does not exist.
             BadRequest: A column or a constraint is not valid.
 
-        Example:
+        Examples:
             >>> columns = pa.schema([pa.field("id", pa.int64()), pa.field("rating", pa.int8())])
             >>> table = client.create_table(
             ...     "shop", "reviews", columns, checks=["rating <= 5"], primary_key=["id"]
@@ -116,12 +116,12 @@ class DdlCalls(ClientSession):
         Args:
             schema: The schema of the table.
             name: The name of the table.
-            ignore_not_found: Do nothing if there is no such table.
+            ignore_not_found: Do nothing if the table does not exist.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.drop_table("shop", "orders")
             >>> client.tables("shop")
             []

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE of the typed client. Each is one DoExchange."""
+"""Inserts, updates and deletes rows by the typed client. Each statement is one DoExchange."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -22,13 +22,13 @@ Rows: TypeAlias = (
 
 
 class ChangeResult(NamedTuple):
-    """Report what a statement has changed.
+    """Report what a statement changed.
 
     Attributes:
         affected_rows: The number of rows that were inserted, updated or deleted.
         returning: The rows of RETURNING; None without RETURNING.
 
-    Example:
+    Examples:
         >>> client.delete("shop", "orders", [0]).affected_rows
         1
     """
@@ -48,7 +48,7 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """Insert rows. A column that `data` lacks gets its default, or NULL.
+        """Insert rows. Columns that `data` does not have get their default, or NULL.
 
         Args:
             schema: The schema of the table.
@@ -58,11 +58,11 @@ class DmlCalls(ClientSession):
             batch_rows: The number of rows in each message.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
             ConstraintViolation: A row breaks a constraint, or its key exists already.
-            BadRequest: The table has no such column, or a value does not fit it.
+            BadRequest: The table does not have a column, or a value does not fit the column.
 
-        Example:
+        Examples:
             >>> rows = pa.table({"id": [4], "city": ["Bonn"]})
             >>> client.insert("shop", "orders", rows, returning=True).returning["price"].to_pylist()
             [None]
@@ -79,7 +79,7 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """Update rows by their row ids, which a scan of the column `rowid` delivers.
+        """Update rows by their row ids, which a scan of the column `rowid` returns.
 
         Args:
             schema: The schema of the table.
@@ -89,11 +89,12 @@ class DmlCalls(ClientSession):
             batch_rows: The number of rows in each message.
 
         Raises:
-            NotFound: There is no such schema, table or row.
-            BadRequest: `data` has no column `rowid`.
-            Conflict: Another statement has changed a row since the scan.
+            NotFound: The schema, the table or the row does not exist.
+            BadRequest: `data` has no column `rowid`, or the table has no row of such an id.
+            Conflict: Another statement changed a row after the scan.
+            ConstraintViolation: A row breaks a constraint, or its key exists already.
 
-        Example:
+        Examples:
             >>> rows = client.read("shop", "orders", ["rowid", "price"]).slice(0, 1)
             >>> rows = rows.set_column(1, "price", pa.array([11.0]))
             >>> client.update("shop", "orders", rows).affected_rows
@@ -118,7 +119,7 @@ class DmlCalls(ClientSession):
         returning: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> ChangeResult:
-        """Delete rows by their row ids, which a scan of the column `rowid` delivers.
+        """Delete rows by their row ids, which a scan of the column `rowid` returns.
 
         Args:
             schema: The schema of the table.
@@ -128,10 +129,11 @@ class DmlCalls(ClientSession):
             batch_rows: The number of row ids in each message.
 
         Raises:
-            NotFound: There is no such schema, table or row.
-            Conflict: Another statement has changed a row since the scan.
+            NotFound: The schema, the table or the row does not exist.
+            BadRequest: The table has no row of such an id.
+            Conflict: Another statement changed a row after the scan.
 
-        Example:
+        Examples:
             >>> rowids = client.read("shop", "orders", ["rowid"])["rowid"]
             >>> client.delete("shop", "orders", rowids).affected_rows
             3
@@ -152,7 +154,7 @@ class DmlCalls(ClientSession):
         arrow_schema: pa.Schema,
         returning: bool = False,
     ) -> Exchange:
-        """Begin a statement to which you write batch by batch.
+        """Begin a statement whose batches you write yourself.
 
         Args:
             operation: `insert`, `update` or `delete`.
@@ -165,10 +167,11 @@ class DmlCalls(ClientSession):
             The exchange; use it in a `with` block.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
+            BadRequest: The operation is another one, or the table does not have a column.
             NotSupported: The table does not support the operation.
 
-        Example:
+        Examples:
             >>> batch = pa.record_batch({"id": [4]})
             >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
             ...     exchange.write(batch)

@@ -1,4 +1,4 @@
-"""gRPC errors as the classes the server raised."""
+"""Translates gRPC errors to the classes that the server raised."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,13 +42,13 @@ BY_STATUS: dict[StatusCode, type[ServerError]] = {
     StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
 }
 
-# With these two codes a ConstraintException in the details says which rule refused the row.
+# With these two codes, a ConstraintException in the details means that a row breaks a constraint.
 BY_CONSTRAINT: dict[StatusCode, type[ServerError]] = {
     StatusCode.INVALID_ARGUMENT: ConstraintViolation,
     StatusCode.ALREADY_EXISTS: DuplicateKey,
 }
 
-# Of our decoders, protobuf, msgpack and Arrow.
+# The errors of the decoders in wire, of protobuf, msgpack and Arrow.
 _UNREADABLE = (
     BadRequest,
     LimitExceeded,
@@ -59,34 +59,34 @@ _UNREADABLE = (
     OSError,
 )
 _DETAILS = "grpc-status-details-bin"
-# How gRPC itself words it when no server answered.
+# Parts of gRPC's own messages if no server answered.
 _NOT_REACHED = ("failed to connect", "connection refused", "dns resolution failed")
 
 
 def translate(error: grpc.RpcError, location: str) -> ServerError:
-    """Translate a gRPC error; its `status` is the code received, even without a class for it."""
+    """Return the error of jetbridge for a gRPC error, with the status code that was received."""
     status: StatusCode = error.code()
     message = error.details() or status.name
     if status is StatusCode.UNAVAILABLE:
         message = _explain_unavailable(message, location)
-    kind = BY_STATUS.get(status, ServerError)
+    error_class = BY_STATUS.get(status, ServerError)
     if _exception_type(error) == "ConstraintException":
-        kind = BY_CONSTRAINT.get(status, kind)
-    return _rebuild(kind, message, status)
+        error_class = BY_CONSTRAINT.get(status, error_class)
+    return _rebuild(error_class, message, status)
 
 
 @contextmanager
-def reading_answer(what: str) -> Iterator[None]:
-    """A malformed answer is the server's fault, although the shared decoders blame a request."""
+def reading_answer(title: str) -> Iterator[None]:
+    """Raise ServerError if the block cannot decode an answer: the decoders blame a request."""
     try:
         yield
     except _UNREADABLE as error:
-        raise ServerError(f"the server's answer to {what} cannot be read: {error}") from error
+        raise ServerError(f"the server's answer to {title} cannot be read: {error}") from error
 
 
-def _rebuild(kind: type[ServerError], message: str, status: StatusCode) -> ServerError:
-    """Without `__init__`: the constructors word a message of their own."""
-    error = kind.__new__(kind, message)
+def _rebuild(error_class: type[ServerError], message: str, status: StatusCode) -> ServerError:
+    """Create an error with this message. The constructors would compose one of their own."""
+    error = error_class.__new__(error_class, message)
     vars(error).update({"status": status.name, "kind": "", "name": ""})
     return error
 

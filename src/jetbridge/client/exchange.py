@@ -1,4 +1,4 @@
-"""One DoExchange of the typed client: a DML statement, batch by batch."""
+"""Runs one DML statement batch by batch, as one DoExchange."""
 
 from typing import NoReturn
 
@@ -32,7 +32,7 @@ class Exchange:
     Attributes:
         schema: The columns of the batches to write.
 
-    Example:
+    Examples:
         >>> batch = pa.record_batch({"id": [4, 5]})
         >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
         ...     exchange.write(batch)
@@ -53,14 +53,14 @@ class Exchange:
         self._total: int | None = None
         self._cancelled = False
         self._outbox: Buffer[bytes] = Buffer(_UNSENT_MESSAGES)
-        self._outbox.put(_opening(statement.table.descriptor, schema))
+        self._outbox.put(_first_message(statement.table.descriptor, schema))
         headers = (
             *statement.path_headers,
             ("airport-operation", operation),
             ("return-chunks", "1" if returning else "0"),
         )
         self._answers = connection.both_ways("DoExchange", self._outbox, headers)
-        # Frees a blocked write, and gRPC's thread that waits for the next one.
+        # Ends a blocked write, and the wait of gRPC's thread for the next message.
         if not self._answers.call.add_callback(self._outbox.close):
             self._outbox.close()
         try:
@@ -71,7 +71,14 @@ class Exchange:
 
     @property
     def returning_schema(self) -> pa.Schema:
-        """The columns of the batches that the server answers with RETURNING."""
+        """Return the columns of the batches that the server answers with RETURNING.
+
+        Examples:
+            >>> batch = pa.record_batch({"id": [4]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema, True) as exchange:
+            ...     exchange.returning_schema.names
+            ['id', 'city', 'price', 'rowid']
+        """
         return self._decoder.schema
 
     def write(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -86,9 +93,16 @@ class Exchange:
         Raises:
             ValueError: The statement has ended, or the batch has other columns.
             ConstraintViolation: A row breaks a constraint of the table.
+            Unavailable: The connection broke.
+
+        Examples:
+            >>> batch = pa.record_batch({"id": [4]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema, True) as exchange:
+            ...     exchange.write(batch)["city"].to_pylist()
+            [None]
         """
         if self._cancelled or self._total is not None:
-            raise ValueError("the statement has ended")
+            raise ValueError("the statement has ended; begin another exchange")
         if batch.schema.types != self.schema.types or batch.schema.names != self.schema.names:
             raise ValueError(
                 f"the columns of the batch differ from those of the exchange: {batch.schema}"
@@ -106,10 +120,18 @@ class Exchange:
         Raises:
             ValueError: The statement was cancelled.
             ConstraintViolation: A row breaks a constraint of the table.
-            Conflict: Another statement has changed the same rows.
+            Conflict: Another statement changed the same rows.
+            Unavailable: The connection broke.
+
+        Examples:
+            >>> batch = pa.record_batch({"id": [4, 5]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
+            ...     exchange.write(batch)
+            ...     exchange.finish()
+            2
         """
         if self._cancelled:
-            raise ValueError("the statement has ended")
+            raise ValueError("the statement was cancelled; begin another exchange")
         if self._total is None:
             self._outbox.finish()
             total = 0
@@ -122,7 +144,16 @@ class Exchange:
         return self._total
 
     def cancel(self) -> None:
-        """Cancel the statement: nothing of it is published, unless it was finished before."""
+        """Cancel the statement. Nothing of it is published, unless it was finished before.
+
+        Examples:
+            >>> batch = pa.record_batch({"id": [4]})
+            >>> with client.exchange("insert", "shop", "orders", batch.schema) as exchange:
+            ...     exchange.write(batch)
+            ...     exchange.cancel()
+            >>> client.read("shop", "orders").num_rows
+            3
+        """
         self._cancelled = True
         self._answers.call.cancel()
         self._outbox.close()
@@ -144,7 +175,7 @@ class Exchange:
         with reading_answer("DoExchange"):
             header = split(data).header
             if header is None:
-                raise ValueError("no schema came first")
+                raise ValueError("the first message has no Arrow schema")
             return BatchDecoder(header, ANSWER_LIMITS)
 
     def _read_batch(self) -> pa.RecordBatch:
@@ -159,15 +190,15 @@ class Exchange:
     def _receive(self) -> bytes:
         for message in self._answers:
             return bytes(message)
-        raise ServerError("the server ended the statement too early")
+        raise ServerError("the server ended the statement too early; look into its log")
 
     def _raise_early_end(self) -> NoReturn:
         for _ in self._answers:
-            pass  # the error ends the answers
-        raise ServerError("the server ended the statement too early")
+            pass  # the last answer raises the error
+        raise ServerError("the server ended the statement too early; look into its log")
 
 
-def _opening(descriptor: bytes, schema: pa.Schema) -> bytes:
-    """Return the first message. Serialized pieces of a protobuf message may be joined."""
+def _first_message(descriptor: bytes, schema: pa.Schema) -> bytes:
+    """Return the message with descriptor and schema. Protobuf allows to join serialized pieces."""
     first = FlightData(flight_descriptor=FlightDescriptor.FromString(descriptor))
     return first.SerializeToString() + encode_schema(schema)

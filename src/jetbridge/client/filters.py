@@ -46,7 +46,7 @@ COMPARISONS = {
     "IS NOT DISTINCT FROM": "COMPARE_NOT_DISTINCT_FROM",
 }
 
-# The types of columns whose node names none.
+# The types of columns whose node has none.
 DUCKDB_TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -80,8 +80,8 @@ EXTENSION_TYPES = {"arrow.uuid": "UUID", "arrow.json": "JSON", "arrow.bool8": "B
 def encode_filter(node: Expr, columns: Sequence[str], types: Mapping[str, pa.DataType]) -> str:
     """Encode a predicate for a scan of these columns; raise NotSupported for other nodes."""
     encoder = _Encoder([fold(name) for name in columns], types)
-    parts = node.children if isinstance(node, And) else (node,)
-    filters = [encoder.encode(part) for part in parts]
+    conditions = node.children if isinstance(node, And) else (node,)
+    filters = [encoder.encode(condition) for condition in conditions]
     return json.dumps(
         {"filters": filters, "column_binding_names_by_index": list(columns)},
         ensure_ascii=False,
@@ -90,6 +90,7 @@ def encode_filter(node: Expr, columns: Sequence[str], types: Mapping[str, pa.Dat
 
 
 def duckdb_type(data_type: pa.DataType) -> str:
+    """Return DuckDB's name of an Arrow type; UNKNOWN if it has none."""
     if isinstance(data_type, pa.BaseExtensionType):
         return EXTENSION_TYPES.get(data_type.extension_name, "UNKNOWN")
     if pa.types.is_decimal(data_type):
@@ -235,7 +236,7 @@ def _from_text(type_name: str, value: str) -> str | int:
 
 
 def _from_uuid(_type_name: str, value: uuid.UUID) -> int:
-    """Flip the top bit, as DuckDB does: then integers sort like the texts."""
+    """Convert a UUID to DuckDB's integer: with the top bit flipped, integers sort like texts."""
     return value.int - 2**127
 
 

@@ -22,18 +22,18 @@ _SERVED_AS_TABLE = "table"
 
 @dataclass(frozen=True)
 class TableListing:
-    """Describe a table as the server announces it.
+    """Describe a table as the server lists it.
 
     Attributes:
         schema_name: The schema of the table.
         name: The name of the table.
         comment: The comment on the table; empty without one.
-        announced: All columns in the order in which scans deliver them, with `rowid`.
-        descriptor: The Flight descriptor by which later calls name the table.
+        announced: All columns in the order of scans, with `rowid`.
+        descriptor: The Flight descriptor that later calls send for the table.
         checks: The expressions of CHECK constraints.
         total_records: The number of rows; -1 if the server does not know it.
 
-    Example:
+    Examples:
         >>> table = client.table("shop", "orders")
         >>> (table.name, table.total_records, table.row_id)
         ('orders', 3, DataType(int64))
@@ -49,12 +49,22 @@ class TableListing:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns without `rowid`."""
+        """Return the columns without `rowid`.
+
+        Examples:
+            >>> client.table("shop", "orders").schema.names
+            ['id', 'city', 'price']
+        """
         return pa.schema([f for f in self.announced if not is_rowid(f)])
 
     @property
     def row_id(self) -> pa.DataType | None:
-        """Return the type of `rowid`; None if the table has none."""
+        """Return the type of `rowid`; None if the table has no row ids.
+
+        Examples:
+            >>> client.table("shop", "orders").row_id
+            DataType(int64)
+        """
         return next((f.type for f in self.announced if is_rowid(f)), None)
 
     def position(self, column: str) -> int | None:
@@ -62,6 +72,10 @@ class TableListing:
 
         Args:
             column: The name of the column, in upper or lower case; `rowid` is one of them.
+
+        Examples:
+            >>> client.table("shop", "orders").position("CITY")
+            1
         """
         folded = fold(column)
         if folded == ROWID and self.row_id is not None:
@@ -80,7 +94,7 @@ class SchemaListing:
         tags: Names and values that the server keeps with the schema.
         tables: The tables of the schema.
 
-    Example:
+    Examples:
         >>> [shop] = client.list_schemas()
         >>> (shop.name, [table.name for table in shop.tables])
         ('shop', ['orders'])
@@ -93,17 +107,23 @@ class SchemaListing:
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
+    """Hold the version of a catalog."""
+
     catalog_version: int
     is_fixed: bool
 
 
 class ListedContents(msgspec.Struct, frozen=True):
+    """Hold compressed contents, or the URL and the hash of contents that are elsewhere."""
+
     sha256: str = ""
     url: str | None = None
     serialized: Blob | None = None
 
 
 class SchemaEntry(msgspec.Struct, frozen=True):
+    """Describe one schema of a listing."""
+
     name: str
     description: str
     tags: dict[str, str]
@@ -112,6 +132,8 @@ class SchemaEntry(msgspec.Struct, frozen=True):
 
 
 class CatalogListing(msgspec.Struct, frozen=True):
+    """Hold the result of the action `list_schemas`."""
+
     contents: ListedContents
     schemas: list[SchemaEntry]
     version_info: VersionInfo
@@ -130,10 +152,12 @@ class _Checks(msgspec.Struct, frozen=True):
 
 
 def is_rowid(field: pa.Field) -> bool:
+    """Return whether the server marks this column as the row id."""
     return bool((field.metadata or {}).get(_ROWID_MARK))
 
 
 def read_listing(body: bytes) -> CatalogListing:
+    """Decode the result of the action `list_schemas`."""
     with reading_answer("list_schemas"):
         return decode(CatalogListing, _decompress(body), "list_schemas", ANSWER_LIMITS)
 
@@ -142,10 +166,10 @@ def read_schemas(
     listing: CatalogListing, catalog: str, list_flights: Callable[[str], Iterable[FlightInfo]]
 ) -> list[SchemaListing]:
     """Return the schemas; `list_flights` lists those whose contents are not in the listing."""
-    known = _whole_catalog(listing.contents)
+    contents_by_hash = _whole_catalog(listing.contents)
     schemas = []
     for entry in listing.schemas:
-        packed = _schema_bytes(entry, known)
+        packed = _schema_bytes(entry, contents_by_hash)
         flights = list_flights(entry.name) if packed is None else _unpack_flights(entry, packed)
         tables = read_tables(flights, catalog, entry.name)
         schemas.append(SchemaListing(entry.name, entry.description, entry.tags, tuple(tables)))
@@ -153,6 +177,7 @@ def read_schemas(
 
 
 def read_tables(flights: Iterable[FlightInfo], catalog: str, schema: str) -> Iterable[TableListing]:
+    """Yield the tables of a schema. Raises ServerError if the server lists those of another one."""
     for flight in flights:
         if not flight.app_metadata:
             continue
@@ -166,6 +191,7 @@ def read_tables(flights: Iterable[FlightInfo], catalog: str, schema: str) -> Ite
 
 
 def read_table(flight: FlightInfo) -> TableListing:
+    """Return the table that a FlightInfo describes."""
     return _table(flight, _read_item(flight))
 
 
@@ -190,7 +216,7 @@ def _table(flight: FlightInfo, item: _Item) -> TableListing:
 
 
 def _whole_catalog(contents: ListedContents) -> Mapping[str, bytes]:
-    """Return the contents of schemas by their hash; none if they are not sent in one piece."""
+    """Return the contents of schemas by their hash; empty if they are not sent in one piece."""
     if not contents.sha256 or contents.serialized is None:
         return {}
     _check_hash("the catalog", contents.serialized, contents.sha256)
@@ -202,17 +228,18 @@ def _whole_catalog(contents: ListedContents) -> Mapping[str, bytes]:
     return contents_by_hash
 
 
-def _schema_bytes(entry: SchemaEntry, known: Mapping[str, bytes]) -> bytes | None:
+def _schema_bytes(entry: SchemaEntry, contents_by_hash: Mapping[str, bytes]) -> bytes | None:
     contents = entry.contents
     if contents.serialized is not None:
         if contents.sha256:
             _check_hash(f"schema {entry.name!r}", contents.serialized, contents.sha256)
         return contents.serialized
-    if contents.sha256 in known:
-        return known[contents.sha256]
+    if contents.sha256 in contents_by_hash:
+        return contents_by_hash[contents.sha256]
     if contents.url:
         raise NotSupported(
-            f"schema {entry.name!r} is described at {contents.url}; this client reads no URLs"
+            f"the contents of schema {entry.name!r} are at {contents.url}; this client does not "
+            "read URLs"
         )
     if contents.sha256:
         raise ServerError(f"the contents of schema {entry.name!r} are not in the listing")
@@ -234,10 +261,10 @@ def _decompress(packed: bytes) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         plain: bytes = stream.read(length + 1)
     if len(plain) != length:
-        raise ValueError(f"the zstd frame does not hold the {length} bytes that were announced")
+        raise ValueError(f"the zstd frame does not have the {length} bytes that it announces")
     return plain
 
 
-def _check_hash(what: str, data: bytes, sha256: str) -> None:
+def _check_hash(title: str, data: bytes, sha256: str) -> None:
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise ServerError(f"the contents of {what} do not match their SHA-256")
+        raise ServerError(f"the contents of {title} do not match their SHA-256")

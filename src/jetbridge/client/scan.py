@@ -1,4 +1,4 @@
-"""Scans of the typed client: the action `endpoints`, then a DoGet for each endpoint."""
+"""Scans tables by the typed client: the action `endpoints`, then a DoGet for each endpoint."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from jetbridge.client.errors import reading_answer
 from jetbridge.client.filters import encode_filter
 from jetbridge.client.listing import TableListing, is_rowid, read_table
 from jetbridge.client.session import ClientSession, Statement
-from jetbridge.client.streams import Batches, EndpointReader, read_parts
+from jetbridge.client.streams import Batches, EndpointReader, read_endpoints
 from jetbridge.errors import NotFound, NotSupported, ServerError
 from jetbridge.expr import Expr, columns_of
 from jetbridge.wire.codec import Blob, unpack
@@ -35,17 +35,17 @@ class ScanReader:
     Attributes:
         schema: The columns of the rows.
 
-    Example:
+    Examples:
         >>> with client.scan("shop", "orders", ["id"]) as reader:
         ...     sum(batch.num_rows for batch in reader)
         3
     """
 
     def __init__(
-        self, schema: pa.Schema, batches: Batches, parts: Sequence[EndpointReader]
+        self, schema: pa.Schema, batches: Batches, endpoints: Sequence[EndpointReader]
     ) -> None:
         self.schema = schema
-        self._batches, self._parts = batches, parts
+        self._batches, self._endpoint_readers = batches, endpoints
         self._reader = pa.RecordBatchReader.from_batches(schema, batches)
         self._closed = False
 
@@ -53,27 +53,61 @@ class ScanReader:
         """Return the next batch of rows.
 
         Raises:
-            StopIteration: There are no more rows.
+            StopIteration: All rows were read.
             ValueError: The scan is closed.
+            FailedPrecondition: The table was altered while the scan began.
+
+        Examples:
+            >>> with client.scan("shop", "orders", ["id"]) as reader:
+            ...     reader.read_next_batch().num_rows
+            3
         """
         return self.to_reader().read_next_batch()
 
     def read_all(self) -> pa.Table:
-        """Return all rows that are left; raise ValueError if the scan is closed."""
+        """Return all rows that are left.
+
+        Raises:
+            ValueError: The scan is closed.
+            FailedPrecondition: The table was altered while the scan began.
+
+        Examples:
+            >>> with client.scan("shop", "orders", ["id"]) as reader:
+            ...     reader.read_all().num_rows
+            3
+        """
         return self.to_reader().read_all()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a `RecordBatchReader`; raise ValueError if the scan is closed."""
+        """Return the rows as a `RecordBatchReader`.
+
+        Raises:
+            ValueError: The scan is closed.
+
+        Examples:
+            >>> with client.scan("shop", "orders", ["id"]) as reader:
+            ...     isinstance(reader.to_reader(), pa.RecordBatchReader)
+            True
+        """
         if self._closed:
-            raise ValueError("the scan is closed")
+            raise ValueError("the scan is closed; begin another one")
         return self._reader
 
     def close(self) -> None:
-        """End the scan and its calls. Another thread may do that."""
+        """End the scan and its calls. Another thread may do that.
+
+        Examples:
+            >>> reader = client.scan("shop", "orders")
+            >>> reader.close()
+            >>> reader.read_all()
+            Traceback (most recent call last):
+                ...
+            ValueError: the scan is closed; begin another one
+        """
         self._closed = True
-        for part in self._parts:
-            part.cancel()
-        with suppress(ValueError):  # another thread is reading: it sees that its call is cancelled
+        for endpoint in self._endpoint_readers:
+            endpoint.cancel()
+        with suppress(ValueError):  # another thread is reading: its call is cancelled
             self._batches.close()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -94,7 +128,7 @@ class ScanReader:
 
 @dataclass(frozen=True)
 class _ScanPlan:
-    """Hold the columns to ask for, and their positions in the delivered batches."""
+    """Hold the columns to request, and their positions in the received batches."""
 
     positions: tuple[int, ...]
     output: pa.Schema
@@ -127,28 +161,28 @@ class ScanCalls(ClientSession):
     ) -> ScanReader:
         """Scan a table and return its rows as they arrive.
 
-        The rows of several endpoints come in any order. HUGEINT and UHUGEINT come in the
-        extension type of DuckDB; `read` converts them.
+        The rows of several endpoints arrive in any order. HUGEINT and UHUGEINT have DuckDB's
+        extension type; `read` converts them.
 
         Args:
             schema: The schema of the table.
             table: The name of the table.
             columns: The columns to read; `rowid` is one of them. None reads all columns but
                 `rowid`, an empty list only the number of rows.
-            filters: A predicate, or DuckDB's JSON of one. It is a hint: rows for which it is not
-                true may come too.
-            at: A version or a time of the past to read the table at.
+            filters: A predicate, or DuckDB's JSON of one. It is a hint: the result may contain
+                rows for which it is not true.
+            at: An earlier version or time to read the table at.
 
         Returns:
             The reader of the rows; close it, or use it in a `with` block.
 
         Raises:
-            NotFound: There is no such schema, table, column or version.
-            NotSupported: The predicate has a node that DuckDB does not push, or the table has no
-                history.
+            NotFound: The schema, the table, the column or the version does not exist.
+            NotSupported: The predicate has a node that DuckDB does not push down, or the table has
+                no earlier versions.
             FailedPrecondition: The table was altered while the scan began.
 
-        Example:
+        Examples:
             >>> from jetbridge.expr import Column, Comparison, Constant
             >>> cheap = Comparison("<", Column("price"), Constant("DOUBLE", 10.0))
             >>> with client.scan("shop", "orders", ["id"], filters=cheap) as reader:
@@ -159,8 +193,8 @@ class ScanCalls(ClientSession):
         if at is not None:
             statement = Statement(self._as_of(statement.table, at), statement.headers)
         plan = _make_plan(statement.table, columns, filters)
-        parts = [self._part(statement, end) for end in self._endpoints(statement, plan, at)]
-        return ScanReader(plan.output, plan.project(read_parts(parts)), parts)
+        readers = [self._reader(statement, end) for end in self._endpoints(statement, plan, at)]
+        return ScanReader(plan.output, plan.project(read_endpoints(readers)), readers)
 
     def read(
         self,
@@ -179,16 +213,17 @@ class ScanCalls(ClientSession):
             table: The name of the table.
             columns: The columns to read, as for `scan`.
             filters: A predicate, as for `scan`.
-            at: A version or a time of the past to read the table at.
+            at: An earlier version or time to read the table at.
             exact_hugeint: Keep the extension type of DuckDB for HUGEINT and UHUGEINT, whose values
                 are 16 bytes: `int.from_bytes(value, "little", signed=True)`, without `signed` for
                 UHUGEINT. By default they become decimal128(38, 0), also in nested values.
 
         Raises:
-            NotFound: There is no such schema, table, column or version.
-            BadRequest: A HUGEINT has 39 digits, which a decimal does not hold.
+            NotFound: The schema, the table, the column or the version does not exist.
+            NotSupported: The table has no earlier versions.
+            BadRequest: A HUGEINT has 39 digits, too many for a decimal.
 
-        Example:
+        Examples:
             >>> client.read("shop", "orders")["city"].to_pylist()
             ['Ulm', 'Bonn', 'Ulm']
         """
@@ -197,18 +232,18 @@ class ScanCalls(ClientSession):
         return rows if exact_hugeint else decimal_table(rows)
 
     def flight_info(self, schema: str, table: str, at: AsOf | None = None) -> TableListing:
-        """Return the columns of a table as it is, or as it was in the past.
+        """Return the columns of a table now, or at an earlier version or time.
 
         Args:
             schema: The schema of the table.
             table: The name of the table.
-            at: A version or a time of the past; None for the table as it is.
+            at: An earlier version or time; None for the current table.
 
         Raises:
-            NotFound: There is no such schema, table or version.
-            NotSupported: The table has no history.
+            NotFound: The schema, the table or the version does not exist.
+            NotSupported: The table has no earlier versions.
 
-        Example:
+        Examples:
             >>> client.flight_info("shop", "orders").schema.names
             ['id', 'city', 'price']
         """
@@ -246,12 +281,12 @@ class ScanCalls(ClientSession):
             ends = unpack(body, "endpoints", ANSWER_LIMITS)
             return [FlightEndpoint.FromString(end) for end in ends]
 
-    def _part(self, statement: Statement, endpoint: FlightEndpoint) -> EndpointReader:
+    def _reader(self, statement: Statement, endpoint: FlightEndpoint) -> EndpointReader:
         uri = endpoint.location[0].uri if endpoint.location else _SAME_CONNECTION
         if not uri.startswith(_SAME_CONNECTION) and uri != self.location:
             raise NotSupported(
-                f"the rows are at {uri}; this client reads from {self.location} only and sends "
-                "its token nowhere else"
+                f"the rows are at {uri}; this client reads from {self.location} only, and sends "
+                "its token to no other server"
             )
         connection, headers = self._connection, statement.path_headers
         return EndpointReader(
@@ -300,7 +335,7 @@ def _position(listing: TableListing, column: str) -> int:
 
 
 def _column_id(announced: pa.Schema, position: int) -> int:
-    """Return the number of a column as DuckDB counts: among the columns but `rowid`."""
+    """Return the number of a column as DuckDB counts: without `rowid`."""
     if is_rowid(announced.field(position)):
         return _ROWID_INDEX
     return sum(not is_rowid(announced.field(i)) for i in range(position))

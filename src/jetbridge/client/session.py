@@ -1,4 +1,4 @@
-"""What all calls share: the connection, the transaction, and the tables looked up before."""
+"""Holds what all calls share: the connection, the transaction, and known tables."""
 
 import threading
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from urllib.parse import quote
 
 import msgpack
 import msgspec
+import pyarrow as pa
 
 from jetbridge.catalog import CatalogVersion, fold
 from jetbridge.client.connection import Connection, Headers, new_trace, path_header
 from jetbridge.client.errors import reading_answer
 from jetbridge.client.listing import TableListing, VersionInfo, read_table
 from jetbridge.errors import ServerError
-from jetbridge.wire.codec import decode
+from jetbridge.wire.codec import Blob, decode
 from jetbridge.wire.flight_pb2 import Action, FlightDescriptor, FlightInfo, Result
 from jetbridge.wire.messages import CatalogRequest
 
-# Paths travel in headers, too: characters that gRPC refuses there are percent-encoded.
+# Headers repeat the paths, so characters that gRPC refuses there are percent-encoded.
 _PATH_SAFE = "".join(char for char in map(chr, range(32, 127)) if char != "%")
 
 
@@ -34,6 +35,7 @@ class Statement:
 
     @property
     def path_headers(self) -> Headers:
+        """Return the headers with the path of the table."""
         return self.headers + path_header(self.table.descriptor)
 
 
@@ -46,18 +48,21 @@ class KnownTables:
         self._tables: dict[tuple[str, str], TableListing] = {}
 
     def get(self, version: CatalogVersion | None, schema: str, table: str) -> TableListing | None:
+        """Return a table that is known at this version; forget those of other versions."""
         with self._lock:
             if version != self._version:
                 self._version, self._tables = version, {}
             return self._tables.get((fold(schema), fold(table)))
 
     def put(self, version: CatalogVersion | None, listing: TableListing) -> None:
+        """Remember a table, unless the version has changed in the meantime."""
         with self._lock:
             if version == self._version:
                 key = (fold(listing.schema_name), fold(listing.name))
                 self._tables[key] = listing
 
     def clear(self) -> None:
+        """Forget all tables, because the client changed one."""
         with self._lock:
             self._tables = {}
 
@@ -86,7 +91,12 @@ class ClientSession:
 
     @property
     def location(self) -> str:
-        """Return the address of the server."""
+        """Return the address of the server.
+
+        Examples:
+            >>> client.location == location
+            True
+        """
         return self._connection.location.uri
 
     def action(self, name: str, body: bytes = b"", headers: Headers = ()) -> list[bytes]:
@@ -101,10 +111,10 @@ class ClientSession:
             The bodies of all results.
 
         Raises:
-            NotSupported: The server has no such action.
+            NotSupported: The action does not exist.
             BadRequest: The server cannot read the body.
 
-        Example:
+        Examples:
             >>> client.action("drop_table", b"{}")
             Traceback (most recent call last):
                 ...
@@ -118,7 +128,10 @@ class ClientSession:
     def catalog_version(self) -> CatalogVersion:
         """Return the number that rises with every change of schemas and tables.
 
-        Example:
+        Raises:
+            NotFound: The server does not have the catalog.
+
+        Examples:
             >>> before = client.catalog_version().number
             >>> client.create_schema("archive")
             >>> client.catalog_version().number > before
@@ -135,7 +148,10 @@ class ClientSession:
         Returns:
             The id for the header `airport-transaction-id`; empty if the server has none.
 
-        Example:
+        Raises:
+            NotFound: The server does not have the catalog.
+
+        Examples:
             >>> len(client.create_transaction())
             32
         """
@@ -151,9 +167,9 @@ class ClientSession:
             name: The name of the table.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.get_flight_info("shop", "orders").total_records
             3
         """
@@ -167,9 +183,9 @@ class ClientSession:
             name: The name of the table.
 
         Raises:
-            NotFound: There is no such schema or table.
+            NotFound: The schema or the table does not exist.
 
-        Example:
+        Examples:
             >>> client.table("shop", "orders").schema.names
             ['id', 'city', 'price']
         """
@@ -179,7 +195,7 @@ class ClientSession:
         """Run an action that has one result, and return the body of that."""
         results = self.action(action, pack(request), headers)
         if not results:
-            raise ServerError(f"the server sent no result of the action {action}")
+            raise ServerError(f"the server sent no result for the action {action}")
         return results[0]
 
     def _statement(self, schema: str, table: str) -> Statement:
@@ -188,7 +204,7 @@ class ClientSession:
         if not transaction_id and self._transactions:
             transaction_id = self.create_transaction()
         headers = self._transaction_headers(transaction_id)
-        # A transaction sees its tables as they were when it first used them.
+        # A transaction reads its tables as they were when it first read them.
         version = None if self.transaction_id else self.catalog_version()
         listing = self._known.get(version, schema, table)
         if listing is None:
@@ -206,7 +222,7 @@ class ClientSession:
         return (("airport-transaction-id", transaction_id),) if transaction_id else ()
 
     def _change(self, action: str, request: msgspec.Struct) -> TableListing:
-        """Run an action that creates or alters a table; return the table as it is afterwards."""
+        """Run an action that creates or alters a table, and return the changed table."""
         body = self._ask(action, request)
         with reading_answer(action):
             flight = FlightInfo.FromString(body)
@@ -219,12 +235,18 @@ class ClientSession:
 
 
 def named_descriptor(schema: str, name: str) -> FlightDescriptor:
+    """Return the descriptor of a table by its name, for which the server has no seal."""
     path = [quote(part, safe=_PATH_SAFE) for part in (schema, name)]
     return FlightDescriptor(type=FlightDescriptor.PATH, path=path)
 
 
+def field_schema(field: pa.Field) -> Blob:
+    """Serialize one column as the Arrow schema that ALTER TABLE actions carry."""
+    return Blob(pa.schema([field]).serialize().to_pybytes())
+
+
 def pack(request: msgspec.Struct) -> bytes:
-    """Pack a request as msgpack-c packs a `std::string`: binary data is packed as text, too."""
+    """Pack a request as msgpack-c packs a `std::string`: binary data has the type of text."""
     packed: bytes = msgpack.packb(_plain(request), use_bin_type=False)
     return packed
 

@@ -23,9 +23,9 @@ Batches = Generator[pa.RecordBatch, None, None]
 
 
 class Buffer(Generic[T]):
-    """Pass items between two threads, a bounded number at a time.
+    """Pass items between two threads, with a bounded number of items in between.
 
-    Iterating takes items out and waits for more, until `finish` or `close`.
+    An iterator takes items and waits for more, until `finish` or `close`.
     """
 
     def __init__(self, size: int) -> None:
@@ -45,7 +45,7 @@ class Buffer(Generic[T]):
             return True
 
     def finish(self) -> None:
-        """End the items: those in the buffer are still taken."""
+        """Accept no more items; the reader still gets those in the buffer."""
         with self._changed:
             self._finished = True
             self._changed.notify_all()
@@ -71,7 +71,7 @@ class Buffer(Generic[T]):
 
 
 class EndpointReader:
-    """Read one endpoint; the call begins when the first batch is taken."""
+    """Read one endpoint. The call begins when the first batch is read."""
 
     def __init__(self, open_call: Callable[[], Answers], announced: pa.Schema) -> None:
         self._open_call = open_call
@@ -80,6 +80,7 @@ class EndpointReader:
         self._cancelled = False
 
     def batches(self) -> Batches:
+        """Yield the batches that have rows. Raises FailedPrecondition if the columns differ."""
         with self._open_call() as answers:
             self._answers = answers
             if self._cancelled:
@@ -100,7 +101,7 @@ class EndpointReader:
                 yield from (batch for batch in batches if batch.num_rows)
 
     def cancel(self) -> None:
-        """End the call, from any thread; a reader that has not begun yields nothing then."""
+        """End the call, from any thread. A reader that has not begun then yields nothing."""
         self._cancelled = True
         if self._answers is not None:
             self._answers.call.cancel()
@@ -112,20 +113,20 @@ class EndpointReader:
             )
 
 
-def read_parts(parts: Sequence[EndpointReader]) -> Batches:
-    """Yield all batches, in order within a part. Closing it early cancels the calls."""
-    if len(parts) == 1:
-        return parts[0].batches()
-    return _Parallel(parts).batches()
+def read_endpoints(readers: Sequence[EndpointReader]) -> Batches:
+    """Yield the batches of all endpoints, in order within each. Closing early cancels the calls."""
+    if len(readers) == 1:
+        return readers[0].batches()
+    return _Parallel(readers).batches()
 
 
 class _Parallel:
     """Read several endpoints at the same time, each by one of a few threads."""
 
-    def __init__(self, parts: Sequence[EndpointReader]) -> None:
-        self._parts = tuple(parts)
-        self._todo = deque(parts)
-        self._workers = min(len(parts), MAX_WORKERS)
+    def __init__(self, readers: Sequence[EndpointReader]) -> None:
+        self._readers = tuple(readers)
+        self._waiting = deque(readers)
+        self._workers = min(len(readers), MAX_WORKERS)
         self._running = self._workers
         self._lock = threading.Lock()
         self._buffer: Buffer[pa.RecordBatch | Exception] = Buffer(
@@ -148,20 +149,20 @@ class _Parallel:
                 yield item
         finally:
             self._buffer.close()
-            for part in self._parts:
-                part.cancel()
+            for reader in self._readers:
+                reader.cancel()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
 
     def _work(self) -> None:
         try:
-            while self._todo:
+            while self._waiting:
                 try:
-                    part = self._todo.popleft()
+                    reader = self._waiting.popleft()
                 except IndexError:
-                    break  # another worker was quicker
-                for batch in part.batches():
+                    break  # another worker took the last one
+                for batch in reader.batches():
                     if not self._buffer.put(batch):
                         return
         except Exception as error:  # raised where the batches are read

@@ -1,4 +1,4 @@
-"""Rows of a scan in the layout the client expects."""
+"""Converts the rows of a scan to the columns and batch sizes that the client expects."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -14,29 +14,31 @@ _MESSAGE_BYTES = 2 * 1024 * 1024
 
 
 def read_column_ids(info: TableInfo, column_ids: list[int] | None) -> list[str] | None:
-    """The names behind the client's indexes, each once; None for all columns."""
+    """Return the names of the columns at the client's indexes, each once; None for all columns."""
     if not column_ids:
         return None
     names = info.schema.names
-    wanted: dict[str, None] = {}
+    requested: dict[str, None] = {}
     for index in column_ids:
         if index == _ROWID_INDEX and info.row_id is not None:
-            wanted[ROWID] = None
+            requested[ROWID] = None
         elif 0 <= index < len(names):
-            wanted[names[index]] = None
+            requested[names[index]] = None
         else:
             raise BadRequest(f"column_ids: table {info.name!r} has no column {index}")
-    return list(wanted)
+    return list(requested)
 
 
 def in_layout(
     rows: Iterable[pa.RecordBatch], schema: pa.Schema, at_most_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """All columns of the schema in order, those not asked for null, in bounded batches."""
+    """Yield batches of a bounded size with all columns of the schema.
+
+    Columns that the rows do not have are NULL.
+    """
     try:
         for batch in rows:
-            full = conform(batch, schema)
-            yield from _bounded(full, at_most_rows)
+            yield from _bounded(conform(batch, schema), at_most_rows)
     finally:
         close = getattr(rows, "close", None)
         if close is not None:
@@ -44,7 +46,7 @@ def in_layout(
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in exactly this layout: by name, missing columns null."""
+    """Return the batch with the columns of the schema, matched by name; missing ones are NULL."""
     if batch.schema.equals(schema):
         return batch
     positions = {name: index for index, name in enumerate(batch.schema.names)}
@@ -59,14 +61,14 @@ def _column(batch: pa.RecordBatch, position: int | None, field: pa.Field, rows: 
     return column if column.type == field.type else column.cast(field.type)
 
 
-def nulls(kind: pa.DataType, rows: int) -> pa.Array:
-    """Nulls are asked for in a few sizes, over and over: the last ones are kept."""
-    return _cached_nulls(kind, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)
+def nulls(data_type: pa.DataType, rows: int) -> pa.Array:
+    """Return an array of NULLs, from a cache: scans need the same few sizes again and again."""
+    return _cached_nulls(data_type, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)
 
 
 @lru_cache(maxsize=64)
-def _cached_nulls(kind: pa.DataType, rows: int) -> pa.Array:
-    return pa.nulls(rows, kind)
+def _cached_nulls(data_type: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, data_type)
 
 
 def _bounded(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""One RPC as the handlers see it: its headers, who calls, and which catalog is meant."""
+"""Holds what handlers know of a call: its headers, its token and the catalogs it may use."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,11 @@ from jetbridge.config.limits import Limits, Token
 from jetbridge.errors import NotFound, PermissionDenied
 from jetbridge.wire.limits import InputLimits
 
+_MAX_TRANSACTION_ID = 256
+
 
 def new_trace_id() -> str:
-    """16 hexadecimal digits; short enough to read out on the telephone."""
+    """Return 16 random hexadecimal digits by which the server's log names a call."""
     return secrets.token_hex(8)
 
 
@@ -22,14 +24,11 @@ def input_limits(limits: Limits) -> InputLimits:
     return InputLimits(limits.message_bytes, limits.batch_rows, limits.request_bytes)
 
 
-_MAX_TRANSACTION_ID = 256
-
-
 @dataclass(frozen=True)
 class ServedCatalog:
-    """A catalog under the name it is served as, and as this caller spells it.
+    """Hold a catalog, the name it is served under, and the spelling of this caller.
 
-    The client compares the `catalog` of every item with the spelling of its ATTACH.
+    The client compares the `catalog` of every item with the spelling in its ATTACH.
     """
 
     name: str
@@ -38,9 +37,9 @@ class ServedCatalog:
 
 
 class Catalogs:
-    """The served catalogs, found without regard to case.
+    """Find served catalogs by name, without regard to case.
 
-    The mapping is read anew each time, so its owner may add and remove catalogs.
+    The mapping is read again for each lookup, so its owner may add and remove catalogs.
     """
 
     def __init__(self, catalogs: Mapping[str, Catalog]) -> None:
@@ -48,9 +47,11 @@ class Catalogs:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Return the names that the catalogs are served under."""
         return tuple(self._catalogs)
 
     def find(self, name: str) -> ServedCatalog | None:
+        """Return the catalog with this name, or None."""
         for served_as, catalog in list(self._catalogs.items()):
             if fold(served_as) == fold(name):
                 return ServedCatalog(served_as, name, catalog)
@@ -58,7 +59,9 @@ class Catalogs:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallContext:
+    """Hold one call: its gRPC context, headers and token, and the catalogs of the server."""
+
     context: grpc.ServicerContext
     headers: Mapping[str, str]
     catalogs: Catalogs
@@ -67,49 +70,58 @@ class Call:
 
     @property
     def is_airport(self) -> bool:
+        """Return whether the caller is a client of the Airport protocol."""
         return "airport-user-agent" in self.headers
 
     @property
     def is_duckdb(self) -> bool:
-        """Whether DuckDB's own extension calls, with the bugs it has."""
+        """Return whether the caller is DuckDB's Airport extension, which has known bugs."""
         return self.headers.get("airport-user-agent", "").startswith("airport/")
 
     @property
     def transaction_id(self) -> str:
+        """Return the identifier that `create_transaction` gave the caller, or an empty string."""
         return self.headers.get("airport-transaction-id", "")[:_MAX_TRANSACTION_ID]
 
     @property
     def owner(self) -> str:
+        """Return the name of the caller's token, or an empty string."""
         return self.token.name if self.token else ""
 
     def catalog(self, name: str = "") -> ServedCatalog:
-        """The catalog a request names, else that of the header, else the first allowed.
+        """Return the catalog that the request names, or the header, or else the first allowed one.
 
-        After ATTACH '' the client names none, and expects items of a catalog without a name.
+        After ATTACH '' the client names no catalog, and expects items of a catalog without a name.
+        Raises PermissionDenied or NotFound.
         """
-        wanted = name or self.headers.get("airport-catalog", "")
-        if not wanted:
-            first = self.meant_catalogs()[0]
+        name = name or self.headers.get("airport-catalog", "")
+        if not name:
+            first = self.requested_catalogs()[0]
             return replace(first, spelling="") if self.is_airport else first
-        if not self._may_use(wanted):
+        if not self._may_use(name):
             raise PermissionDenied(
-                f"token {self.owner!r} may not use catalog {wanted[:100]!r}; it is limited to "
+                f"token {self.owner!r} may not use catalog {name[:100]!r}; it is limited to "
                 f"{', '.join(self.allowed_names()) or 'none that is served'}"
             )
-        served = self.catalogs.find(wanted)
+        served = self.catalogs.find(name)
         if served is None:
             names = ", ".join(self.allowed_names())
-            raise NotFound("catalog", wanted[:100], f"served here: {names or 'none'}")
+            raise NotFound("catalog", name[:100], f"served here: {names or 'none'}")
         return served
 
-    def meant_catalogs(self) -> list[ServedCatalog]:
-        """That of the header; without one all that the caller may use, and there are some."""
+    def requested_catalogs(self) -> list[ServedCatalog]:
+        """Return the catalog of the header, or without one all that the caller may use.
+
+        Raises PermissionDenied if the caller may use none.
+        """
         if self.headers.get("airport-catalog"):
             return [self.catalog()]
-        found = [self.catalogs.find(name) for name in self.allowed_names()]
-        if not found:
-            raise PermissionDenied("there is no catalog that this caller may use")
-        return [served for served in found if served]
+        catalogs = [self.catalogs.find(name) for name in self.allowed_names()]
+        if not catalogs:
+            raise PermissionDenied(
+                "no catalog of this server is open to this caller; use a token that may read one"
+            )
+        return [served for served in catalogs if served]
 
     def allowed_names(self) -> list[str]:
         """Return the names of the catalogs that the caller may use."""
@@ -117,10 +129,11 @@ class Call:
 
     def _may_use(self, name: str) -> bool:
         allowed = self.token.catalogs if self.token else None
-        return allowed is None or fold(name) in {fold(each) for each in allowed}
+        return allowed is None or fold(name) in map(fold, allowed)
 
 
 def read_headers(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """Return the metadata of a call as text by key."""
     return {
         key: value if isinstance(value, str) else value.decode("latin-1") for key, value in metadata
     }

@@ -1,7 +1,7 @@
-"""DoExchange: one DML statement, or one use of a function.
+"""Answers DoExchange: runs one INSERT, UPDATE or DELETE, or one call of a function.
 
-The server's schema goes out before the first batch arrives: the client waits for it. Nothing is
-published before the client has half-closed; a stream that breaks leaves the table as it was.
+The server sends its schema before the first batch arrives, because the client waits for it. It
+publishes nothing before the client has half-closed: a broken stream leaves the table unchanged.
 """
 
 import logging
@@ -38,7 +38,7 @@ from jetbridge.runtime.cancellation import shielded
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import prefetched, within
 from jetbridge.service.batch_layout import conform
-from jetbridge.service.call_context import Call, ServedCatalog, input_limits
+from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
 from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
@@ -54,9 +54,9 @@ from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.schemas import rowid_field, wire_schema
 from jetbridge.wire.tickets import DescriptorName, read_descriptor
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-# Batches are decoded when this much has come: reading them one by one costs twice as much.
+# Batches are decoded together, whenever so many bytes have arrived: one by one takes twice as long.
 _DECODE_BYTES = 2 * 1024 * 1024
 
 Start = Callable[[DMLOptions], AbstractContextManager[Write]]
@@ -86,7 +86,7 @@ _FUNCTIONS = ("scalar_function", "table_function_in_out")
 
 @dataclass(frozen=True)
 class ExchangeHeader:
-    """The first messages of an exchange: whom it is for and what will be sent."""
+    """Hold the first messages of an exchange: its target and the schema of the rows to come."""
 
     descriptor: bytes
     decoder: BatchDecoder
@@ -95,12 +95,14 @@ class ExchangeHeader:
 
 @dataclass(frozen=True)
 class DoExchange:
+    """Run a DML statement or a function over the batches of an exchange."""
+
     locator: TableLookup
     gate: ConcurrencyLimit
     staged: StagedBytes
     limits: Limits
 
-    def __call__(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
+    def __call__(self, requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
         operation = call.headers.get("airport-operation", "")
         if operation not in (*_STATEMENTS, *_FUNCTIONS):
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
@@ -108,15 +110,15 @@ class DoExchange:
         requests = prefetched(requests)
         with self.gate.entered(call.owner):
             with within(requests, self.limits.first_message_seconds):
-                opening = read_opening(requests, input_limits(self.limits))
-            descriptor = read_descriptor(opening.descriptor)
+                limits = input_limits(self.limits)
+                header = read_header(requests, limits)
+            descriptor = read_descriptor(header.descriptor)
             if operation in _FUNCTIONS:
                 served, name = self.locator.name(call, descriptor)
-                limits = input_limits(self.limits)
-                yield from _call(operation, served, name, opening, requests, limits)
+                yield from _call(operation, served, name, header, requests, limits)
                 return
             located = self.locator.to_write(call, descriptor, operation)
-            yield from self._statement(operation, located, opening.decoder, requests, call)
+            yield from self._statement(operation, located, header.decoder, requests, call)
 
     def _statement(
         self,
@@ -124,7 +126,7 @@ class DoExchange:
         located: LocatedTable,
         decoder: BatchDecoder,
         requests: Iterator[bytes],
-        call: Call,
+        call: CallContext,
     ) -> Iterator[bytes]:
         info = located.table.info()
         _check_columns(operation, located, decoder.schema)
@@ -136,18 +138,18 @@ class DoExchange:
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
         with self.staged.counted(call.owner) as count, start(options) as write:
-            intake = StatementInput(self.limits, requests, count)
+            statement = StatementInput(self.limits, requests, count)
             if options.returning:
-                total = yield from _write_and_answer(intake, decoder, write, reply)
+                total = yield from _write_and_answer(statement, decoder, write, reply)
             else:
-                total = _write(intake, decoder, write)
+                total = _write(statement, decoder, write)
             confirm_half_close(requests, call)
         _move_pin(located)
         yield encode_metadata(encode({"total_changed": total}))
 
 
 class StatementInput:
-    """What one statement sends, counted as sent and as unpacked: compressed batches grow."""
+    """Count what a statement sends, both as sent and as unpacked: compressed batches grow."""
 
     def __init__(
         self, limits: Limits, requests: Iterator[bytes], count: Callable[[int], None]
@@ -156,6 +158,7 @@ class StatementInput:
         self._sent = self._unpacked = self._staged = 0
 
     def messages(self) -> Iterator[FlightData]:
+        """Yield the messages that have a batch. Raises LimitExceeded."""
         for message in self._requests:
             self._sent += len(message)
             self._refuse_over(self._sent)
@@ -164,12 +167,13 @@ class StatementInput:
                 yield data
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Count an unpacked batch and return it. Raises LimitExceeded or BadRequest."""
         self._unpacked += batch.get_total_buffer_size()
         self._refuse_over(self._unpacked)
         return check_boolean_bytes(batch)
 
     def _refuse_over(self, staged: int) -> None:
-        """The larger of the two counts."""
+        """Count the larger one of both totals. Raises LimitExceeded."""
         if staged > self._limits.staged_bytes:
             raise LimitExceeded(
                 f"the statement sent more than {self._limits.staged_bytes} bytes, the most "
@@ -180,31 +184,31 @@ class StatementInput:
             self._staged = staged
 
 
-def _write(intake: StatementInput, decoder: BatchDecoder, write: Write) -> int:
+def _write(statement: StatementInput, decoder: BatchDecoder, write: Write) -> int:
     total = 0
-    for data in intake.messages():
+    for data in statement.messages():
         decoder.feed(data)
         if decoder.pending_bytes >= _DECODE_BYTES:
-            total += _write_pending(intake, decoder, write)
-    return total + _write_pending(intake, decoder, write)
+            total += _write_pending(statement, decoder, write)
+    return total + _write_pending(statement, decoder, write)
 
 
-def _write_pending(intake: StatementInput, decoder: BatchDecoder, write: Write) -> int:
-    return sum(write(intake.checked(batch)).affected_rows for batch in decoder.flush())
+def _write_pending(statement: StatementInput, decoder: BatchDecoder, write: Write) -> int:
+    return sum(write(statement.checked(batch)).affected_rows for batch in decoder.flush())
 
 
 def _write_and_answer(
-    intake: StatementInput, decoder: BatchDecoder, write: Write, reply: pa.Schema
+    statement: StatementInput, decoder: BatchDecoder, write: Write, reply: pa.Schema
 ) -> Generator[bytes, None, int]:
     total = 0
-    for data in intake.messages():
+    for data in statement.messages():
         decoder.feed(data)
         for batch in decoder.flush():
-            result = write(intake.checked(batch))
+            result = write(statement.checked(batch))
             total += result.affected_rows
             rows = result.returning_data
             if rows is None:
-                raise TypeError("a write with RETURNING answered no rows")
+                raise TypeError("a write with RETURNING must return rows")
             yield encode_batch(conform(rows, reply))
     return total
 
@@ -213,19 +217,22 @@ def _call(
     operation: str,
     served: ServedCatalog,
     name: DescriptorName,
-    opening: ExchangeHeader,
+    header: ExchangeHeader,
     requests: Iterator[bytes],
     limits: InputLimits,
 ) -> Iterator[bytes]:
     if operation == "scalar_function":
         scalar = find_function(served, name, ScalarFunction)
-        return call_scalar(scalar, opening.decoder, requests)
+        return call_scalar(scalar, header.decoder, requests)
     in_out = find_function(served, name, TableInOutFunction)
-    return call_in_out(in_out, opening.decoder, opening.metadata, requests, limits)
+    return call_in_out(in_out, header.decoder, header.metadata, requests, limits)
 
 
-def read_opening(requests: Iterator[bytes], limits: InputLimits) -> ExchangeHeader:
-    """The client sends the descriptor alone, then again with the schema; others send one."""
+def read_header(requests: Iterator[bytes], limits: InputLimits) -> ExchangeHeader:
+    """Read messages up to the one with the schema.
+
+    DuckDB sends the descriptor alone and then again with the schema; other clients send it once.
+    """
     descriptor = metadata = b""
     for message in requests:
         data = split(message)
@@ -238,27 +245,30 @@ def read_opening(requests: Iterator[bytes], limits: InputLimits) -> ExchangeHead
     raise BadRequest("the exchange ended before an Arrow schema was sent")
 
 
-def confirm_half_close(requests: Iterator[bytes], call: Call) -> None:
-    """Raises unless the caller really has half-closed.
+def confirm_half_close(requests: Iterator[bytes], call: CallContext) -> None:
+    """Raise BadRequest or Unavailable unless the caller has half-closed the stream.
 
-    A connection that breaks also ends the iterator, a moment before gRPC tells of the break. Two
-    more reads pass through the same queue as that news, so after them it has arrived.
+    A broken connection also ends the iterator, a moment before gRPC reports the break. Two more
+    reads pass through the same queue as that report, so after them it has arrived.
     """
     for _ in range(2):
         if next(requests, None) is not None:
-            raise BadRequest("a message came after the end of the stream")
+            raise BadRequest("a message arrived after the end of the stream")
     if not call.context.is_active():
-        raise Unavailable("the connection broke before the statement ended")
+        raise Unavailable("the connection broke before the statement ended; run it again")
 
 
 def _move_pin(located: LocatedTable) -> None:
-    """The caller's transaction reads what it wrote; what was published stays so without it."""
+    """Let the caller's transaction read what it wrote.
+
+    An error is logged only: the statement is published already.
+    """
     name = located.name
     try:
-        with shielded(), suppress(NotFound):  # dropped or renamed since
+        with shielded(), suppress(NotFound):  # dropped or renamed in the meantime
             located.transaction.move_pin(located.served.catalog, name.schema, name.name)
     except ServerError as error:
-        log.warning(
+        _log.warning(
             "a transaction does not see what it wrote to %s.%s: %s", name.schema, name.name, error
         )
 
@@ -267,16 +277,16 @@ def _starter(operation: str, located: LocatedTable) -> Start:
     start = _STATEMENTS[operation](located.table)
     if start is None:
         name = located.name
-        raise NotSupported(f"table {name.schema}.{name.name} does not take {operation.upper()}")
+        raise NotSupported(f"table {name.schema}.{name.name} does not support {operation.upper()}")
     return start
 
 
 def _check_columns(operation: str, located: LocatedTable, sent: pa.Schema) -> None:
     info = located.table.info()
-    known = {fold(name) for name in info.schema.names}
+    known_names = {fold(name) for name in info.schema.names}
     table = f"{located.name.schema}.{located.name.name}"
     for name in sent.names:
-        if fold(name) not in known and name != ROWID:
+        if fold(name) not in known_names and name != ROWID:
             raise BadRequest(
                 f"table {table} has no column {name!r}; if it was altered, DETACH and ATTACH again"
             )
@@ -289,10 +299,13 @@ def _check_columns(operation: str, located: LocatedTable, sent: pa.Schema) -> No
 def _reply_schema(
     operation: str, info: TableInfo, sent: pa.Schema, options: DMLOptions
 ) -> pa.Schema:
-    """UPDATE's answer is read by position, so it mirrors the columns as they were sent."""
+    """Return the schema of the answer.
+
+    The client reads the answer of an UPDATE by position, so it has the columns as they were sent.
+    """
     if operation != "update" or not options.returning:
         return wire_schema(info)
-    own = {fold(field.name): field for field in wire_schema(info)}
+    fields = {fold(field.name): field for field in wire_schema(info)}
     if info.row_id is not None:
-        own[ROWID] = rowid_field(info.row_id)
-    return pa.schema([own[fold(name)] for name in sent.names])
+        fields[ROWID] = rowid_field(info.row_id)
+    return pa.schema([fields[fold(name)] for name in sent.names])

@@ -1,4 +1,4 @@
-"""DoGet: the rows behind a ticket."""
+"""Answers DoGet: yields the rows that a ticket names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,27 +21,29 @@ from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
 from jetbridge.service.batch_layout import in_layout
-from jetbridge.service.call_context import Call, ServedCatalog, input_limits
+from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.table_lookup import read_point, travel
 from jetbridge.service.transactions import Transactions
+from jetbridge.wire.arrow_input import as_declared, read_arguments
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
-from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.schemas import wire_schema
 from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer
 
 
 @dataclass(frozen=True)
 class DoGet:
+    """Yield the rows of a table, of a table function or of `airport_databases`."""
+
     sealer: TicketSealer
     transactions: Transactions
     gate: ConcurrencyLimit
     limits: Limits
 
-    def __call__(self, message: TicketMessage, call: Call) -> Iterator[bytes]:
+    def __call__(self, message: TicketMessage, call: CallContext) -> Iterator[bytes]:
         ticket = self.sealer.open_ticket(message.ticket)
         if ticket.kind == DATABASES:
             yield from read_databases(call)
@@ -56,7 +58,9 @@ class DoGet:
             yield encode_schema(schema)
             yield from self._rows(table, schema, ticket)
 
-    def _function_rows(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Iterator[bytes]:
+    def _function_rows(
+        self, call: CallContext, served: ServedCatalog, ticket: Ticket
+    ) -> Iterator[bytes]:
         name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
         arguments = as_declared(
@@ -81,30 +85,31 @@ class DoGet:
             progress = encode({"progress": min(1.0, sent / expected)}) if expected else b""
             yield encoder.encode(batch, progress)
 
-    def _table(self, call: Call, served: ServedCatalog, ticket: Ticket) -> Table:
-        """The table the ticket was made for."""
+    def _table(self, call: CallContext, served: ServedCatalog, ticket: Ticket) -> Table:
+        """Return the table at the version that the ticket names."""
         name = DescriptorName(ticket.schema, ticket.name)
         point = read_point(ticket.at_unit, ticket.at_value)
         pins = ticket.version is not None or supports(served.catalog, CanSnapshot)
         if point is None and pins:
             transaction = self.transactions.of(call, served)
             pinned = transaction.table(served.catalog, name.schema, name.name)
-            if _is_meant(pinned, ticket):
+            if _matches(pinned, ticket):
                 return pinned
         live = served.catalog.load_schema(ticket.schema).load_table(ticket.name)
-        found = live if point is None else travel(live, point, name)
+        table = live if point is None else travel(live, point, name)
         if ticket.version is None and not ticket.identity:
-            return found
-        return found if _is_meant(found, ticket) else _past(live, ticket)
+            return table
+        return table if _matches(table, ticket) else _at_version(live, ticket)
 
 
-def _is_meant(table: Table, ticket: Ticket) -> bool:
-    """Whether it is the table, and the version, that the ticket was made for."""
+def _matches(table: Table, ticket: Ticket) -> bool:
+    """Return whether the ticket was created for this table at this version."""
     info = table.info()
     return (info.identity, info.version) == (ticket.identity, ticket.version)
 
 
-def _past(live: Table, ticket: Ticket) -> Table:
+def _at_version(live: Table, ticket: Ticket) -> Table:
+    """Return the table at the version of the ticket. Raises Conflict if that is not possible."""
     if live.info().identity != ticket.identity or not supports(live, CanTravel):
         raise Conflict(
             f"table {ticket.schema}.{ticket.name} has changed since the scan was planned; "

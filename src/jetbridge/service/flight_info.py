@@ -1,4 +1,4 @@
-"""Tables as FlightInfo: what DDL answers, listings and GetFlightInfo have in common."""
+"""Describes tables as FlightInfo, for GetFlightInfo, ListFlights, listings and DDL."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jetbridge.catalog import (
     TableInfo,
     supports,
 )
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.functions import function_flights
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.wire.contents import Contents, item_metadata, schema_contents
@@ -32,10 +32,10 @@ from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
 from jetbridge.wire.schemas import wire_schema
 from jetbridge.wire.tickets import DescriptorName, Ticket, TicketSealer, fingerprint
 
-# The client then reads from the connection it already has.
+# Makes the client read from the connection that it already has.
 SAME_CONNECTION = Location(uri="arrow-flight-reuse-connection://?")
 
-# The path under which DuckDB's extension asks for `airport_databases`: it belongs to no catalog.
+# The path that DuckDB's extension sends for `airport_databases`, which belongs to no catalog.
 _DATABASES_PATH = ("__databases",)
 _DATABASES_COLUMNS = pa.schema([pa.field("name", pa.string(), nullable=False)])
 DATABASES = "databases"  # the kind of the ticket
@@ -47,6 +47,8 @@ _SCHEMA_HEADER = "airport-list-flights-filter-schema"
 
 @dataclass(frozen=True)
 class FlightInfoBuilder:
+    """Build FlightInfo with sealed descriptors and tickets."""
+
     sealer: TicketSealer
 
     def table(
@@ -57,6 +59,7 @@ class FlightInfoBuilder:
         descriptor: FlightDescriptor | None = None,
         ticket: Ticket | None = None,
     ) -> FlightInfo:
+        """Return the FlightInfo of a table, by default with a new descriptor and ticket."""
         info = table.info()
         columns = wire_schema(info)
         default = Ticket(served.name, schema, info.name)
@@ -72,15 +75,18 @@ class FlightInfoBuilder:
         )
 
     def endpoint(self, ticket: Ticket) -> FlightEndpoint:
+        """Return the endpoint for a ticket, which it seals."""
         sealed = TicketMessage(ticket=self.sealer.seal_ticket(ticket))
         return FlightEndpoint(ticket=sealed, location=[SAME_CONNECTION])
 
     def schema_contents(self, served: ServedCatalog, schema: Schema) -> tuple[SchemaInfo, Contents]:
+        """Return a schema's info, and its tables and functions packed for the client."""
         info = schema.info()
         flights = [flight.SerializeToString() for flight in self._flights(served, schema, info)]
         return info, schema_contents(flights)
 
     def of_schema(self, served: ServedCatalog, schema: Schema) -> Iterator[FlightInfo]:
+        """Yield the FlightInfo of each table and function of a schema."""
         yield from self._flights(served, schema, schema.info())
 
     def _flights(
@@ -98,7 +104,7 @@ class FlightInfoBuilder:
 
 
 def to_list(catalog: Catalog) -> Catalog:
-    """Return the catalog at one moment, if it can be listed like that."""
+    """Return the catalog as it is at one moment, or itself if it cannot do that."""
     return catalog.listing() if supports(catalog, CanList) else catalog
 
 
@@ -108,8 +114,9 @@ def names_databases(descriptor: FlightDescriptor) -> bool:
 
 
 def describe_databases(
-    descriptor: FlightDescriptor, call: Call, flights: FlightInfoBuilder
+    descriptor: FlightDescriptor, call: CallContext, flights: FlightInfoBuilder
 ) -> FlightInfo:
+    """Return the FlightInfo of `airport_databases`."""
     return FlightInfo(
         schema=_DATABASES_COLUMNS.serialize().to_pybytes(),
         flight_descriptor=descriptor,
@@ -119,7 +126,8 @@ def describe_databases(
     )
 
 
-def read_databases(call: Call) -> Iterator[bytes]:
+def read_databases(call: CallContext) -> Iterator[bytes]:
+    """Yield the rows of `airport_databases`: the names of the catalogs the caller may use."""
     yield encode_schema(_DATABASES_COLUMNS)
     names = pa.array(call.allowed_names(), pa.string())
     yield encode_batch(pa.record_batch([names], _DATABASES_COLUMNS))
@@ -127,25 +135,30 @@ def read_databases(call: Call) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class GetFlightInfo:
+    """Answer GetFlightInfo and GetSchema."""
+
     locator: TableLookup
     flights: FlightInfoBuilder
 
-    def __call__(self, descriptor: FlightDescriptor, call: Call) -> FlightInfo:
+    def __call__(self, descriptor: FlightDescriptor, call: CallContext) -> FlightInfo:
         if names_databases(descriptor):
             return describe_databases(descriptor, call, self.flights)
         located = self.locator.to_read(call, descriptor)
         schema = located.served.catalog.load_schema(located.name.schema).info().name
         return self.flights.table(located.served, schema, located.table, descriptor=descriptor)
 
-    def schema(self, descriptor: FlightDescriptor, call: Call) -> SchemaResult:
+    def schema(self, descriptor: FlightDescriptor, call: CallContext) -> SchemaResult:
+        """Return the schema alone, for GetSchema."""
         return SchemaResult(schema=self(descriptor, call).schema)
 
 
 @dataclass(frozen=True)
 class ListFlights:
+    """Answer ListFlights, filtered by the headers of the call."""
+
     flights: FlightInfoBuilder
 
-    def __call__(self, request: Criteria, call: Call) -> Iterator[FlightInfo]:
+    def __call__(self, request: Criteria, call: CallContext) -> Iterator[FlightInfo]:
         schema_name = call.headers.get(_SCHEMA_HEADER)
         for served in self._catalogs(call):
             catalog = to_list(served.catalog)
@@ -153,6 +166,6 @@ class ListFlights:
             for schema in schemas:
                 yield from self.flights.of_schema(served, schema)
 
-    def _catalogs(self, call: Call) -> list[ServedCatalog]:
+    def _catalogs(self, call: CallContext) -> list[ServedCatalog]:
         name = call.headers.get(_CATALOG_HEADER)
-        return call.meant_catalogs() if name is None else [call.catalog(name)]
+        return call.requested_catalogs() if name is None else [call.catalog(name)]

@@ -1,4 +1,4 @@
-"""Functions: found by descriptor, listed as FlightInfo, called by DoExchange."""
+"""Finds functions by descriptor, lists them as FlightInfo and calls them by DoExchange."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -18,20 +18,25 @@ from jetbridge.catalog import (
 from jetbridge.errors import BadRequest, NotFound, ServerError
 from jetbridge.service.batch_layout import conform, nulls
 from jetbridge.service.call_context import ServedCatalog
-from jetbridge.wire.arrow_input import BatchDecoder, check_boolean_bytes
-from jetbridge.wire.codec import decode, encode
-from jetbridge.wire.contents import item_metadata
-from jetbridge.wire.flight_data import encode_batch, encode_schema, split
-from jetbridge.wire.flight_pb2 import FlightInfo
-from jetbridge.wire.functions import (
-    CHUNK_CONTINUES,
-    CHUNK_FINISHED,
+from jetbridge.wire.arrow_input import (
+    BatchDecoder,
     as_declared,
-    input_schema,
+    check_boolean_bytes,
     read_arguments,
 )
+from jetbridge.wire.codec import decode, encode
+from jetbridge.wire.contents import item_metadata
+from jetbridge.wire.flight_data import (
+    CHUNK_CONTINUES,
+    CHUNK_FINISHED,
+    encode_batch,
+    encode_schema,
+    split,
+)
+from jetbridge.wire.flight_pb2 import FlightInfo
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages import InOutRequest
+from jetbridge.wire.schemas import input_schema
 from jetbridge.wire.tickets import DescriptorName, TicketSealer
 
 F = TypeVar("F")
@@ -39,10 +44,11 @@ F = TypeVar("F")
 _RESULT = "result"
 
 
-def find_function(served: ServedCatalog, name: DescriptorName, kind: type[F]) -> F:
+def find_function(served: ServedCatalog, name: DescriptorName, function_type: type[F]) -> F:
+    """Return the function of this name and type. Raises NotFound."""
     schema = served.catalog.load_schema(name.schema)
     for function in _functions(schema):
-        if fold(function.info().name) == fold(name.name) and supports(function, kind):
+        if fold(function.info().name) == fold(name.name) and supports(function, function_type):
             return function
     raise NotFound("function", f"{name.schema}.{name.name}")
 
@@ -50,21 +56,22 @@ def find_function(served: ServedCatalog, name: DescriptorName, kind: type[F]) ->
 def function_flights(
     served: ServedCatalog, schema: Schema, schema_name: str, sealer: TicketSealer
 ) -> Iterator[FlightInfo]:
+    """Yield the FlightInfo of each function of a schema."""
     for function in _functions(schema):
         info = function.info()
-        kind, columns, extra = "table_function", pa.schema([]), None
+        item_type, columns, extra = "table_function", pa.schema([]), None
         if supports(function, ScalarFunction):
-            kind, columns = "scalar_function", result_schema(function)
+            item_type, columns = "scalar_function", result_schema(function)
             extra = encode({"stability": "consistent" if info.stable else "volatile"})
         yield FlightInfo(
             schema=columns.serialize().to_pybytes(),
             flight_descriptor=sealer.descriptor(
-                served.name, DescriptorName(schema_name, info.name, kind)
+                served.name, DescriptorName(schema_name, info.name, item_type)
             ),
             total_records=-1,
             total_bytes=-1,
             app_metadata=item_metadata(
-                kind,
+                item_type,
                 served.spelling,
                 schema_name,
                 info.name,
@@ -77,19 +84,23 @@ def function_flights(
 
 
 def result_schema(function: ScalarFunction) -> pa.Schema:
+    """Return the schema of a scalar function's answers: one column."""
     return pa.schema([pa.field(_RESULT, function.returns())])
 
 
 def call_scalar(
     function: ScalarFunction, decoder: BatchDecoder, requests: Iterable[bytes]
 ) -> Iterator[bytes]:
-    """One answer per batch; the stream lasts as long as the expression does."""
+    """Answer each batch of arguments with a batch of results, until the stream ends."""
     reply = result_schema(function)
     yield encode_schema(reply)
     for batch in _batches(decoder, requests):
         result = function.call(batch)
         if len(result) != batch.num_rows:
-            raise ServerError(f"function {function.info().name} gave a wrong number of rows")
+            raise ServerError(
+                f"function {function.info().name} returned {len(result)} rows for "
+                f"{batch.num_rows}; correct the function"
+            )
         yield encode_batch(pa.RecordBatch.from_arrays([result.cast(reply[0].type)], schema=reply))
 
 
@@ -100,9 +111,9 @@ def call_in_out(
     requests: Iterable[bytes],
     limits: InputLimits,
 ) -> Iterator[bytes]:
-    """Each batch is answered by batches of which the last is marked; the end likewise."""
-    opened = decode(InOutRequest, metadata, "table_function_in_out", limits)
-    arguments = as_declared(read_arguments(opened.parameters, limits), function.info())
+    """Answer each batch, and the end of the stream, with batches of which the last is marked."""
+    request = decode(InOutRequest, metadata, "table_function_in_out", limits)
+    arguments = as_declared(read_arguments(request.parameters, limits), function.info())
     reply = function.bind_table(arguments, decoder.schema)
     yield encode_schema(reply)
     transform = function.transforming(arguments, decoder.schema)
@@ -112,14 +123,15 @@ def call_in_out(
 
 
 def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
-    held: pa.RecordBatch | None = None
+    """Yield the batches, of which the last is marked; one without rows if there are none."""
+    previous: pa.RecordBatch | None = None
     for batch in batches:
-        if held is not None:
-            yield encode_batch(held, CHUNK_CONTINUES)
-        held = conform(batch, schema)
-    if held is None:
-        held = pa.RecordBatch.from_arrays([nulls(f.type, 0) for f in schema], schema=schema)
-    yield encode_batch(held, CHUNK_FINISHED)
+        if previous is not None:
+            yield encode_batch(previous, CHUNK_CONTINUES)
+        previous = conform(batch, schema)
+    if previous is None:
+        previous = pa.RecordBatch.from_arrays([nulls(f.type, 0) for f in schema], schema=schema)
+    yield encode_batch(previous, CHUNK_FINISHED)
 
 
 def _batches(decoder: BatchDecoder, requests: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -141,12 +153,15 @@ def bind_table_function(
     table: pa.Schema | None,
     limits: InputLimits,
 ) -> pa.Schema:
-    """The columns a table function will produce, with an input table or without."""
+    """Return the columns that a table function has for these arguments.
+
+    `table` is the schema of the input table, for functions that have one.
+    """
     arguments = read_arguments(parameters, limits)
     if table is None:
-        plain = find_function(served, name, TableFunction)
-        return plain.bind(as_declared(arguments, plain.info()))
-    function = find_function(served, name, TableInOutFunction)
-    if not any(parameter.table for parameter in function.info().parameters):
-        raise BadRequest(f"function {name.schema}.{name.name} takes no table")
-    return function.bind_table(as_declared(arguments, function.info()), table)
+        function = find_function(served, name, TableFunction)
+        return function.bind(as_declared(arguments, function.info()))
+    in_out = find_function(served, name, TableInOutFunction)
+    if not any(parameter.table for parameter in in_out.info().parameters):
+        raise BadRequest(f"function {name.schema}.{name.name} does not accept a table")
+    return in_out.bind_table(as_declared(arguments, in_out.info()), table)

@@ -1,4 +1,4 @@
-"""Every RPC of Flight, from its name to its handler: one table."""
+"""Maps the name of every method that the server answers to its handler."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in
 from jetbridge.service.admission.prefetch import only_message, prefetched, within
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
 from jetbridge.service.do_get import DoGet
@@ -23,25 +23,31 @@ from jetbridge.wire import flight_pb2 as pb
 from jetbridge.wire.limits import DESCRIPTOR_BYTES
 
 FLIGHT_SERVICE = "arrow.flight.protocol.FlightService"
-# Two bytes of a path are a string of its own in memory.
+# A path of two bytes takes a string object in memory, so descriptors have a lower limit.
 _MOST_BYTES: Mapping[Any, int] = {pb.FlightDescriptor: DESCRIPTOR_BYTES}
 _DO_ACTION = f"/{FLIGHT_SERVICE}/DoAction"
 _HANDSHAKE = f"/{FLIGHT_SERVICE}/Handshake"
-# A longer request of reflection names nothing that is served.
+# A longer reflection request names no service of this server.
 _MOST_REFLECTION_BYTES = 4096
 _SERVICES = (FLIGHT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
 
 
 class Rpc(NamedTuple):
-    """`request` None: raw bytes, as in streams; else the one message that is sent."""
+    """Describe a method of Flight.
+
+    `answers` is "one" or "many". `request` is the message that the client sends, or None if the
+    handler reads a stream of bytes. With `details`, errors carry DuckDB's exception class.
+    """
 
     answers: str
     request: Any
-    handler: Callable[[Any, Call], Any]
+    handler: Callable[[Any, CallContext], Any]
     details: bool = False
 
 
 class Handlers(NamedTuple):
+    """Hold one handler for each method of Flight."""
+
     authenticator: Authenticator
     list_flights: ListFlights
     get_flight_info: GetFlightInfo
@@ -51,20 +57,21 @@ class Handlers(NamedTuple):
 
 
 class Rpcs:
-    """Makes methods of handlers."""
+    """Turn handlers into methods of gRPC."""
 
     def __init__(self, guard: Guard, authenticator: Authenticator, message_seconds: float) -> None:
         self._guard, self.authenticator = guard, authenticator
         self._message_seconds = message_seconds
 
     def with_token(self, rpc: Rpc) -> Method:
+        """Return a method that refuses callers without a token."""
         return Method(self._handler(rpc), self._guard.check)
 
     def handshakes(self, pool: OpenCalls) -> tuple[Method, Method]:
-        """For callers whose headers say who they are; and for others, who send a message."""
+        """Return the handshake for callers with a login in their headers, and that for others."""
         check, run = self.authenticator.check_handshake, self.authenticator.handshake
         make = grpc.stream_stream_rpc_method_handler
-        known, unknown = (self._guard.streaming(run, open_to_all=True) for _ in range(2))
+        known, unknown = (self._guard.streaming(run, allow_anonymous=True) for _ in range(2))
         return (
             Method(make(known, None, _to_bytes), check),
             Method(make(run_in(pool, unknown), None, _to_bytes), check, pool),
@@ -84,10 +91,10 @@ class Rpcs:
 def flight_methods(
     rpcs: Rpcs, handlers: Handlers, pool: OpenCalls, others: Mapping[str, Method]
 ) -> Callable[[str, Headers], Method | None]:
-    """Finds the method of a call.
+    """Return a function that finds the method of a call.
 
-    The Airport client names its action in a header. One that answers once is then handled as a
-    call with one answer, which looks the same on the wire and saves a fifth of its time.
+    The Airport client names its action in a header. An action with one result is then handled as a
+    call with one answer, which looks the same on the wire and takes a fifth less time.
     """
     info, actions = handlers.get_flight_info, handlers.do_action
     table = {
@@ -107,7 +114,7 @@ def flight_methods(
 
     def find(method: str, headers: Headers) -> Method | None:
         if method == _HANDSHAKE:
-            return known if rpcs.authenticator.is_told_by(headers) else unknown
+            return known if rpcs.authenticator.has_login(headers) else unknown
         if method == _DO_ACTION and answers_once(headers.get("airport-action-name", "")):
             return single
         return methods.get(method)
@@ -116,19 +123,19 @@ def flight_methods(
 
 
 def _reading(
-    message: Any, handler: Callable[[Any, Call], Any], seconds: float
-) -> Callable[[Iterator[bytes], Call], Any]:
-    """gRPC would answer INTERNAL for bytes that are not the message."""
+    message: Any, handler: Callable[[Any, CallContext], Any], seconds: float
+) -> Callable[[Iterator[bytes], CallContext], Any]:
+    """Decode the request for the handler. gRPC itself would answer INTERNAL for invalid bytes."""
 
-    def run(requests: Iterator[bytes], call: Call) -> Any:
+    def run(requests: Iterator[bytes], call: CallContext) -> Any:
         request = only_message(requests, seconds)
         if len(request) > _MOST_BYTES.get(message, len(request)):
             raise BadRequest(f"the {message.DESCRIPTOR.name} is over {_MOST_BYTES[message]} bytes")
         try:
-            read = message.FromString(request)
+            decoded = message.FromString(request)
         except (DecodeError, ValueError) as error:
             raise BadRequest(f"the request is not a {message.DESCRIPTOR.name}") from error
-        return handler(read, call)
+        return handler(decoded, call)
 
     return run
 
@@ -137,57 +144,66 @@ def _to_bytes(response: Any) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-def _do_put(requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
-    raise NotSupported("DoPut is not served; insert by DoExchange, airport-operation: insert")
+def _do_put(requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
+    raise NotSupported(
+        "DoPut is not supported; insert with DoExchange and the header airport-operation: insert"
+    )
 
 
 class Health:
-    """The state of the server; all of its services share it."""
+    """Hold the state of the server, which all of its services share."""
 
     def __init__(self) -> None:
         self.serving = False
 
     def answer(self) -> bytes:
-        kind = health_pb2.HealthCheckResponse
-        status = kind.SERVING if self.serving else kind.NOT_SERVING
-        return kind(status=status).SerializeToString()
+        """Return the answer to a health check."""
+        message = health_pb2.HealthCheckResponse
+        status = message.SERVING if self.serving else message.NOT_SERVING
+        return message(status=status).SerializeToString()
 
 
 class Reflection:
+    """Answer what services the server has."""
+
     def __init__(self, services: tuple[str, ...], seconds: float) -> None:
         self._servicer = reflection.ReflectionServicer(services)
         self._seconds = seconds
 
-    def answer(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
-        """All that is asked comes within this time."""
+    def answer(self, requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
+        """Yield the answers. All requests must arrive within the time limit of messages."""
         received = prefetched(requests, most_ahead=0)
         with within(received, self._seconds):
-            asked = map(_request, received)
-            for response in self._servicer.ServerReflectionInfo(asked, call.context):
+            decoded = map(_reflection_request, received)
+            for response in self._servicer.ServerReflectionInfo(decoded, call.context):
                 yield response.SerializeToString()
 
 
 def about_methods(
     guard: Guard, authenticator: Authenticator, openness: Openness, state: Health, pool: OpenCalls
 ) -> dict[str, Method]:
-    told = Reflection(_SERVICES, authenticator.message_seconds)
-    reflect = guard.streaming(told.answer, open_to_all=bool(openness.reflection))
+    """Return the methods of health checks and of reflection."""
+    reflection_service = Reflection(_SERVICES, authenticator.message_seconds)
+    reflect = guard.streaming(reflection_service.answer, allow_anonymous=bool(openness.reflection))
     if openness.reflection:
         run_in(pool, reflect)
     return {
         f"/{health.SERVICE_NAME}/Check": Method(
-            _check(state), _refuse_nobody if openness.health else authenticator.authenticate
+            _check(state), _accept_all if openness.health else authenticator.authenticate
         ),
         f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": Method(
             grpc.stream_stream_rpc_method_handler(reflect),
-            _refuse_nobody if openness.reflection else guard.check,
+            _accept_all if openness.reflection else guard.check,
             pool if openness.reflection else None,
         ),
     }
 
 
 def _check(state: Health) -> Any:
-    """Reads no request: nothing in it could change the answer, and its caller may be unknown."""
+    """Return the handler of a health check.
+
+    It reads no request: that cannot change the answer, and the caller may be unknown.
+    """
 
     def answer(_: Iterator[bytes], __: grpc.ServicerContext) -> bytes:
         return state.answer()
@@ -195,13 +211,13 @@ def _check(state: Health) -> Any:
     return grpc.stream_unary_rpc_method_handler(run_in(Inline(), answer))
 
 
-def _refuse_nobody(_: Headers) -> None:
-    """The check of what is open to all."""
+def _accept_all(_: Headers) -> None:
+    """Accept callers without a token."""
 
 
-def _request(data: bytes) -> Any:
+def _reflection_request(data: bytes) -> Any:
     if len(data) > _MOST_REFLECTION_BYTES:
-        raise BadRequest(f"a request of reflection has at most {_MOST_REFLECTION_BYTES} bytes")
+        raise BadRequest(f"a reflection request may have at most {_MOST_REFLECTION_BYTES} bytes")
     try:
         return reflection_pb2.ServerReflectionRequest.FromString(data)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""The gRPC server: every RPC of Flight, health and reflection on one port."""
+"""Serves Flight, health checks and reflection on one port."""
 
 import secrets
 import threading
@@ -25,8 +25,7 @@ from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
 from jetbridge.service.admission.entrance import Entrance, OpenCalls
 from jetbridge.service.admission.failed_logins import FailedLogins
-from jetbridge.service.admission.time_limit import TimeLimit
-from jetbridge.service.admission.time_quota import TimeQuota
+from jetbridge.service.admission.time_limit import TimeLimit, TimeQuota
 from jetbridge.service.call_context import Catalogs, input_limits
 from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
 from jetbridge.service.do_exchange import DoExchange
@@ -38,16 +37,20 @@ from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
 from jetbridge.wire.tickets import TicketSealer
 
-# Above the calls that gRPC admits, so that none of them ever waits for a thread.
+# Threads beyond the number of calls that gRPC admits, so that no call waits for a thread.
 _SPARE_THREADS = 16
 # How long a caller without a token may take to send its request.
 _OPEN_SECONDS = 5.0
-# For the last answer of a call that has ended.
+# How long the last answer of an ended call may take to be sent when the server stops.
 _SENDING_SECONDS = 1.0
 
 
 class Server:
-    """Serves catalogs by name. Start it, then read `location`; stop drains."""
+    """Serve catalogs by name to Airport clients.
+
+    Call `start`, then read `location`. `stop` lets running calls finish. As a context manager, the
+    server stops at the end of the block without waiting for them.
+    """
 
     def __init__(  # noqa: PLR0913
         self,
@@ -63,23 +66,26 @@ class Server:
         actions: Mapping[str, OwnAction] | None = None,
         openness: Openness | None = None,
     ) -> None:
-        """`tls` is (certificate, key) as PEM; `seal_keys` keep tickets good over a restart.
+        """Create a server that does not listen yet.
 
-        `actions` are your own, for airport_action(); they see no catalog and no token.
-        `openness` says what callers without a token may do; by default that depends on the host.
+        `tls` is a certificate and its key, both as PEM. Tickets stay valid over a restart if
+        `seal_keys` returns the same keys. `actions` are functions of yours that clients call by
+        airport_action(); they see neither catalogs nor tokens. `openness` defines what callers
+        without a token may do; the default depends on the host. Raises ValueError for a name that
+        no catalog may have, and for a host that others can reach if there are no tokens.
         """
         _check_names(catalogs)
         if not tokens and not is_loopback(host):
             raise ValueError(
                 f"host {host!r} is reachable from other machines: "
-                "give tokens, or listen on 127.0.0.1"
+                "configure tokens, or listen on 127.0.0.1"
             )
         self._host, self._port, self._tls = host, port, tls
         limits = limits or Limits()
         self.transactions = Transactions(transaction_seconds, limits.transactions)
         self._health = Health()
         self._failed_logins = FailedLogins()
-        self._door = ShutdownGate()
+        self._shutdown = ShutdownGate()
         self._server = _grpc_server(limits)
         self._limits, self._shares = limits, Shares.of(limits, len(tokens))
         openness = (openness or Openness()).on(host)
@@ -91,6 +97,7 @@ class Server:
 
     @property
     def location(self) -> str:
+        """Return the URL of the server, such as `grpc://127.0.0.1:8815`."""
         scheme = "grpc+tls" if self._tls else "grpc"
         return f"{scheme}://{self._address}"
 
@@ -100,7 +107,7 @@ class Server:
         return f"{host}:{self._port}"
 
     def start(self) -> None:
-        """Raises Unavailable when the address cannot be had."""
+        """Listen and answer calls. Raises Unavailable if the address cannot be used."""
         keep_freed_memory()
         address = self._address
         try:
@@ -116,16 +123,17 @@ class Server:
         self._health.serving = True
 
     def stop(self, grace: float = 30) -> None:
-        """Takes no new calls, lets running ones finish for `grace` seconds, then cuts them."""
+        """Refuse new calls, let running ones finish for `grace` seconds, then cut them off."""
         end = time.monotonic() + grace
         self._health.serving = False
         self._failed_logins.end()
-        self._door.close(grace)
+        self._shutdown.close(grace)
         left = max(0.0, end - time.monotonic())
         stopped: threading.Event = self._server.stop(min(left, _SENDING_SECONDS))
         stopped.wait()
 
     def wait(self) -> None:
+        """Wait until the server has stopped."""
         self._server.wait_for_termination()
 
     def __enter__(self) -> Self:
@@ -158,7 +166,7 @@ class Server:
         limits, authenticator = self._limits, self._authenticator
         calls = ConcurrencyLimit("calls", limits.concurrent_calls, self._shares.calls)
         time_limit = TimeLimit(limits.statement_seconds, TimeQuota(self._shares.hourly_seconds))
-        guard = Guard(catalogs, authenticator, self._door, calls, time_limit)
+        guard = Guard(catalogs, authenticator, self._shutdown, calls, time_limit)
         pool = OpenCalls(limits.open_calls)
         about = about_methods(guard, authenticator, openness, self._health, pool)
         rpcs = Rpcs(guard, authenticator, limits.first_message_seconds)
@@ -178,12 +186,12 @@ def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
     return (
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
-        # A message of 62 KiB that unpacks to 62 MiB is never unpacked.
+        # Do not unpack compressed messages: 62 KiB can become 62 MiB.
         ("grpc.per_message_decompression", 0),
-        # A connection that says nothing holds a file of the process until then.
+        # A connection that sends nothing holds a file descriptor until this time is over.
         ("grpc.server_handshake_timeout_ms", 10_000),
         ("grpc.so_reuseport", 0),
-        # A peer that is gone without a word gives its calls back within two minutes.
+        # End the calls of a peer that has vanished within two minutes.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
     )
@@ -192,5 +200,5 @@ def _channel_options(limits: Limits) -> tuple[tuple[str, int], ...]:
 def _check_names(catalogs: Mapping[str, Catalog]) -> None:
     names = list(catalogs)
     for position, name in enumerate(names):
-        if problem := catalog_name_error(name, names[:position]):
-            raise ValueError(f"{name!r} {problem}")
+        if error := catalog_name_error(name, names[:position]):
+            raise ValueError(f"{name!r} {error}")

@@ -1,8 +1,8 @@
-"""Transaction ids and the versions they pin.
+"""Keeps the table versions that transactions read.
 
-The client asks for an id per statement or BEGIN block and never ends one, so ids age out. All
-scans under one id see one version of every table. A statement that writes under the id moves the
-pin of the table it wrote, so that a transaction sees its own changes.
+The client requests an identifier for each statement or BEGIN block and never ends it, so
+identifiers expire. All scans under one identifier see one version of every table. A statement that
+writes moves the pin of its table, so that the transaction sees its own changes.
 """
 
 import secrets
@@ -13,13 +13,16 @@ from cachetools import TTLCache
 
 from jetbridge.catalog import CanExpire, CanSnapshot, Catalog, Schema, Table, fold, supports
 from jetbridge.errors import NotFound
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 
 _Key = tuple[str, str, str]  # owner, catalog, identifier
 
 
 class SnapshotPins:
-    """Pins are snapshots, not tables: a snapshot may forget, and then holds no rows."""
+    """Hold the versions that one transaction reads.
+
+    A pin is a snapshot of the catalog, not a table: a snapshot may expire, a table holds its rows.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +30,10 @@ class SnapshotPins:
         self._moved: dict[tuple[str, str], Catalog] = {}
 
     def table(self, live: Catalog, schema: str, name: str) -> Table:
-        """The table at the pinned version; one made since then, or made anew, at its newest."""
+        """Return the table at its pinned version.
+
+        A table that was created or recreated after the pin is returned at its newest version.
+        """
         current = live.load_schema(schema).load_table(name)
         with self._lock:
             if self._snapshot is None:
@@ -42,7 +48,7 @@ class SnapshotPins:
         return pinned
 
     def move_pin(self, live: Catalog, schema: str, name: str) -> Table:
-        """Moves the pin of one table to its newest version."""
+        """Move the pin of one table to its newest version, and return it at that version."""
         pin = _snapshot(live)
         table = pin.load_schema(schema).load_table(name)
         with self._lock:
@@ -60,18 +66,18 @@ def _snapshot(live: Catalog) -> Catalog:
 
 
 class _PinnedCatalog:
-    """A catalog without snapshots: each table stays as it was when it was first asked for."""
+    """Keep each table of a catalog without snapshots as it was when it was first loaded."""
 
     def __init__(self, live: Catalog) -> None:
         self.list_schemas, self.version = live.list_schemas, live.version
         self._live = live
-        self._schemas: dict[str, _HeldSchema] = {}
+        self._schemas: dict[str, _PinnedSchema] = {}
 
     def load_schema(self, name: str) -> Schema:
-        return self._schemas.setdefault(fold(name), _HeldSchema(self._live.load_schema(name)))
+        return self._schemas.setdefault(fold(name), _PinnedSchema(self._live.load_schema(name)))
 
 
-class _HeldSchema:
+class _PinnedSchema:
     def __init__(self, live: Schema) -> None:
         self.info, self.list_tables = live.info, live.list_tables
         self._live = live
@@ -82,9 +88,9 @@ class _HeldSchema:
 
 
 class Transactions:
-    """Keep the pins of each transaction until it is idle for too long, or until there are too many.
+    """Keep the pins of each transaction until it is idle for too long, or there are too many.
 
-    The client never ends a transaction. An identifier that is not known here starts anew.
+    The client never ends a transaction. An unknown identifier starts a new one.
     """
 
     def __init__(self, idle_seconds: float, at_most: int) -> None:
@@ -95,13 +101,13 @@ class Transactions:
         with self._lock:
             return len(self._pins)
 
-    def create(self, call: Call, served: ServedCatalog) -> str:
+    def create(self, call: CallContext, served: ServedCatalog) -> str:
         """Begin a transaction and return its identifier."""
         identifier = secrets.token_hex(16)
         self._use((call.owner, served.name, identifier))
         return identifier
 
-    def of(self, call: Call, served: ServedCatalog) -> SnapshotPins:
+    def of(self, call: CallContext, served: ServedCatalog) -> SnapshotPins:
         """Return the pins of the transaction that the call names, or pins for this call alone."""
         identifier = call.transaction_id
         if not identifier:
@@ -111,5 +117,5 @@ class Transactions:
     def _use(self, key: _Key) -> SnapshotPins:
         with self._lock:
             pins = self._pins.get(key) or SnapshotPins()
-            self._pins[key] = pins  # its idle time begins anew
+            self._pins[key] = pins  # restarts its idle time
             return pins

@@ -1,7 +1,7 @@
-"""Decodes and checks Arrow data from the other side, whatever message it comes in.
+"""Decodes and checks Arrow data of the other side: batches of streams, arguments of functions.
 
-Each batch is checked completely before anything is computed with it: Arrow's functions trust
-offsets and indexes, and read outside the buffers if these are wrong.
+Each batch is checked completely before it is used: Arrow's functions trust offsets and indexes, and
+read outside the buffers if these are wrong.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.catalog import FunctionInfo
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.runtime.array_sizes import expands, plain_bytes
 from jetbridge.wire.flight_data import FlightData
@@ -35,7 +36,7 @@ Pieces = tuple[bytes | memoryview, ...]
 
 
 class BatchDecoder:
-    """Decode the batches of one stream, many in one IPC read."""
+    """Decode the batches of one stream, many of them in one IPC read."""
 
     def __init__(self, schema_header: memoryview, limits: InputLimits = REQUEST_LIMITS) -> None:
         with as_bad_request("the Arrow schema cannot be read"):
@@ -49,14 +50,14 @@ class BatchDecoder:
         self.pending_bytes = 0  # their size once they are unpacked
 
     def feed(self, data: FlightData) -> None:
-        """Take the next message; raise BadRequest or LimitExceeded for one that is not valid."""
+        """Take the next message. Raises BadRequest or LimitExceeded if it is not valid."""
         if data.header is None:
             raise BadRequest("a FlightData message between batches has no Arrow header")
         with as_bad_request(_UNREADABLE):
             self.feed_message(data.header, data.body if data.body is not None else memoryview(b""))
 
     def feed_message(self, header: memoryview, body: memoryview) -> None:
-        """Take the next message by its parts; raise Arrow's errors, too."""
+        """Take the header and body of the next message. Raises Arrow's errors, too."""
         message = read_message(header)
         if message.type == SCHEMA:
             raise BadRequest("the stream has a second Arrow schema between batches")
@@ -72,7 +73,7 @@ class BatchDecoder:
         self.pending_bytes += len(header) + max(len(body), batch.unpacked_bytes)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that came since the last flush, checked completely."""
+        """Yield the batches that were fed since the last flush, checked completely."""
         if not self._pending_batches:  # a dictionary waits for its batch
             return
         # A table without columns has no batches either.
@@ -95,7 +96,7 @@ class BatchDecoder:
                     yield batch
 
     def _refuse_too_large(self, batch: pa.RecordBatch) -> None:
-        """Raise LimitExceeded; a value that is sent once but used many times counts each time."""
+        """Raise LimitExceeded for a large batch. Each use of a value that is sent once counts."""
         total = 0
         for index in self._expanding:
             column = batch.column(index)
@@ -105,7 +106,7 @@ class BatchDecoder:
 
 
 class _Dictionaries:
-    """Keep the dictionaries sent so far: each IPC read starts anew and needs them again."""
+    """Keep the dictionaries of a stream, because each IPC read needs all of them again."""
 
     def __init__(self, limits: InputLimits) -> None:
         self._most_bytes = limits.unpacked_bytes
@@ -126,7 +127,7 @@ class _Dictionaries:
                 yield from pieces
 
     def settle(self) -> None:
-        """Keep the pending dictionaries; a delta adds to the one before, others replace it."""
+        """Keep the pending dictionaries. A delta extends the one before, others replace it."""
         for batch, pieces in self._pending:
             if not batch.is_delta:
                 self._bytes -= sum(size for _, size in self._known.pop(batch.dictionary, ()))
@@ -140,7 +141,7 @@ class _Dictionaries:
 
 
 def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
-    """Return the batches of an IPC stream; raise Arrow's errors, too."""
+    """Return the batches of an IPC stream. Raises Arrow's errors, too."""
     messages = split_stream(memoryview(data))
     header, _ = next(messages, (memoryview(b""), None))
     decoder = BatchDecoder(header, limits)
@@ -151,8 +152,60 @@ def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
     return list(decoder.flush())
 
 
+def read_arguments(data: bytes, limits: InputLimits = REQUEST_LIMITS) -> pa.RecordBatch:
+    """Return the one row of arguments in an IPC stream; empty without arguments.
+
+    Raises BadRequest and LimitExceeded.
+    """
+    sentence = "the function's arguments are not an Arrow IPC stream"
+    try:
+        with as_bad_request(sentence):
+            batches = read_stream(data, limits) if data else []
+    except BadRequest as error:
+        reason = str(error)
+        if reason.startswith(sentence):
+            raise
+        raise BadRequest(f"{sentence}: {reason}") from error
+    with_rows = [batch for batch in batches if batch.num_rows]
+    rows = sum(batch.num_rows for batch in with_rows)
+    if rows == 1:
+        return with_rows[0]
+    if any(batch.num_columns for batch in batches):
+        raise BadRequest(f"the function's arguments must be one row, not {rows}")
+    return pa.RecordBatch.from_pydict({})
+
+
+def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
+    """Return the arguments with the types of the parameters; a client may send string views."""
+    types = {parameter.name: parameter.type for parameter in info.parameters}
+    columns = [
+        _as_declared(column, types.get(name), f"argument {name!r} of function {info.name!r}")
+        for name, column in zip(arguments.schema.names, arguments.columns, strict=True)
+    ]
+    # Rebuild the batch only if a type differs, because a rebuilt batch without columns has no rows.
+    if all(new is old for new, old in zip(columns, arguments.columns, strict=True)):
+        return arguments
+    return pa.RecordBatch.from_arrays(columns, arguments.schema.names)
+
+
+def _as_declared(column: pa.Array, data_type: pa.DataType | None, title: str) -> pa.Array:
+    if data_type is None or column.type == data_type or isinstance(column, pa.ExtensionArray):
+        return column
+    try:
+        if _is_text(column.type) is not _is_text(data_type):
+            raise pa.ArrowNotImplementedError("a string is not a number")
+        return column.cast(data_type)
+    except pa.ArrowException as error:
+        raise BadRequest(f"{title} must be {data_type}, not {str(column.type)[:100]}") from error
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(data_type) for test in tests)
+
+
 def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
-    """Read all batches in three calls; each releases Python's lock and waits to get it back."""
+    """Read all batches in three calls. Each releases Python's lock and waits to get it back."""
     table = reader.read_all()
     try:
         table.validate(full=True)
@@ -196,10 +249,10 @@ def has_boolean_bytes(data_type: pa.DataType) -> bool:
 
 
 def check_boolean_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch; raise BadRequest for a BOOLEAN that is neither true nor false.
+    """Return the batch. Raises BadRequest for a BOOLEAN that is neither true nor false.
 
-    With `arrow_lossless_conversion`, DuckDB sends a BOOLEAN as a byte (`arrow.bool8`). Of constants
-    and defaults it sends the first byte and then whatever its memory holds, so the value is lost.
+    With `arrow_lossless_conversion`, DuckDB sends a BOOLEAN as a byte (`arrow.bool8`). For
+    constants and defaults it sends the first byte and then random memory: the values are lost.
     """
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for values in _boolean_bytes(column):
@@ -214,7 +267,7 @@ def check_boolean_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _boolean_bytes(array: Any) -> Iterator[pa.Array]:
-    """Yield the bytes of the array and of all arrays in it, without those in NULLs around them."""
+    """Yield the bytes of an array and of all arrays in it, without those inside of NULLs."""
     if not has_boolean_bytes(array.type):
         return
     if isinstance(array.type, pa.Bool8Type):

@@ -4,8 +4,9 @@ msgpack-c packs every `std::string` as text, even if it holds binary data. So te
 surrogate escapes: a `Blob` field turns them back into bytes, and a text field that has some was not
 UTF-8 and is refused.
 
-A body is measured before any object is made of it, because one byte may stand for a list or a map
-of 64 bytes and more: its depth, its items, and that each string and container fits into the body.
+A body is checked before it is decoded, because one byte may stand for a list or a map that takes 64
+bytes and more. The check limits its depth and the number of items, and finds strings and containers
+that do not fit into the body.
 """
 
 import re
@@ -35,37 +36,37 @@ class Blob(bytes):
 
 
 def decode(
-    message_type: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS
+    message_type: type[T], body: bytes, title: str, limits: InputLimits = REQUEST_LIMITS
 ) -> T:
-    """Decode one msgpack map; raise BadRequest or LimitExceeded with messages that begin `what`."""
+    """Decode one msgpack map. Raises BadRequest or LimitExceeded; messages begin with `title`."""
     try:
-        check_packed(body, what, limits)
+        check_packed(body, title, limits)
         value, all_text = _unpack(body)
         message = msgspec.convert(value, message_type, dec_hook=_dec_hook)
         if not all_text:
             _refuse_broken_text(message)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"{what}: {_explain(str(error))}") from error
+        raise BadRequest(f"{title}: {_explain(str(error))}") from error
     except UnicodeEncodeError as error:
-        raise BadRequest(f"{what}: a text field is not valid UTF-8") from error
+        raise BadRequest(f"{title}: a text field is not valid UTF-8") from error
     except _UNREADABLE as error:
-        raise BadRequest(f"{what}: the body is not the expected msgpack map") from error
+        raise BadRequest(f"{title}: the body is not the expected msgpack map") from error
     return message
 
 
 def decode_text(
-    message_type: type[T], body: bytes, what: str, limits: InputLimits = REQUEST_LIMITS
+    message_type: type[T], body: bytes, title: str, limits: InputLimits = REQUEST_LIMITS
 ) -> T:
-    """Decode one JSON object, the form that people can type; raise as `decode` does."""
-    refuse_large(body, what, limits)
+    """Decode one JSON object, the form that people can type. Raises the errors of `decode`."""
+    refuse_large(body, title, limits)
     try:
         return msgspec.json.decode(body, type=message_type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"{what}: {_explain(str(error))}") from error
+        raise BadRequest(f"{title}: {_explain(str(error))}") from error
 
 
 def is_text(body: bytes) -> bool:
-    """Return whether the body is a JSON object; no msgpack map begins like one."""
+    """Return whether the body is a JSON object: no msgpack map begins with `{`."""
     return body.lstrip()[:1] == b"{"
 
 
@@ -77,13 +78,14 @@ def _unpack(body: bytes) -> tuple[Any, bool]:
         return msgpack.unpackb(body, unicode_errors="surrogateescape"), False
 
 
-def unpack(body: bytes, what: str, limits: InputLimits) -> Any:
-    """Decode any msgpack value, with text as bytes; raise LimitExceeded and msgpack's errors."""
-    check_packed(body, what, limits)
+def unpack(body: bytes, title: str, limits: InputLimits) -> Any:
+    """Decode any msgpack value, with text as bytes. Raises LimitExceeded and msgpack's errors."""
+    check_packed(body, title, limits)
     return msgpack.unpackb(body, raw=True)
 
 
 def encode(value: Any) -> bytes:
+    """Encode a value with msgpack."""
     return msgpack.packb(value, use_bin_type=True)  # type: ignore[no-any-return]
 
 
@@ -129,8 +131,8 @@ _NEVER_USED = 0xC1
 class _Form(NamedTuple):
     """Describe what follows a first byte.
 
-    A size of `size_bytes` follows. It counts bytes; for containers it counts entries of `items`
-    items each. `extra` bytes follow besides: the value of a number, the type of an extension.
+    A size of `size_bytes` follows: the number of bytes, or for containers the number of entries of
+    `items` items each. Then follow `extra` bytes: the value of a number, the type of an extension.
     """
 
     size_bytes: int = 0
@@ -153,9 +155,9 @@ _FORMS: dict[int, _Form] = {
 }
 
 
-def check_packed(body: bytes, what: str, limits: InputLimits) -> None:
-    """Raise LimitExceeded for a large body, ValueError for one that is not one msgpack value."""
-    refuse_large(body, what, limits)
+def check_packed(body: bytes, title: str, limits: InputLimits) -> None:
+    """Check that a body is one msgpack value. Raises ValueError, or LimitExceeded if large."""
+    refuse_large(body, title, limits)
     left: list[int] = [1]  # items still to come in each open container
     at = items = 0
     while left:
@@ -168,32 +170,33 @@ def check_packed(body: bytes, what: str, limits: InputLimits) -> None:
         if begins:
             items += inside
             left.append(inside)
-            _refuse_many(items, len(left), what, limits)
+            _refuse_many(items, len(left), title, limits)
             if at + inside > len(body):
                 raise ValueError("the body is cut short")
     if at != len(body):
         raise ValueError("the body has bytes after its value, or is cut short")
 
 
-def _refuse_many(items: int, depth: int, what: str, limits: InputLimits) -> None:
+def _refuse_many(items: int, depth: int, title: str, limits: InputLimits) -> None:
     if items > limits.request_items:
         raise LimitExceeded(
-            f"{what}: the body has more than {limits.request_items} items; send fewer"
+            f"{title}: the body has more than {limits.request_items} items; send fewer"
         )
     if depth > limits.request_depth + 1:
         raise ValueError("the body is nested too deeply")
 
 
-def refuse_large(body: bytes, what: str, limits: InputLimits) -> None:
+def refuse_large(body: bytes, title: str, limits: InputLimits) -> None:
+    """Raise LimitExceeded if the body has more bytes than the limit."""
     if len(body) > limits.request_bytes:
         raise LimitExceeded(
-            f"{what}: the body of {len(body)} bytes is over limits.request_bytes "
+            f"{title}: the body of {len(body)} bytes is over limits.request_bytes "
             f"({limits.request_bytes}); send less, or raise the limit"
         )
 
 
 def _value(body: bytes, at: int) -> tuple[int, int, bool]:
-    """Return the size of a value without its items, the number of items, whether it has items."""
+    """Return the size of a value without its items, their number, and whether it is a container."""
     if at >= len(body):
         raise ValueError("the body is cut short")
     first = body[at]

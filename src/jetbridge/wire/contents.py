@@ -1,4 +1,4 @@
-"""Encodes the catalog listing: FlightInfos, packed, compressed and hashed for the client."""
+"""Encodes the listing of a catalog: packs, compresses and hashes FlightInfos for the client."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,12 +11,13 @@ from jetbridge.wire.codec import encode
 
 
 class Contents(NamedTuple):
-    """Hold what the client calls serialized contents: bytes and their SHA-256."""
+    """Hold serialized contents, as the client calls them: bytes and their SHA-256."""
 
     sha256: str = ""
     serialized: bytes | None = None
 
     def as_map(self, inline: bool = True) -> dict[str, Any]:
+        """Return the map that the client reads, without the bytes unless `inline`."""
         return {
             "sha256": self.sha256,
             "url": None,
@@ -25,17 +26,18 @@ class Contents(NamedTuple):
 
 
 def compress(data: bytes) -> bytes:
-    """Return `[uncompressed length, zstd frame]`, the form of every compressed answer."""
+    """Return `[uncompressed length, zstd frame]`, the format of every compressed answer."""
     return encode([len(data), pa.compress(data, codec="zstd", asbytes=True)])
 
 
 def schema_contents(flight_infos: Sequence[bytes]) -> Contents:
+    """Return the tables and functions of one schema."""
     packed = compress(encode(list(flight_infos)))
     return Contents(hashlib.sha256(packed).hexdigest(), packed)
 
 
 def catalog_contents(schemas: Sequence[Contents]) -> Contents:
-    """Return all schemas in one piece; the client keeps each in its disk cache for ever."""
+    """Return all schemas in one piece. The client keeps such pieces in its disk cache for ever."""
     packed = encode([[c.sha256, c.serialized] for c in schemas])
     return Contents(hashlib.sha256(packed).hexdigest(), packed)
 
@@ -43,8 +45,8 @@ def catalog_contents(schemas: Sequence[Contents]) -> Contents:
 def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVersion) -> bytes:
     """Return the answer to list_schemas.
 
-    A catalog that never changes is sent in one piece: the client finds it in its disk cache the
-    next time. A catalog that changes would only fill that cache, so it is sent schema by schema.
+    A catalog that never changes is sent in one piece, which the client later finds in its disk
+    cache. A catalog that changes would only fill that cache, so it is sent schema by schema.
     """
     whole = catalog_contents([c for _, c in schemas]) if version.fixed else Contents()
     return compress(
@@ -68,7 +70,7 @@ def listing(schemas: Sequence[tuple[SchemaInfo, Contents]], version: CatalogVers
 
 
 def item_metadata(item_type: str, catalog: str, schema: str, name: str, **more: Any) -> bytes:
-    """Return the app_metadata of a table or function, which tells the client what it is."""
+    """Return the app_metadata by which the client recognises a table or function."""
     item = {
         "type": item_type,
         "catalog": catalog,
@@ -84,4 +86,5 @@ def item_metadata(item_type: str, catalog: str, schema: str, name: str, **more: 
 
 
 def version_map(version: CatalogVersion) -> dict[str, Any]:
+    """Return the catalog version as the map that the client reads."""
     return {"catalog_version": version.number, "is_fixed": version.fixed}

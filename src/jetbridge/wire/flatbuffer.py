@@ -1,10 +1,10 @@
-"""Reads flatbuffers from the other side, and checks that every offset leads into the message.
+"""Reads flatbuffers of the other side, and checks that every offset points into the message.
 
-A table begins with the distance back to its vtable. The vtable holds its own length, that of the
-table, and the offset of each field in the table, 0 for a field that is missing.
+A table begins with the distance back to its vtable. The vtable contains its own length, that of the
+table, and the offset of each field in the table, 0 for a missing field.
 
-Every batch of an INSERT passes here, so the code makes few calls. All offsets but that of a vtable
-lead forward, and `struct` refuses to read behind the end.
+This code reads every batch of an INSERT, so it makes few calls. All offsets but that of a vtable
+point forward, and `struct` refuses to read behind the end.
 """
 
 import struct
@@ -28,11 +28,11 @@ _read_slots = tuple(struct.Struct(f"<{count}H").unpack_from for count in range(_
 
 
 class Malformed(ValueError):
-    """Report bytes that are not the flatbuffer that was expected."""
+    """Report bytes that are not the expected flatbuffer."""
 
 
-class Table:
-    """Read a table, by the numbers of fields in the schema; raise Malformed and OUTSIDE."""
+class FlatTable:
+    """Read a flatbuffer's table by the numbers of its fields. Raises Malformed and OUTSIDE."""
 
     __slots__ = ("_at", "_data", "_slots")
 
@@ -59,25 +59,26 @@ class Table:
         slot = self._slots[number]
         return _read_long(self._data, self._at + slot)[0] if slot else 0
 
-    def table(self, number: int) -> "Table | None":
+    def table(self, number: int) -> "FlatTable | None":
         slot = self._slots[number]
         if not slot:
             return None
         start = self._at + slot
-        return Table(self._data, start + _read_offset(self._data, start)[0])
+        return FlatTable(self._data, start + _read_offset(self._data, start)[0])
 
-    def required(self, number: int) -> "Table":
+    def required(self, number: int) -> "FlatTable":
         table = self.table(number)
         if table is None:
             raise Malformed("a required part is missing")
         return table
 
-    def tables(self, number: int) -> list["Table"]:
+    def tables(self, number: int) -> list["FlatTable"]:
         start, count = self._vector(number, _OFFSET_BYTES)
         offsets = struct.unpack_from(f"<{count}I", self._data, start)
         starts = range(start, start + count * _OFFSET_BYTES, _OFFSET_BYTES)
         return [
-            Table(self._data, begin + offset) for begin, offset in zip(starts, offsets, strict=True)
+            FlatTable(self._data, begin + offset)
+            for begin, offset in zip(starts, offsets, strict=True)
         ]
 
     def text(self, number: int) -> memoryview:
@@ -110,5 +111,6 @@ class Table:
 _NO_MORE = (0,) * 8
 
 
-def root(data: memoryview) -> Table:
-    return Table(data, _read_offset(data, 0)[0])
+def root(data: memoryview) -> FlatTable:
+    """Return the root table of a message."""
+    return FlatTable(data, _read_offset(data, 0)[0])

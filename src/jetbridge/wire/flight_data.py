@@ -1,6 +1,6 @@
-"""Reads and writes FlightData messages, protobuf around Arrow IPC, by hand.
+"""Reads and writes FlightData messages (protobuf around Arrow IPC) without protobuf's classes.
 
-The bodies are large, and protobuf's classes would copy them twice more.
+The bodies are large, and protobuf's classes would copy them two more times.
 """
 
 from typing import NamedTuple
@@ -17,8 +17,13 @@ _METADATA_TAG = b"\x1a"
 _BODY_TAG = b"\xc2\x3e"
 _MAX_VARINT_BITS = 63
 
+# The metadata of answers by table in/out functions: more batches follow, or none.
+CHUNK_CONTINUES, CHUNK_FINISHED = b"chunk_continues", b"chunk_finished"
+
 
 class FlightData(NamedTuple):
+    """Hold the parts of a message; None for a missing one."""
+
     descriptor: memoryview | None
     header: memoryview | None
     app_metadata: memoryview | None
@@ -26,7 +31,7 @@ class FlightData(NamedTuple):
 
 
 def split(message: bytes) -> FlightData:
-    """Return the parts of one FlightData message without copying them; raise BadRequest."""
+    """Return the parts of one FlightData message without copying them. Raises BadRequest."""
     view = memoryview(message)
     end = len(message)
     parts: dict[int, memoryview] = {}
@@ -79,11 +84,13 @@ def _length(value: int) -> bytes:
 
 
 def encode_schema(schema: pa.Schema) -> bytes:
+    """Return the message with a schema."""
     header = memoryview(schema.serialize())[8:]
     return b"".join((_HEADER_TAG, _length(len(header)), header))
 
 
 def encode_batch(batch: pa.RecordBatch, app_metadata: bytes = b"") -> bytes:
+    """Return the message with a batch."""
     message = memoryview(batch.serialize())
     header_end = 8 + int.from_bytes(message[4:8], "little")
     header, body = message[8:header_end], message[header_end:]
@@ -102,9 +109,9 @@ def _before_body(
 
 
 class BatchEncoder:
-    """Encode large batches of one schema; the values are copied once, into the message.
+    """Encode large batches of one schema, and copy the values only once, into the message.
 
-    `encode_batch` copies them twice, but is faster for a few thousand rows.
+    `encode_batch` copies them twice, but is faster for batches of a few thousand rows.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -113,10 +120,11 @@ class BatchEncoder:
         self._wrote_schema = False
 
     def encode(self, batch: pa.RecordBatch, app_metadata: bytes = b"") -> bytes:
+        """Return the message with a batch."""
         self._written.clear()
         self._writer.write_batch(batch)
         header, body = _cut_header(self._written)
-        if not self._wrote_schema:  # it comes before the first batch
+        if not self._wrote_schema:  # Arrow writes the schema before the first batch
             header, body = _cut_header(body)
             self._wrote_schema = True
         size = sum(map(len, body))
@@ -124,7 +132,7 @@ class BatchEncoder:
 
 
 class _Sink:
-    """Keep what Arrow writes to a file as it is, most of it without a copy."""
+    """Keep the pieces that Arrow writes to a file, most of them without a copy."""
 
     closed = False
 
@@ -136,7 +144,7 @@ class _Sink:
 
 
 def _cut_header(written: list[bytes | pa.Buffer]) -> tuple[bytes, list[bytes | pa.Buffer]]:
-    """Return the header of the first message without its length, and what follows it."""
+    """Return the header of the first message without its length, and the pieces after it."""
     start = b""
     for index, piece in enumerate(written):
         if len(start) >= 8 and len(start) == 8 + int.from_bytes(start[4:8], "little"):  # noqa: PLR2004
@@ -146,4 +154,5 @@ def _cut_header(written: list[bytes | pa.Buffer]) -> tuple[bytes, list[bytes | p
 
 
 def encode_metadata(app_metadata: bytes) -> bytes:
+    """Return a message that has metadata only."""
     return b"".join((_METADATA_TAG, _length(len(app_metadata)), app_metadata))

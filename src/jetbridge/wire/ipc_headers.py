@@ -1,9 +1,9 @@
 """Checks the headers of Arrow IPC messages before Arrow reads them.
 
-Arrow checks that a header is a flatbuffer and, on request, that values lie in their buffers. It
-does not check how much a header asks for: it allocates what a compressed buffer claims to become,
-makes a field for each reference to one, and trusts the length of an array without buffers. Here a
-message is refused for what it asks for, before any object is made of it.
+Arrow checks that a header is a flatbuffer and, on request, that values are inside their buffers. It
+does not check how much memory a header makes it use: it allocates the size that a compressed buffer
+claims, creates a field for each reference to one, and trusts the length of an array without
+buffers. Here a message is refused by its header, before Arrow reads it.
 """
 
 import struct
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from jetbridge.errors import LimitExceeded
-from jetbridge.wire.flatbuffer import Malformed, Table, root
+from jetbridge.wire.flatbuffer import FlatTable, Malformed, root
 from jetbridge.wire.limits import (
     SCHEMA_DEPTH,
     SCHEMA_FIELDS,
@@ -28,7 +28,7 @@ _V4, _V5 = 3, 4  # values of version
 _ZSTD = 1  # the last value of codec, after LZ4_FRAME
 _TIMESTAMP, _UNION = 10, 14  # values of type_type
 
-# Numbers of fields, by table, as in Arrow's Message.fbs and Schema.fbs.
+# The numbers of fields in each table of Arrow's Message.fbs and Schema.fbs.
 _VERSION, _HEADER_TYPE, _HEADER, _BODY_LENGTH, _MESSAGE_METADATA = range(5)
 _ENDIANNESS, _FIELDS, _SCHEMA_METADATA = range(3)
 _NAME, _, _TYPE_TYPE, _TYPE, _, _CHILDREN, _FIELD_METADATA = range(7)
@@ -39,33 +39,33 @@ _CODEC, _METHOD = range(2)
 _TYPE_EXTRA = 1  # the time zone of a timestamp, the type ids of a union
 _NODE_LONGS = _BUFFER_LONGS = 2
 
-# The memory of a pair of empty strings, about.
+# The approximate memory of a pair of empty strings.
 _PAIR_BYTES = 128
 _CONTINUATION = b"\xff\xff\xff\xff"
 _claim = struct.Struct("<q")
 _size = struct.Struct("<i")
 _NOT_COMPRESSED = -1
-# Arrow 0.17 wrote the codec here; later versions still read it in messages of the format V4.
+# The key under which Arrow 0.17 wrote the codec; later versions still read it in messages of V4.
 _OLD_COMPRESSION = b"ARROW:experimental_compression"
 _EXTENSION_NAME = b"ARROW:extension:name"
-# Old versions unpickle the metadata of such a type.
+# Old versions of pyarrow unpickle the metadata of such a type.
 _PICKLED = b"arrow.py_extension_type"
 
 
 class Message(NamedTuple):
-    """Hold a message; `table` is a Schema, RecordBatch or DictionaryBatch, as `type` says."""
+    """Hold a message. Its `type` is that of `table`: Schema, RecordBatch or DictionaryBatch."""
 
     type: int
     version: int
     body_bytes: int
-    table: Table
+    table: FlatTable
 
 
 class Layout(NamedTuple):
-    """Count the nodes and buffers that a batch of a schema has.
+    """Count the nodes and buffers of a batch.
 
-    `views` is the number of nodes with view buffers. `more_in_v4` is the number of arrays that have
-    one buffer more, their validity, in the format V4. `weightless` are the positions of nodes whose
+    `views` is the number of nodes with view buffers. `more_in_v4` is the number of arrays with one
+    more buffer, their validity, in the format V4. `weightless` has the positions of nodes whose
     arrays may have any length without bytes of their own.
     """
 
@@ -77,13 +77,15 @@ class Layout(NamedTuple):
 
 
 class Batch(NamedTuple):
+    """Hold what the header of a batch says: its size, and the dictionary that it belongs to."""
+
     unpacked_bytes: int
     dictionary: int
     is_delta: bool
 
 
 def read_message(header: memoryview) -> Message:
-    """Read the header of a message; raise Malformed."""
+    """Read the header of a message. Raises Malformed."""
     table = root(header)
     version, message_type = table.short(_VERSION), table.byte(_HEADER_TYPE)
     if version not in (_V4, _V5):
@@ -99,7 +101,7 @@ def read_message(header: memoryview) -> Message:
 
 
 def check_schema(message: Message) -> None:
-    """Check the header of a schema; raise Malformed and LimitExceeded."""
+    """Check the header of a schema. Raises Malformed and LimitExceeded."""
     if message.type != SCHEMA:
         raise Malformed("the message is not a schema")
     if message.table.short(_ENDIANNESS):
@@ -110,12 +112,12 @@ def check_schema(message: Message) -> None:
 
 
 class _SchemaCheck:
-    """Count the fields and texts that a schema refers to, each time it does."""
+    """Count the fields and texts of a schema; one that it refers to twice counts twice."""
 
     def __init__(self) -> None:
         self._fields = self._text = 0
 
-    def children(self, table: Table, number: int, depth: int) -> None:
+    def children(self, table: FlatTable, number: int, depth: int) -> None:
         count = table.length(number, 4)
         self._fields += count
         if self._fields > SCHEMA_FIELDS:
@@ -125,7 +127,7 @@ class _SchemaCheck:
         for field in table.tables(number):
             self._field(field, depth)
 
-    def _field(self, field: Table, depth: int) -> None:
+    def _field(self, field: FlatTable, depth: int) -> None:
         self._count(len(field.text(_NAME)))
         if field.byte(_TYPE_TYPE) in (_TIMESTAMP, _UNION):
             table = field.required(_TYPE)
@@ -134,7 +136,7 @@ class _SchemaCheck:
         self.metadata(field, _FIELD_METADATA)
         self.children(field, _CHILDREN, depth + 1)
 
-    def metadata(self, table: Table, number: int) -> None:
+    def metadata(self, table: FlatTable, number: int) -> None:
         self._count(_PAIR_BYTES * table.length(number, 4))
         for pair in table.tables(number):
             key, value = pair.text(_KEY), pair.text(_VALUE)
@@ -155,7 +157,7 @@ class _SchemaCheck:
 def check_batch(
     message: Message, body: memoryview, layout: Layout | None, limits: InputLimits
 ) -> Batch:
-    """Check a batch (`layout` None: a dictionary); raise Malformed and LimitExceeded."""
+    """Check a batch, or a dictionary if `layout` is None. Raises Malformed and LimitExceeded."""
     batch, dictionary, is_delta = message.table, 0, False
     if message.type == DICTIONARY_BATCH:
         dictionary, is_delta = batch.long(_ID), bool(batch.byte(_IS_DELTA))
@@ -182,6 +184,7 @@ def check_batch(
 
 
 def too_large(limits: InputLimits) -> LimitExceeded:
+    """Return the error for a batch that takes too much memory."""
     return LimitExceeded(
         f"a batch unpacks to more than {limits.unpacked_bytes} bytes (limits.message_bytes); "
         "send smaller batches"
@@ -226,7 +229,7 @@ def _check_counts(
 
 
 def _check_buffers(buffers: tuple[int, ...], body_bytes: int) -> None:
-    """Raise Malformed for buffers outside the body, or with more bytes together than it has."""
+    """Raise Malformed for buffers outside the body, and for buffers that overlap."""
     if not buffers:
         return
     offsets, lengths = buffers[0::2], buffers[1::2]
@@ -237,7 +240,7 @@ def _check_buffers(buffers: tuple[int, ...], body_bytes: int) -> None:
 
 
 def _unpacked_bytes(buffers: tuple[int, ...], body: memoryview) -> int:
-    """Return the size of all buffers; each begins with its unpacked size, or -1 if not packed."""
+    """Return the size of all buffers. Each begins with its unpacked size; -1 if not compressed."""
     total = 0
     for offset, length in zip(buffers[0::2], buffers[1::2], strict=True):
         if not length:
@@ -252,6 +255,7 @@ def _unpacked_bytes(buffers: tuple[int, ...], body: memoryview) -> int:
 
 
 def layout_of(schema: pa.Schema) -> Layout:
+    """Return the layout that batches of a schema have."""
     nodes = [node for field in schema for node in _nodes(field.type)]
     return Layout(
         nodes=len(nodes),
@@ -263,11 +267,12 @@ def layout_of(schema: pa.Schema) -> Layout:
 
 
 def is_view(data_type: pa.DataType) -> bool:
+    """Return whether an array of the type has view buffers."""
     return bool(pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type))
 
 
 def _nodes(data_type: pa.DataType) -> Iterator[tuple[int, pa.DataType]]:
-    """Yield each array of a type, in the order of the format, with the number of its buffers."""
+    """Yield each array of a type with the number of its buffers, in the order of the format."""
     if isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     if pa.types.is_dictionary(data_type):
@@ -319,7 +324,7 @@ def _is_weightless(data_type: pa.DataType) -> bool:
 
 
 def split_stream(data: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-    """Yield header and body of each message of an IPC stream; raise Malformed."""
+    """Yield header and body of each message of an IPC stream. Raises Malformed."""
     data, at = data.cast("B"), 0  # memory of another format never equals bytes
     while len(data) - at >= _size.size:
         if data[at : at + 4] == _CONTINUATION:  # older writers omit it

@@ -1,4 +1,4 @@
-"""The limits of the decoders: how much memory one message of the other side may take."""
+"""Defines how much memory the decoders may use for one message of the other side."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class InputLimits:
 
 
 REQUEST_LIMITS = InputLimits()
-# For answers of a server, which the caller chose: a listing names every table of a catalog.
+# For the answers of a server, which the caller trusts: a listing has every table of a catalog.
 ANSWER_LIMITS = InputLimits(
     unpacked_bytes=1024 * MIB,
     batch_rows=2**31 - 1,
@@ -26,12 +26,12 @@ ANSWER_LIMITS = InputLimits(
     request_items=5_000_000,
 )
 
-# For one schema. Names and metadata may refer to the same bytes of the message many times, and
-# count each time.
+# For one schema. Names and metadata may refer to the same bytes of the message several times; each
+# time counts.
 SCHEMA_FIELDS = 20_000
 SCHEMA_DEPTH = 64
 SCHEMA_TEXT_BYTES = 16 * MIB
-# The size that a value without bytes of its own counts (a NULL of type null, a repeated value).
+# What a value without bytes of its own counts: a NULL of type null, a repeated value.
 WEIGHTLESS_BYTES = 8
 # A descriptor is one path.
 DESCRIPTOR_BYTES = 64 * 1024

@@ -1,4 +1,7 @@
-"""The requests of the actions, as the Airport protocol has them: one msgpack map each."""
+"""Defines the requests of the actions in the Airport protocol. Each is one msgpack map.
+
+The name of a class is that of its action, unless a docstring says otherwise.
+"""
 
 from typing import Annotated
 
@@ -49,6 +52,8 @@ class CreateTableRequest(Struct, frozen=True, kw_only=True):
 
 
 class AlterTableRequest(Struct, frozen=True, kw_only=True):
+    """Name the table of an action that alters it."""
+
     catalog: str = ""
     schema: Required
     name: Required
@@ -96,7 +101,7 @@ class AddConstraintRequest(AlterTableRequest, frozen=True, kw_only=True):
 
 
 class SetLayoutRequest(AlterTableRequest, frozen=True, kw_only=True):
-    """Set a layout (not part of Airport): nil changes nothing, an empty text removes it."""
+    """Set a layout. Nil keeps the old value, an empty text removes it. Not part of Airport."""
 
     partition_by: str | None = None
     sort_by: str | None = None
@@ -120,6 +125,8 @@ class RenameFieldRequest(AlterTableRequest, frozen=True, kw_only=True):
 
 
 class ScanParameters(Struct, frozen=True, kw_only=True):
+    """Hold the columns, the filter and the version of a scan."""
+
     json_filters: str = ""
     column_ids: list[int] | None = None
     table_function_parameters: Blob = Blob(b"")
@@ -140,6 +147,8 @@ class FlightInfoRequest(Struct, frozen=True, kw_only=True):
 
 
 class BindTableFunctionRequest(Struct, frozen=True, kw_only=True):
+    """Hold the arguments of a table function, for table_function_flight_info."""
+
     descriptor: Blob
     parameters: Blob = Blob(b"")
     table_input_schema: Blob = Blob(b"")

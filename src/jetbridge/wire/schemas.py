@@ -1,11 +1,11 @@
-"""Reads and writes Arrow schemas. The client sees the columns, then `rowid`; no dictionaries."""
+"""Reads and writes Arrow schemas. Clients get the columns without dictionaries, then `rowid`."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID, TableInfo
+from jetbridge.catalog import ROWID, FunctionInfo, Parameter, TableInfo
 from jetbridge.errors import BadRequest
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flatbuffer import OUTSIDE
@@ -14,6 +14,8 @@ from jetbridge.wire.ipc_headers import check_schema, read_message, split_stream
 _CONTINUATION = b"\xff\xff\xff\xff"
 _PADDING = tuple(b"\0" * n for n in range(8))
 _CHECKS = "check_constraints"
+# The metadata of an input field that the client reads.
+_PARAMETER_FLAGS = {"type": "is_any_type", "named": "is_named_parameter", "table": "is_table_type"}
 
 
 def wire_schema(info: TableInfo) -> pa.Schema:
@@ -31,7 +33,23 @@ def wire_schema(info: TableInfo) -> pa.Schema:
 
 
 def rowid_field(data_type: pa.DataType) -> pa.Field:
+    """Return the field of the row ids, by whose metadata the client recognises them."""
     return pa.field(ROWID, data_type, metadata={"is_rowid": "1"})
+
+
+def input_schema(info: FunctionInfo) -> pa.Schema:
+    """Return the parameters of a function as the client reads them."""
+    return pa.schema([_parameter_field(parameter) for parameter in info.parameters])
+
+
+def _parameter_field(parameter: Parameter) -> pa.Field:
+    flags = {
+        _PARAMETER_FLAGS["type"]: parameter.type is None and not parameter.table,
+        _PARAMETER_FLAGS["named"]: parameter.named,
+        _PARAMETER_FLAGS["table"]: parameter.table,
+    }
+    metadata = {name: "1" for name, is_set in flags.items() if is_set}
+    return pa.field(parameter.name, parameter.type or pa.null(), metadata=metadata or None)
 
 
 # The largest ARRAY of DuckDB (ArrayType::MAX_ARRAY_SIZE).
@@ -41,7 +59,7 @@ _WITHOUT_ARRAYS = frozenset({pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_D
 
 
 def wire_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type without dictionaries and runs: the client reads an ENUM as VARCHAR."""
+    """Return the type without dictionaries and run-length encoding: an ENUM becomes VARCHAR."""
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
         return wire_type(data_type.value_type)
     if not data_type.num_fields:
@@ -68,15 +86,15 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 )
 
 
-def read_schema(data: bytes, what: str) -> pa.Schema:
-    """Return an Arrow IPC schema from the other side; raise BadRequest and LimitExceeded."""
-    with as_bad_request(f"{what} is not an Arrow IPC schema"):
+def read_schema(data: bytes, title: str) -> pa.Schema:
+    """Return an Arrow IPC schema of the other side. Raises BadRequest and LimitExceeded."""
+    with as_bad_request(f"{title} is not an Arrow IPC schema"):
         header, _ = next(split_stream(memoryview(data)), (memoryview(b""), None))
         return read_schema_header(header)
 
 
 def read_schema_header(header: memoryview) -> pa.Schema:
-    """Return the schema in the header of a message; raise Arrow's errors, too."""
+    """Return the schema in the header of a message. Raises Arrow's errors, too."""
     check_schema(read_message(header))
     schema = pa.ipc.read_schema(pa.py_buffer(b"".join(encapsulate(header))))
     check_fields(schema)
@@ -114,9 +132,10 @@ def encapsulate(
 
 
 def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = False) -> None:
-    """Raise ValueError for what would fail later: a name that is not UTF-8, a value of gigabytes.
+    """Raise ValueError for names that are not UTF-8, and for types that would fail later.
 
-    Arrow keeps names as they came, and allocates even a NULL of a fixed-size type in full.
+    Arrow does not check names, and allocates a NULL of a fixed-size type in full: that may be
+    gigabytes.
     """
     for field in fields:
         data_type = field.type
@@ -139,7 +158,7 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = Fa
 def _refuse_unsupported(data_type: pa.DataType) -> None:
     if data_type.id in _WITHOUT_ARRAYS:
         raise ValueError(f"type {data_type} is not supported; use month_day_nano_interval")
-    # DuckDB fails with an internal error for one.
+    # DuckDB fails with an internal error for such a decimal.
     if pa.types.is_decimal(data_type) and not 0 <= data_type.scale <= data_type.precision:
         raise ValueError(
             f"type {data_type} is not supported; its scale must be 0 to {data_type.precision}"
@@ -147,7 +166,7 @@ def _refuse_unsupported(data_type: pa.DataType) -> None:
 
 
 def _check_values(data_type: pa.DataType, is_inner: bool) -> None:
-    """Raise ValueError for runs within other types: DuckDB fails and must restart then."""
+    """Raise ValueError for runs within other types: DuckDB fails and must be restarted."""
     values = data_type.value_type
     is_plain = not (values.num_fields or pa.types.is_dictionary(values) or values == pa.null())
     if not is_plain or (is_inner and pa.types.is_run_end_encoded(data_type)):
@@ -155,8 +174,9 @@ def _check_values(data_type: pa.DataType, is_inner: bool) -> None:
     check_fields([pa.field("values", values)], is_inner=True)
 
 
-def read_single_field(data: bytes, what: str) -> pa.Field:
-    schema = read_schema(data, what)
+def read_single_field(data: bytes, title: str) -> pa.Field:
+    """Return the only field of a schema. Raises BadRequest and LimitExceeded."""
+    schema = read_schema(data, title)
     if len(schema) != 1:
-        raise BadRequest(f"{what} must hold exactly one field, not {len(schema)}")
+        raise BadRequest(f"{title} must have exactly one field, not {len(schema)}")
     return schema.field(0)

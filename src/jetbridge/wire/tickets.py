@@ -1,8 +1,8 @@
-"""Seals tickets and descriptors, so that the server accepts only those that it made.
+"""Seals tickets and descriptors, so that the server accepts only those that it created.
 
-Both carry a MAC over all they contain and over the catalog, so nobody can alter one to reach
-another catalog, table or version. A descriptor is the PATH `[schema, table, seal]`. Without the
-seal it is a name, and the caller's own rights decide.
+Both have a MAC over their content and the catalog, so nobody can alter one to reach another
+catalog, table or version. A descriptor is the PATH `[schema, table, seal]`. A descriptor without a
+seal is a name, for which the rights of the caller apply.
 """
 
 import base64
@@ -30,7 +30,7 @@ Kind = Literal["table", "scalar_function", "table_function"]
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """Name one part of one scan of one version of a table, or a call of a table function."""
+    """Name one split of a scan of one version of a table, or a call of a table function."""
 
     catalog: str
     schema: str
@@ -49,7 +49,7 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class DescriptorName:
-    """Name a table or function; `fingerprint` is that of the schema that the holder knows."""
+    """Name a table or function. `fingerprint` is that of the columns that the client knows."""
 
     schema: str
     name: str
@@ -64,10 +64,10 @@ def fingerprint(schema: pa.Schema) -> str:
 
 
 class TicketSealer:
-    """Seal with the first key, and open with all keys.
+    """Seal with the first key, and open with any key.
 
-    The keys are read again when none fits a seal. So servers that share keys need not learn of a
-    new one at the same moment.
+    The keys are read again if none of them fits a seal. So servers that share keys may get a new
+    one at different times.
     """
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
@@ -75,22 +75,26 @@ class TicketSealer:
         self._keys = tuple(keys())
 
     def seal_ticket(self, ticket: Ticket) -> bytes:
+        """Return the ticket as bytes with a seal."""
         body = msgspec.msgpack.encode(ticket)
         return _mac(self._keys[0], b"ticket", body) + body
 
     def open_ticket(self, sealed: bytes) -> Ticket:
+        """Return the ticket in sealed bytes. Raises BadRequest."""
         mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
         if not self._is_ours(mac, b"ticket", body):
-            raise BadRequest("the ticket was not made by this server; ask for endpoints again")
+            raise BadRequest("this server did not create the ticket; ask for endpoints again")
         return msgspec.msgpack.decode(body, type=Ticket)
 
     def descriptor(self, catalog: str, name: DescriptorName) -> FlightDescriptor:
+        """Return a sealed descriptor of a table or function."""
         mac = _mac(self._keys[0], b"descriptor", _identity(catalog, name))
         seal = f"{name.kind}.{name.fingerprint}.{_text(mac)}"
         path = [_printable(name.schema), _printable(name.name), seal]
         return FlightDescriptor(type=FlightDescriptor.PATH, path=path)
 
     def open_descriptor(self, catalog: str, descriptor: FlightDescriptor) -> DescriptorName:
+        """Return the name in a descriptor, sealed or not. Raises BadRequest."""
         path = list(descriptor.path)
         if descriptor.type != FlightDescriptor.PATH or not all(path):
             raise BadRequest("the descriptor must be a path: [schema, table]")
@@ -99,7 +103,9 @@ class TicketSealer:
                 return DescriptorName(unquote(schema), unquote(name))
             case [schema, name, seal]:
                 return self._open_sealed(catalog, unquote(schema), unquote(name), seal)
-            case [named, schema, kind, name] if kind in _KINDS and fold(named) == fold(catalog):
+            case [named_catalog, schema, kind, name] if kind in _KINDS and fold(
+                named_catalog
+            ) == fold(catalog):
                 return DescriptorName(unquote(schema), unquote(name), kind)
         raise BadRequest("the descriptor must be a path: [schema, table]")
 
@@ -109,7 +115,7 @@ class TicketSealer:
         opened = DescriptorName(schema, name, item_type, known_fingerprint)
         if not self._is_ours(_from_text(mac), b"descriptor", _identity(catalog, opened)):
             raise BadRequest(
-                f"the descriptor of {schema}.{name} was not made by this server; "
+                f"this server did not create the descriptor of {schema}.{name}; "
                 "DETACH and ATTACH again"
             )
         return opened
@@ -135,6 +141,7 @@ def _identity(catalog: str, name: DescriptorName) -> bytes:
 
 
 def read_descriptor(data: bytes) -> FlightDescriptor:
+    """Decode a descriptor. Raises BadRequest."""
     if len(data) > DESCRIPTOR_BYTES:
         raise BadRequest(f"the flight descriptor is over {DESCRIPTOR_BYTES} bytes")
     try:
@@ -148,7 +155,7 @@ def _text(data: bytes) -> str:
 
 
 def _from_text(text: str) -> bytes:
-    """Return the bytes, or nothing if `_text` would write them otherwise."""
+    """Return the bytes that `_text` writes like this; empty if it writes none like this."""
     try:
         data = base64.urlsafe_b64decode(text.encode("ascii") + b"==")
     except (UnicodeEncodeError, binascii.Error):
@@ -157,7 +164,7 @@ def _from_text(text: str) -> bytes:
 
 
 def _printable(name: str) -> str:
-    """Percent-encode what gRPC refuses in a header: the client copies the path into one."""
+    """Return the name with percent-encoding for a gRPC header, as the client copies it into one."""
     if name.isascii() and name.isprintable() and "%" not in name:
         return name
     return "".join(

@@ -1,7 +1,7 @@
-"""HUGEINT and UHUGEINT as decimals, for readers in Python.
+"""Converts HUGEINT and UHUGEINT to decimals, for readers in Python.
 
 DuckDB sends both as an opaque type of 16 bytes, which Python shows as bytes. A decimal128 has the
-same layout, so the conversion copies nothing: it checks the values and puts other types on them.
+same layout, so the conversion copies no values: it checks them and changes their type.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _STORAGE = pa.binary(16)
 
 
 def is_wide_integer(data_type: pa.DataType) -> bool:
-    """Whether a type is the form in which DuckDB sends HUGEINT or UHUGEINT."""
+    """Return whether DuckDB sends HUGEINT or UHUGEINT as this type."""
     return (
         isinstance(data_type, pa.OpaqueType)
         and data_type.vendor_name == _VENDOR
@@ -51,14 +51,14 @@ def decimal_batch(batch: pa.RecordBatch, schema: pa.Schema, note: str = "") -> p
 
 
 def decimal_table(table: pa.Table) -> pa.Table:
-    """Return a table with the types of `decimal_schema`; raises as `decimal_batch` does."""
+    """Return a table with the types of `decimal_schema`. Raises the errors of `decimal_batch`."""
     schema = decimal_schema(table.schema)
     batches = [decimal_batch(batch, schema) for batch in table.to_batches()]
     return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
 
 
 class _Retyped:
-    """Arrow data under a type of the same layout, through the Arrow C data interface."""
+    """Give Arrow data a type of the same layout, by the Arrow C data interface."""
 
     def __init__(self, data: Any, data_type: Any) -> None:
         self._data, self._type = data, data_type
@@ -75,8 +75,8 @@ def _decimal_field(field: pa.Field) -> pa.Field:
 def _decimal_type(data_type: pa.DataType) -> pa.DataType:
     if is_wide_integer(data_type):
         return DECIMAL
-    for is_kind, rebuild in _NESTED:
-        if is_kind(data_type):
+    for matches, rebuild in _NESTED:
+        if matches(data_type):
             return rebuild(data_type)
     return data_type
 
@@ -120,7 +120,7 @@ def _wide_integers(array: pa.Array) -> Iterator[pa.Array]:
 def _children(array: pa.Array) -> list[pa.Array]:
     data_type = array.type
     if pa.types.is_union(data_type):
-        return [_chosen(array, place) for place in range(data_type.num_fields)]
+        return [_member(array, index) for index in range(data_type.num_fields)]
     if pa.types.is_struct(data_type):
         return list(array.flatten())
     if pa.types.is_map(data_type):
@@ -130,16 +130,16 @@ def _children(array: pa.Array) -> list[pa.Array]:
     return [array.flatten()]
 
 
-def _chosen(array: pa.UnionArray, place: int) -> pa.Array:
-    """Return the values of one member of a union, of a sparse one only where it is the value."""
-    child = array.field(place)
+def _member(array: pa.UnionArray, index: int) -> pa.Array:
+    """Return the values of one member of a union, without unused values of a sparse union."""
+    child = array.field(index)
     if array.type.mode == "dense":
         return child
-    return child.filter(pc.equal(array.type_codes, pa.scalar(array.type.type_codes[place])))
+    return child.filter(pc.equal(array.type_codes, pa.scalar(array.type.type_codes[index])))
 
 
 def _check(column: str, array: pa.Array, note: str) -> None:
-    """Raise BadRequest for a value that decimal128(38, 0) cannot hold."""
+    """Raise BadRequest for a value that does not fit decimal128(38, 0)."""
     signed = array.type.type_name == _SIGNED
     storage = array.storage
     data = storage.buffers()[1] if storage.null_count < len(storage) else None
@@ -159,7 +159,7 @@ def _check(column: str, array: pa.Array, note: str) -> None:
 
 
 def _beyond(low: Any, high: Any, signed: bool) -> Any:
-    """Tell by their halves which numbers have more than 38 digits."""
+    """Return which numbers have more than 38 digits, judged by their halves."""
     most_high, most_low = divmod(_MOST, _HALF)
     beyond = (high > most_high) | ((high == most_high) & (low > most_low))
     if signed:

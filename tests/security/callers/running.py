@@ -148,7 +148,7 @@ def status(call: Any) -> grpc.StatusCode:
 
 def wait_until_busy(server: Server) -> None:
     """Until a call is in the midst of its work."""
-    wait_until(lambda: server._door._inside)
+    wait_until(lambda: server._shutdown._running)
     before = time.process_time()
     wait_until(lambda: time.process_time() - before > BUSY)
 
@@ -156,7 +156,7 @@ def wait_until_busy(server: Server) -> None:
 def wait_until_left(server: Server, seconds: float = AT_ONCE) -> float:
     """Until no call runs any more: from then on nobody changes anything. How long that took."""
     began = time.monotonic()
-    wait_until(lambda: not server._door._inside, seconds)
+    wait_until(lambda: not server._shutdown._running, seconds)
     took = time.monotonic() - began
     wait_until(lambda: load() < IDLE, seconds)
     return took

@@ -130,9 +130,9 @@ def test_the_jobs_of_others_go_on(caller, server):
     other = caller.start(ON_SPARK + "SELECT count(*) FROM l.s.many a, l.s.few b WHERE b.id < 50")
     wait_until(lakes.engine().running_tasks)
     mine = caller.start(ON_SPARK + SLOW)
-    wait_until(lambda: server._door._inside == 2)
+    wait_until(lambda: server._shutdown._running == 2)
     time.sleep(1.0)
-    assert server._door._inside == 2
+    assert server._shutdown._running == 2
     mine.cancel()
     assert status(other) is grpc.StatusCode.OK
     wait_until_left(server)
@@ -145,7 +145,7 @@ def test_the_jobs_of_others_go_on(caller, server):
 def test_a_change_is_not_published_once_its_caller_is_killed(caller, server, lake, name, table):
     """The caller dies as soon as the change is being made, which takes seconds."""
     process = caller.process(CHANGES[name][0].format(table, ROWS))
-    wait_until(lambda: server._door._inside)
+    wait_until(lambda: server._shutdown._running)
     process.kill()
     process.communicate()
     wait_until_left(server, 30)

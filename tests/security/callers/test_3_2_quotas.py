@@ -25,7 +25,7 @@ from jetbridge.config import Config
 from jetbridge.config.limits import Shares
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
-from jetbridge.service.admission import time_limit, time_quota
+from jetbridge.service.admission import time_limit
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.faults.peers import wait_until
 from tests.integration.raw import SERVICE, Raw
@@ -292,7 +292,7 @@ def test_statements_of_one_token_that_took_too_long_together_end_and_no_other_be
 
 @pytest.mark.full
 def test_time_that_was_used_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_quota, "_WINDOW_SECONDS", 6.0)
+    monkeypatch.setattr(time_limit, "_WINDOW_SECONDS", 6.0)
     with (
         serving(statement_seconds_per_token=1) as (server, ada, _),
         Caller(server.location, "m", ADA) as caller,

@@ -21,11 +21,10 @@ from jetbridge.catalog import FunctionInfo, Parameter
 from jetbridge.duckdb_engine.casts import is_misread
 from jetbridge.errors import ServerError
 from jetbridge.service.do_action.registry import registered_actions
-from jetbridge.wire.arrow_input import BatchDecoder
+from jetbridge.wire.arrow_input import BatchDecoder, as_declared, read_arguments
 from jetbridge.wire.codec import decode
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.flight_pb2 import Action
-from jetbridge.wire.functions import as_declared, read_arguments
 from jetbridge.wire.ipc_headers import split_stream
 from jetbridge.wire.schemas import encapsulate, read_schema, wire_type
 from tests.faults.mutation import BYTES, hand_made, recorded

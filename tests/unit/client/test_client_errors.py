@@ -28,14 +28,14 @@ def with_details(code, exception_type):
     return FakeError(code, trailers=(("grpc-status-details-bin", details),))
 
 
-def all_errors(kind=errors.ServerError):
-    yield kind
-    for each in kind.__subclasses__():
-        yield from all_errors(each)
+def all_errors(error_class=errors.ServerError):
+    yield error_class
+    for subclass in error_class.__subclasses__():
+        yield from all_errors(subclass)
 
 
 def test_every_status_the_server_sends_has_its_class():
-    sent = {StatusCode[kind.status] for kind in all_errors()} - {StatusCode.INTERNAL}
+    sent = {StatusCode[error_class.status] for error_class in all_errors()} - {StatusCode.INTERNAL}
     assert sent == set(BY_STATUS)
 
 
@@ -58,7 +58,7 @@ def test_status_stands_in_for_an_empty_message():
 
 
 @pytest.mark.parametrize(
-    ("code", "exception_type", "kind"),
+    ("code", "exception_type", "expected"),
     [
         (StatusCode.INVALID_ARGUMENT, "ConstraintException", errors.ConstraintViolation),
         (StatusCode.ALREADY_EXISTS, "ConstraintException", errors.DuplicateKey),
@@ -66,8 +66,8 @@ def test_status_stands_in_for_an_empty_message():
         (StatusCode.ABORTED, "ConstraintException", errors.Conflict),
     ],
 )
-def test_details_tell_a_constraint_from_a_bad_request(code, exception_type, kind):
-    assert type(translate(with_details(code, exception_type), LOCATION)) is kind
+def test_details_tell_a_constraint_from_a_bad_request(code, exception_type, expected):
+    assert type(translate(with_details(code, exception_type), LOCATION)) is expected
 
 
 @pytest.mark.parametrize("details", [b"\xc1", b"", b"\x01", b"\x91\x01"])

@@ -53,7 +53,7 @@ def test_server_reads_back_the_same_predicate(predicate):
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "read"),
+    ("type_name", "value", "decoded"),
     [
         ("BOOLEAN", True, True),
         ("DOUBLE", 2, 2.0),
@@ -79,10 +79,10 @@ def test_server_reads_back_the_same_predicate(predicate):
         ("INTERVAL", (1, 2, 3), (1, 2, 3)),
     ],
 )
-def test_constants_are_written_as_duckdb_stores_them(kind, given, read):
-    column = Column("c", kind)
-    text = encode_filter(Comparison("=", column, Constant(kind, given)), ["c"], {})
-    assert parse_filters(text) == Comparison("=", column, Constant(kind, read))
+def test_constants_are_written_as_duckdb_stores_them(type_name, value, decoded):
+    column = Column("c", type_name)
+    text = encode_filter(Comparison("=", column, Constant(type_name, value)), ["c"], {})
+    assert parse_filters(text) == Comparison("=", column, Constant(type_name, decoded))
 
 
 def test_comparison_is_what_duckdb_sends():
@@ -132,7 +132,7 @@ def test_decimal_that_does_not_fit_its_type_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
+    ("data_type", "name"),
     [
         (pa.decimal128(12, 2), "DECIMAL(12,2)"),
         (pa.timestamp("us", "UTC"), "TIMESTAMP WITH TIME ZONE"),
@@ -141,5 +141,5 @@ def test_decimal_that_does_not_fit_its_type_is_refused():
         (pa.list_(pa.int8()), "UNKNOWN"),
     ],
 )
-def test_type_of_a_column_follows_its_arrow_type(kind, name):
-    assert duckdb_type(kind) == name
+def test_type_of_a_column_follows_its_arrow_type(data_type, name):
+    assert duckdb_type(data_type) == name

@@ -15,9 +15,9 @@ from jetbridge.wire.schemas import wire_schema
 COLUMNS = pa.schema([pa.field("id", pa.int32(), nullable=False), ("Name", pa.string())])
 
 
-def flight(name="t", schema="s", catalog="cat", kind="table", **info):
+def flight(name="t", schema="s", catalog="cat", item_type="table", **info):
     table = TableInfo(name, COLUMNS, row_id=pa.int64(), **info)
-    item = {"type": kind, "catalog": catalog, "schema": schema, "name": name, "comment": None}
+    item = {"type": item_type, "catalog": catalog, "schema": schema, "name": name, "comment": None}
     return FlightInfo(
         schema=wire_schema(table).serialize().to_pybytes(),
         flight_descriptor=FlightDescriptor(type=FlightDescriptor.PATH, path=[schema, name]),
@@ -60,15 +60,15 @@ def test_schemas_and_tables_are_read_from_the_listing(fixed):
 
 
 def test_schema_without_contents_is_asked_for_by_list_flights():
-    asked = []
+    requested = []
 
     def list_flights(schema):
-        asked.append(schema)
-        return [flight("a"), FlightInfo(), flight("f", kind="scalar_function")]
+        requested.append(schema)
+        return [flight("a"), FlightInfo(), flight("f", item_type="scalar_function")]
 
     body = hand_made(Contents().as_map())
     (schema,) = read_schemas(read_listing(body), "cat", list_flights)
-    assert asked == ["s"]
+    assert requested == ["s"]
     assert [table.name for table in schema.tables] == ["a"]
 
 

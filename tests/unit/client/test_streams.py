@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.client.connection import Answers
-from jetbridge.client.streams import MAX_WORKERS, Buffer, EndpointReader, read_parts
+from jetbridge.client.streams import MAX_WORKERS, Buffer, EndpointReader, read_endpoints
 from jetbridge.errors import FailedPrecondition, NotFound, ServerError
 from jetbridge.wire.flight_data import encode_batch, encode_metadata, encode_schema
 
@@ -17,7 +17,7 @@ def rows(*values):
 
 
 class FakeAnswers(Answers):
-    """Messages, then an error or the end; remembers whether it was cancelled."""
+    """Yield messages, then an error or the end, and remember whether the call was cancelled."""
 
     def __init__(self, messages, error=None):
         self._messages, self._error = iter(messages), error
@@ -40,7 +40,7 @@ class FakeAnswers(Answers):
 
 
 class SilentAnswers(FakeAnswers):
-    """Messages, then nothing until somebody cancels the call; leaving the block does not."""
+    """Yield messages, then wait until the call is cancelled, which the end of a block is not."""
 
     def __exit__(self, *_):
         pass
@@ -52,7 +52,7 @@ class SilentAnswers(FakeAnswers):
 
 
 class Call:
-    """The call of gRPC beneath real answers."""
+    """Stand for the call of gRPC below real answers."""
 
     def __init__(self, messages):
         self._messages, self.cancelled = iter(messages), False
@@ -71,7 +71,7 @@ def endless(values):
 
 
 def parts_of(answers):
-    return [EndpointReader(lambda each=each: each, SCHEMA) for each in answers]  # type: ignore[misc]
+    return [EndpointReader(lambda call=call: call, SCHEMA) for call in answers]  # type: ignore[misc]
 
 
 def part_of(*batches, error=None, schema=SCHEMA):
@@ -88,25 +88,25 @@ def scan_threads():
 
 
 def test_one_part_is_read_in_order_without_a_thread():
-    batches = read_parts([part_of(rows(1, 2), rows(), rows(3))])
+    batches = read_endpoints([part_of(rows(1, 2), rows(), rows(3))])
     assert next(batches).num_rows == 2
     assert scan_threads() == []
     assert values(batches) == [3]
 
 
 def test_no_part_gives_no_rows():
-    assert values(read_parts([])) == []
+    assert values(read_endpoints([])) == []
 
 
 def test_metadata_between_batches_is_skipped():
     messages = [encode_schema(SCHEMA), encode_metadata(b"x"), encode_batch(rows(1))]
-    assert values(read_parts([EndpointReader(lambda: FakeAnswers(messages), SCHEMA)])) == [1]
+    assert values(read_endpoints([EndpointReader(lambda: FakeAnswers(messages), SCHEMA)])) == [1]
 
 
 def test_more_parts_than_workers_are_all_read():
     count = 3 * MAX_WORKERS
     parts = [part_of(rows(n), rows(n + 1000)) for n in range(count)]
-    assert sorted(values(read_parts(parts))) == [*range(count), *range(1000, 1000 + count)]
+    assert sorted(values(read_endpoints(parts))) == [*range(count), *range(1000, 1000 + count)]
     assert scan_threads() == []
 
 
@@ -115,14 +115,14 @@ def test_error_in_one_part_ends_all():
     parts = parts_of(others)
     failing = part_of(rows(5), error=NotFound("table", "t"))
     with pytest.raises(NotFound, match="'t'"):
-        values(read_parts([*parts, failing]))
+        values(read_endpoints([*parts, failing]))
     assert all(answers.cancelled.is_set() for answers in others)
     assert scan_threads() == []
 
 
 def test_closing_early_cancels_the_calls_and_ends_the_threads():
     answers = [FakeAnswers(endless([1])) for _ in range(3)]
-    batches = read_parts(parts_of(answers))
+    batches = read_endpoints(parts_of(answers))
     next(batches)
     batches.close()
     assert scan_threads() == []
@@ -131,7 +131,7 @@ def test_closing_early_cancels_the_calls_and_ends_the_threads():
 
 def test_closing_early_cancels_calls_in_which_the_server_is_silent():
     answers = [SilentAnswers([encode_schema(SCHEMA), encode_batch(rows(1))]) for _ in range(3)]
-    batches = read_parts(parts_of(answers))
+    batches = read_endpoints(parts_of(answers))
     assert values([next(batches) for _ in answers]) == [1, 1, 1]
     batches.close()
     assert scan_threads() == []
@@ -142,14 +142,14 @@ def test_error_in_one_part_cancels_calls_in_which_the_server_is_silent():
     silent = [SilentAnswers([encode_schema(SCHEMA)]) for _ in range(3)]
     failing = part_of(error=NotFound("table", "t"))
     with pytest.raises(NotFound, match="'t'"):
-        values(read_parts([*parts_of(silent), failing]))
+        values(read_endpoints([*parts_of(silent), failing]))
     assert all(answers.cancelled.is_set() for answers in silent)
     assert scan_threads() == []
 
 
 def test_closing_the_only_part_early_cancels_its_call():
     call = Call(endless([1]))
-    batches = read_parts([EndpointReader(lambda: Answers(call, "grpc://h:1"), SCHEMA)])
+    batches = read_endpoints([EndpointReader(lambda: Answers(call, "grpc://h:1"), SCHEMA)])
     assert values([next(batches)]) == [1]
     assert not call.cancelled
     batches.close()
@@ -167,7 +167,7 @@ def test_part_cancelled_before_it_began_yields_nothing():
 )
 def test_other_columns_than_announced_are_refused(schema):
     with pytest.raises(FailedPrecondition, match="altered"):
-        values(read_parts([part_of(schema=schema)]))
+        values(read_endpoints([part_of(schema=schema)]))
 
 
 @pytest.mark.parametrize("message", [b"\xff", encode_batch(rows(1))[:-3]])

@@ -1,4 +1,4 @@
-"""Who may begin a call, and when."""
+"""Limits of concurrent calls, and the end of the server."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from jetbridge.errors import LimitExceeded, Unavailable
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 
 
-def test_a_closed_door_lets_nobody_in_and_waits_for_those_inside():
+def test_a_closed_server_refuses_calls_and_waits_for_running_ones():
     door, inside, done = ShutdownGate(), threading.Event(), threading.Event()
 
     def call() -> None:

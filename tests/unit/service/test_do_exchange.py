@@ -1,4 +1,4 @@
-"""What a published statement still does before it answers."""
+"""The steps of DoExchange after a statement is published."""
 
 from types import SimpleNamespace
 from typing import Any

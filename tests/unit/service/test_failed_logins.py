@@ -1,4 +1,4 @@
-"""Who is told whether a token is right, while many guess."""
+"""Answers to right and wrong tokens while many calls send wrong ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long one call may take, also on a machine that is out of threads."""
+"""The time limit of a call, also on a machine that cannot start threads."""
 
 import threading
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ def test_one_call_that_cannot_be_ended_does_not_keep_the_others_from_it():
 
     limit = TimeLimit(0.05)
     ended = Cancellation()
-    with limit.of(Broken(), CONTEXT), limit.of(ended, CONTEXT):
+    with limit.applied(Broken(), CONTEXT), limit.applied(ended, CONTEXT):
         wait_until(lambda: ended.error() is not None, 3)
         assert isinstance(ended.error(), LimitExceeded)
 
@@ -33,20 +33,20 @@ def test_a_thread_that_cannot_start_is_started_for_the_next_call(monkeypatch):
     limit = TimeLimit(0.05)
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError), limit.of(Cancellation(), CONTEXT):
+        with pytest.raises(RuntimeError), limit.applied(Cancellation(), CONTEXT):
             raise AssertionError
     assert not limit._running
     ended = Cancellation()
-    with limit.of(ended, CONTEXT):
+    with limit.applied(ended, CONTEXT):
         wait_until(lambda: ended.error() is not None, 3)
 
 
-def test_the_garbage_collector_may_end_a_call_while_the_calls_are_looked_at():
+def test_the_garbage_collector_may_end_a_call_while_calls_are_checked():
     limit = TimeLimit(60)
     done = threading.Event()
 
     def end_within():
-        call = limit.of(Cancellation(), CONTEXT)
+        call = limit.applied(Cancellation(), CONTEXT)
         call.__enter__()
         with limit._lock:
             call.__exit__(None, None, None)

@@ -1,12 +1,12 @@
-"""Time that statements of one token take together, on a clock that the test sets."""
+"""The time quota of a token, on a clock that the test sets."""
 
 from contextlib import ExitStack
 
 import pytest
 
 from jetbridge.errors import LimitExceeded
-from jetbridge.service.admission import time_quota
-from jetbridge.service.admission.time_quota import TimeQuota
+from jetbridge.service.admission import time_limit
+from jetbridge.service.admission.time_limit import TimeQuota
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(time_quota, "time", clock)
+    monkeypatch.setattr(time_limit, "time", clock)
     return clock
 
 

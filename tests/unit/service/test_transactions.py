@@ -1,4 +1,4 @@
-"""What a transaction sees of tables that others drop and make anew."""
+"""Transactions and tables that other callers drop and create again."""
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,7 @@ COLUMNS = pa.schema([("id", pa.int64())])
 
 
 class WithoutSnapshots:
-    """A catalog whose tables are pinned one by one, when a transaction first asks for them."""
+    """Hide the snapshots of a catalog, so that its tables are pinned one by one."""
 
     def __init__(self, inner: Catalog) -> None:
         self.list_schemas, self.load_schema = inner.list_schemas, inner.load_schema
@@ -21,15 +21,15 @@ class WithoutSnapshots:
 
 @pytest.fixture(params=["snapshots", "no snapshots"])
 def catalog(request: pytest.FixtureRequest) -> Catalog:
-    made = MemoryCatalog()
-    made.create_schema(SchemaInfo("s"))
+    catalog = MemoryCatalog()
+    catalog.create_schema(SchemaInfo("s"))
     for name in ("t", "other"):
-        make(made, name, 1)
-    return made if request.param == "snapshots" else WithoutSnapshots(made)
+        make(catalog, name, 1)
+    return catalog if request.param == "snapshots" else WithoutSnapshots(catalog)
 
 
 def make(catalog: Catalog, name: str, *ids: int) -> None:
-    """A table of version 1 with these rows."""
+    """Create a table of version 1 with one row."""
     schema = catalog.load_schema("s")
     assert supports(schema, CanCreateTables)
     schema.create_table(CreateTable(name, COLUMNS))
@@ -41,8 +41,8 @@ def add(catalog: Catalog, name: str, *ids: int) -> None:
 
 
 def ids(transaction: SnapshotPins, catalog: Catalog, name: str) -> list[int]:
-    found: list[int] = read(transaction.table(catalog, "s", name)).column("id").to_pylist()
-    return found
+    ids: list[int] = read(transaction.table(catalog, "s", name)).column("id").to_pylist()
+    return ids
 
 
 def test_a_table_that_was_made_anew_is_seen_as_it_is_now(catalog):

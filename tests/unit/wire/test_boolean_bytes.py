@@ -16,7 +16,7 @@ def flags(*values: int | None) -> pa.Array:
 
 
 def hidden(*values: int) -> pa.Array:
-    """The bytes as they are, all of them NULL."""
+    """Return the same bytes, all of them NULL."""
     storage = pa.Array.from_buffers(
         pa.int8(), len(values), [pa.py_buffer(b"\0"), pa.py_buffer(bytes(values))]
     )
@@ -83,6 +83,8 @@ def test_values_that_no_row_has_do_not_count(array):
     check(array)
 
 
-@pytest.mark.parametrize("kind", [pa.bool_(), pa.int8(), pa.struct([("b", pa.bool_())]), pa.uuid()])
-def test_other_types_have_none(kind):
-    assert not has_boolean_bytes(kind)
+@pytest.mark.parametrize(
+    "data_type", [pa.bool_(), pa.int8(), pa.struct([("b", pa.bool_())]), pa.uuid()]
+)
+def test_other_types_have_none(data_type):
+    assert not has_boolean_bytes(data_type)

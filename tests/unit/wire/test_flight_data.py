@@ -1,4 +1,4 @@
-"""FlightData by hand: what pyarrow and protobuf would make of the same bytes."""
+"""FlightData without protobuf: the same bytes as those of pyarrow and protobuf."""
 
 import pyarrow as pa
 import pytest
@@ -57,8 +57,8 @@ def test_what_protobuf_writes_is_read_by_hand() -> None:
     message = FlightData(
         flight_descriptor=descriptor, data_header=b"h", app_metadata=b"m", data_body=b"b" * 200
     ).SerializeToString()
-    found = split(message)
-    assert [bytes(part or b"") for part in found] == [
+    parts = split(message)
+    assert [bytes(part or b"") for part in parts] == [
         descriptor.SerializeToString(),
         b"h",
         b"m",

@@ -1,4 +1,4 @@
-"""What the headers of Arrow messages ask for, read before Arrow reads them."""
+"""Checks of headers before Arrow reads the message."""
 
 import struct
 from contextlib import suppress
@@ -9,7 +9,7 @@ import pytest
 
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.arrow_input import BatchDecoder, read_stream
-from jetbridge.wire.flatbuffer import OUTSIDE, Malformed, Table, root
+from jetbridge.wire.flatbuffer import OUTSIDE, FlatTable, Malformed, root
 from jetbridge.wire.flight_data import FlightData
 from jetbridge.wire.ipc_headers import (
     DICTIONARY_BATCH,
@@ -36,7 +36,7 @@ def parts(batch: pa.RecordBatch, codec: str | None) -> list[tuple[memoryview, me
 
 
 def checked(batch: pa.RecordBatch, codec: str | None, limits: InputLimits = REQUEST_LIMITS) -> Any:
-    """Of the first batch or dictionary."""
+    """Return the header of the first batch or dictionary, checked."""
     header, body = parts(batch, codec)[1]
     message = read_message(header)
     layout = layout_of(batch.schema) if message.type == RECORD_BATCH else None
@@ -98,13 +98,13 @@ def test_broken_headers_are_malformed_or_refused() -> None:
 
 
 def _changes(data: memoryview) -> list[memoryview]:
-    made = [data[:end] for end in range(len(data))]
+    damaged = [data[:end] for end in range(len(data))]
     for at in range(len(data)):
         for byte in (0, 0x7F, 0xFF):
             altered = bytearray(data)
             altered[at] = byte
-            made.append(memoryview(altered))
-    return made
+            damaged.append(memoryview(altered))
+    return damaged
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_table_that_is_not_inside_is_refused(data: bytes, error: type[Exceptio
 def test_a_vector_that_is_not_inside_is_refused() -> None:
     table = struct.pack("<IHHHxxiII", 12, 6, 8, 4, 8, 4, 1_000)
     vector = root(memoryview(table))
-    assert isinstance(vector, Table)
+    assert isinstance(vector, FlatTable)
     with pytest.raises(Malformed, match="vector ends outside"):
         vector.text(0)
     assert vector.length(3, 1) == vector.long(3) == vector.byte(3) == vector.short(3) == 0
@@ -138,14 +138,14 @@ def test_a_vector_that_is_not_inside_is_refused() -> None:
     [
         ("version", 2, "not V4 or V5"),
         ("version", 5, "not V4 or V5"),
-        ("kind", 4, "neither a schema nor a batch"),
-        ("kind", 0, "neither a schema nor a batch"),
+        ("type", 4, "neither a schema nor a batch"),
+        ("type", 0, "neither a schema nor a batch"),
         ("body", -8, "negative length"),
     ],
 )
 def test_messages_of_other_kinds_are_malformed(place: str, value: int, reason: str) -> None:
     header = bytearray(parts(SMALL, None)[1][0])
-    number, form = {"version": (0, "<h"), "kind": (1, "<b"), "body": (3, "<q")}[place]
+    number, form = {"version": (0, "<h"), "type": (1, "<b"), "body": (3, "<q")}[place]
     struct.pack_into(form, header, _field(header, number), value)
     with pytest.raises(Malformed, match=reason):
         read_message(memoryview(header))
@@ -164,14 +164,14 @@ def test_a_batch_is_no_schema() -> None:
 
 
 def test_big_endian_data_is_refused() -> None:
-    made = bytearray(pa.schema([("a", pa.int8())]).serialize().to_pybytes())[8:]
-    place = _field(made, 2)
-    schema = place + struct.unpack_from("<I", made, place)[0]
-    vtable = schema - struct.unpack_from("<i", made, schema)[0]
-    # Little-endian is the default and not written, so the field is given the place of another.
-    struct.pack_into("<H", made, vtable + 4, struct.unpack_from("<H", made, vtable + 6)[0])
+    header = bytearray(pa.schema([("a", pa.int8())]).serialize().to_pybytes())[8:]
+    position = _field(header, 2)
+    schema = position + struct.unpack_from("<I", header, position)[0]
+    vtable = schema - struct.unpack_from("<i", header, schema)[0]
+    # Little-endian is the default and not written, so the field is given the position of another.
+    struct.pack_into("<H", header, vtable + 4, struct.unpack_from("<H", header, vtable + 6)[0])
     with pytest.raises(Malformed, match="big-endian"):
-        check_schema(read_message(memoryview(made)))
+        check_schema(read_message(memoryview(header)))
 
 
 def test_another_codec_is_refused() -> None:
@@ -203,7 +203,7 @@ def test_a_compressed_buffer_that_is_cut_is_refused() -> None:
 def test_a_batch_of_another_schema_is_refused() -> None:
     header, body = parts(SMALL, None)[1]
     for kinds in ([pa.int64()], [pa.int64(), pa.int64()], [pa.int64(), pa.string_view()]):
-        other = layout_of(pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)]))
+        other = layout_of(pa.schema([(f"c{n}", data_type) for n, data_type in enumerate(kinds)]))
         with pytest.raises(Malformed, match="are not those of its schema"):
             check_batch(read_message(header), body, other, REQUEST_LIMITS)
 
@@ -248,11 +248,11 @@ def test_a_dictionary_waits_for_its_batch() -> None:
     words = pa.record_batch({n: words[n].dictionary_encode() for n in words.schema.names})
     (schema, _), *messages = parts(words, None)
     decoder = BatchDecoder(schema)
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     for header, body in messages:
         decoder.feed(FlightData(None, header, None, body))
-        found += decoder.flush()
-    assert found == [words]
+        batches += decoder.flush()
+    assert batches == [words]
 
 
 def test_additions_to_a_dictionary_are_kept_with_it() -> None:
@@ -265,11 +265,11 @@ def test_additions_to_a_dictionary_are_kept_with_it() -> None:
             writer.write_batch(pa.record_batch({"d": array}))
     (schema, _), *messages = split_stream(memoryview(sink.getvalue().to_pybytes()))
     decoder = BatchDecoder(schema)
-    found = []
+    batches = []
     for header, body in messages:
         decoder.feed(FlightData(None, header, None, body))
-        found += [batch.column(0).to_pylist() for batch in decoder.flush()]
-    assert found == [["a", "b"], ["c", "a"], ["c", "a"]]
+        batches += [batch.column(0).to_pylist() for batch in decoder.flush()]
+    assert batches == [["a", "b"], ["c", "a"], ["c", "a"]]
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -291,9 +291,9 @@ def test_a_node_longer_than_all_its_bits_is_refused() -> None:
 
 
 def test_metadata_of_a_message_is_read() -> None:
-    made = SMALL.replace_schema_metadata({"ARROW:experimental_compression": "zstd"})
+    batch = SMALL.replace_schema_metadata({"ARROW:experimental_compression": "zstd"})
     with pytest.raises(BadRequest, match="Arrow 0.17"):
-        read_schema(made.schema.serialize().to_pybytes(), "x")
+        read_schema(batch.schema.serialize().to_pybytes(), "x")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SMALL.schema) as writer:
         writer.write_batch(SMALL, custom_metadata={"some": "value"})

@@ -12,7 +12,7 @@ ENUM = pa.dictionary(pa.uint8(), pa.string())
 
 
 @pytest.mark.parametrize(
-    ("kind", "sent"),
+    ("data_type", "sent"),
     [
         (ENUM, pa.string()),
         (pa.run_end_encoded(pa.int32(), pa.int64()), pa.int64()),
@@ -25,8 +25,8 @@ ENUM = pa.dictionary(pa.uint8(), pa.string())
         (pa.uuid(), pa.uuid()),
     ],
 )
-def test_dictionaries_are_sent_as_their_values(kind: pa.DataType, sent: pa.DataType) -> None:
-    assert wire_type(kind) == sent
+def test_dictionaries_are_sent_as_their_values(data_type: pa.DataType, sent: pa.DataType) -> None:
+    assert wire_type(data_type) == sent
 
 
 def test_the_row_id_is_the_last_column_and_marked() -> None:

@@ -27,7 +27,7 @@ def test_a_ticket_opens_as_it_was_sealed() -> None:
 
 
 def test_a_ticket_of_another_key_is_refused() -> None:
-    with pytest.raises(BadRequest, match="not made by this server"):
+    with pytest.raises(BadRequest, match="this server did not create"):
         TicketSealer(lambda: [b"x" * 32]).open_ticket(SEALER.seal_ticket(TICKET))
 
 

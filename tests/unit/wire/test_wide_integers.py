@@ -21,7 +21,7 @@ def wide(*values: int | None, type_: pa.DataType = HUGEINT) -> pa.Array:
 
 
 def hiding(array: pa.Array, *mask: bool) -> pa.Array:
-    """The same values, where the mask is true under a NULL."""
+    """Return the same values, hidden under a NULL where the mask is true."""
     return pa.ExtensionArray.from_storage(
         array.type,
         pa.Array.from_buffers(
@@ -33,7 +33,7 @@ def hiding(array: pa.Array, *mask: bool) -> pa.Array:
 
 
 def converted(array: pa.Array, *, full: bool = True) -> pa.Array:
-    """Checked by Arrow in full, unless values that do not fit are hidden in it."""
+    """Return the converted table, checked by Arrow unless it hides values that do not fit."""
     batch = pa.record_batch({"c": array})
     schema = decimal_schema(batch.schema)
     found = decimal_batch(batch, schema)
@@ -87,7 +87,7 @@ MASK = pa.array([False, True, False])
 
 
 def nested(values: pa.Array) -> dict[str, pa.Array]:
-    """Three values in every nested type."""
+    """Return three values in every nested type."""
     texts = pa.array(["x", "y", "z"])
     keys = pa.array([0, 1, 3, 3], pa.int32())
     return {

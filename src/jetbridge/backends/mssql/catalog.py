@@ -13,7 +13,7 @@ from jetbridge.backends.mssql.metadata.schema_properties import properties_of
 from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write.load_tables import Sweeper, sweep
+from jetbridge.backends.mssql.write.load_tables import LoadTableSweeper, sweep
 from jetbridge.catalog import CatalogVersion, SchemaInfo, SpoolFolder
 from jetbridge.dialects.tsql import statements as tsql
 from jetbridge.errors import (
@@ -32,7 +32,10 @@ DEFAULT_SCHEMA = "dbo"
 
 
 class MssqlCatalog:
-    """A database as a catalog; it connects when it is first used. `engine` runs large loads."""
+    """Serve a database as a catalog. It connects when it is first used.
+
+    `engine` runs large loads.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class MssqlCatalog:
             CatalogCache(pool),
         )
         self._snapshots = SnapshotReaders(pool)
-        self._sweeper = Sweeper(self._database)
+        self._sweeper = LoadTableSweeper(self._database)
 
     @property
     def database(self) -> Database:
@@ -104,7 +107,7 @@ class MssqlCatalog:
         properties = properties_of(info)
         if properties and self._database.server.is_babelfish():
             raise NotSupported(
-                f"Babelfish keeps no comment and no tags of schema {info.name!r} for jetbridge: "
+                f"Babelfish cannot store the comment and the tags of schema {info.name!r}; "
                 "create it without them"
             )
         yield tsql.create_schema(info.name)
@@ -150,7 +153,7 @@ class MssqlCatalog:
 
 
 class MssqlSnapshot:
-    """All tables as of the first read of one of them, where the database supports it."""
+    """Read all tables as of the first read of one of them, if the database supports that."""
 
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader

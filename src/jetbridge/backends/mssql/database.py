@@ -1,4 +1,4 @@
-"""One database: its connections, its settings, its spool, and the definitions of its tables."""
+"""Holds what all handles of a database share: connections, settings, spool, known tables."""
 
 import tempfile
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _SHARED_MODE = 0o777
 
 @dataclass(frozen=True)
 class SpoolOptions:
-    """Where statements spool their rows, and how many bytes of them.
+    """Define the folder in which statements spool their rows, and the most bytes of a statement.
 
-    `spool` is a folder, empty for the temporary directory. `shared`: workers of other machines,
-    perhaps of another user, read it.
+    `spool` is the folder, empty for the temporary directory. With `shared`, workers on other
+    machines read it, perhaps as another user.
     """
 
     spool: str = ""
@@ -34,10 +34,11 @@ class SpoolOptions:
     staged_bytes: int = 64 * 1024**3
 
     def spool_folder(self) -> str:
+        """Return the folder for spools."""
         return self.spool or tempfile.gettempdir()
 
     def new_folder(self) -> TemporaryFolder:
-        """Create a folder for the rows of one statement; raises OSError."""
+        """Create a folder for the rows of one statement. Raises OSError."""
         if self.shared:
             return TemporaryFolder("mssql", self.spool or None, mode=_SHARED_MODE)
         return TemporaryFolder("mssql", self.spool or None)
@@ -48,19 +49,19 @@ class SpoolOptions:
 
     @contextmanager
     def report_disk_errors(self) -> Iterator[None]:
-        """Turn an OSError of the block into LimitExceeded, which names the folder."""
+        """Raise LimitExceeded with the name of the folder for an OSError of the block."""
         try:
             yield
         except OSError as error:
             raise LimitExceeded(
                 f"rows cannot be spooled in {self.spool_folder()!r}: {str(error)[:200]}; "
-                "free some space there, or choose another folder with `spool`"
+                "free some space in it, or set `spool` to another folder"
             ) from None
 
 
 @dataclass(frozen=True)
 class Database:
-    """All that handles share; `dataclasses.replace` gives it other settings."""
+    """Hold what all handles share. `dataclasses.replace` makes one with other settings."""
 
     server: ConnectionPool
     settings: MssqlSettings
@@ -69,19 +70,20 @@ class Database:
     cache: CatalogCache = field(repr=False)
 
     def schemas(self) -> list[str]:
+        """Return the names of all schemas."""
         return self.cache.get(
             "schemas", lambda: [n for (n,) in self.server.query(statements.SCHEMAS)]
         )
 
     def schema(self, name: str) -> str:
-        """Return the name as the server spells it; raises NotFound."""
-        names = [each for each in self.schemas() if fold(each) == fold(name)]
+        """Return the name as the server spells it. Raises NotFound."""
+        names = [schema for schema in self.schemas() if fold(schema) == fold(name)]
         if not names:
             raise NotFound("schema", name)
         return name if name in names else names[0]
 
     def schema_info(self, name: str) -> SchemaInfo:
-        """Return a schema with its comment and tags, of which Babelfish has none."""
+        """Return a schema with its comment and tags; Babelfish has none."""
         if self.server.is_babelfish():
             return SchemaInfo(name)
         rows = self.cache.get("properties", lambda: self.server.query(statements.SCHEMA_PROPERTIES))
@@ -97,11 +99,12 @@ class Database:
         ]
 
     def table(self, schema: str, name: str) -> TableDescription:
+        """Return a table or view. Raises NotFound, and FailedPrecondition for ambiguous columns."""
         key = ("table", schema, fold(name))
         tables = self.cache.get(key, lambda: self._describe(schema, name))
         if not tables:
             raise NotFound("table", f"{schema}.{name}")
-        table = next((each for each in tables if each.name == name), tables[0])
+        table = next((described for described in tables if described.name == name), tables[0])
         duplicate = find_duplicate_name([column.name for column in table.columns])
         if duplicate is not None:
             raise FailedPrecondition(

@@ -23,7 +23,7 @@ from jetbridge.errors import (
     Unavailable,
 )
 
-# Of several errors, the first is the cause.
+# The first of several errors is the cause.
 _NUMBERED = re.compile(
     r"Sql Error: (\d+): Class \d+: State \d+: (.*?)(?=\nSql Error: |\Z)", re.DOTALL
 )
@@ -41,18 +41,18 @@ UNKNOWN_DATABASE = (4060, 911)
 # Snapshot reads of a database that does not allow them, and of memory-optimized tables.
 NO_SNAPSHOT, NO_SNAPSHOT_IN_MEMORY = 3952, 41332
 
-# The number of RAISERROR without one: the connection lives, so the server sent the error.
-UNTOLD = 50000
+# The number of RAISERROR without one: the connection works, so the server sent the error.
+UNKNOWN_NUMBER = 50000
 _TIMED_OUT = "Timeout Error: Elapsed"
-# What the driver refuses before sending it, and the server's number for the same error.
+# Messages of the driver for rows that it does not send, and the server's number for each.
 _DRIVER_MESSAGES = (
     (re.compile(r"NULL value into non-nullable column"), 515),
     (re.compile(r"Destination column '.*' not found"), UNKNOWN_COLUMN),
     (re.compile(r"length .* exceeds"), 2628),
 )
 
-# Errors of statements with parameters: the driver has sent another statement before the number can
-# be asked for, or the number is that of a second error, "could not be prepared".
+# Errors of statements with parameters. The driver sends another statement before the number can be
+# queried, or the number is that of a second error, "could not be prepared".
 _UNPREPARED = 8180
 _SERVER_MESSAGES = (
     (re.compile(r"Invalid object name"), 208),
@@ -72,7 +72,7 @@ _SERVER_MESSAGES = (
     (re.compile(r"Divide by zero error"), 8134),
 )
 
-# Babelfish's number for every error of PostgreSQL that has no number in SQL Server.
+# Babelfish's number for all errors of PostgreSQL that have no number in SQL Server.
 _NO_NUMBER = 33557097
 _POSTGRES_MESSAGES = (
     (re.compile(r'schema ".*" does not exist'), 2760),
@@ -113,10 +113,10 @@ _BY_NUMBER: dict[int, _ErrorClass] = {
 }
 _REMEDIES = {
     LOGIN_FAILED: "check user and password",
-    4060: "check the name of the database, and that the login may use it",
+    4060: "check the name of the database and the rights of the login",
     911: "check the name of the database",
     DEADLOCK: "another statement held the same rows; run it again",
-    3906: "it is read-only",
+    3906: "make the database writable",
     NO_SNAPSHOT: "SET mssql_snapshot_reads = false, in the file of a server",
     NO_SNAPSHOT_IN_MEMORY: "SET mssql_snapshot_reads = false, in the file of a server",
     1222: "another statement holds the rows; run it again",
@@ -124,9 +124,9 @@ _REMEDIES = {
     229: "grant the login that right on the table",
     230: "grant the login that right on the column",
     300: "grant the login that right",
-    1088: "check the name, and that the login may see it",
-    15233: "SQL Server takes two names of tags for one: rename one of them",
-    15247: "ask for the right, or use another login",
+    1088: "check the name and the rights of the login",
+    15233: "SQL Server considers two names of tags equal: rename one of them",
+    15247: "grant the login that right, or use another login",
     9002: "back up or enlarge its log, then run the statement again",
     1105: "enlarge or free a file of the database",
 }
@@ -140,15 +140,15 @@ def number_of(error: BaseException) -> int | None:
 
 _VAGUE_NUMBERS = {
     _NO_NUMBER: _POSTGRES_MESSAGES,
-    UNTOLD: _SERVER_MESSAGES,
+    UNKNOWN_NUMBER: _SERVER_MESSAGES,
     _UNPREPARED: _SERVER_MESSAGES,
 }
 
 
 def _number_by_message(number: int, text: str) -> int:
-    """Replace a number that means nothing by SQL Server's number for the message."""
+    """Return SQL Server's number for the message, if the number itself means nothing."""
     messages = _VAGUE_NUMBERS.get(number, ())
-    return next((known for pattern, known in messages if pattern.search(text)), number)
+    return next((exact for pattern, exact in messages if pattern.search(text)), number)
 
 
 def message_of(error: BaseException) -> str:
@@ -165,14 +165,16 @@ def _shorten(text: str) -> str:
 
 
 class DriverTimeout(Unavailable):
-    """The driver's core abandoned a statement after 30 seconds; the server rolls it back."""
+    """Report that the driver's core abandoned a statement after 30 seconds; it is rolled back."""
 
 
 def is_driver_timeout(error: BaseException) -> bool:
+    """Return whether the driver's core abandoned the statement."""
     return _TIMED_OUT in str(error)
 
 
 def driver_timeout(error: BaseException) -> DriverTimeout:
+    """Return the error for a statement that the driver's core abandoned."""
     return DriverTimeout(
         "a statement took longer than the 30 seconds that the driver of SQL Server waits: "
         f"{message_of(error)}; run it again, or write fewer rows at once"
@@ -182,7 +184,7 @@ def driver_timeout(error: BaseException) -> DriverTimeout:
 def translate_error(error: BaseException, number: int | None, doing: str = "") -> ServerError:
     """Return the error for a number of SQL Server.
 
-    Without a number it is the driver's own, most often because the connection is lost.
+    An error without a number comes from the driver, usually because the connection is lost.
     """
     prefix = f"{doing}: " if doing else ""
     if number is None:
@@ -197,12 +199,14 @@ def translate_error(error: BaseException, number: int | None, doing: str = "") -
 
 
 def load_error(error: BaseException) -> ServerError:
-    """Return the error of a failed bulk load: the server's, the driver's, or a lost connection."""
+    """Return the error of a bulk load that the server or the driver refused, or whose connection
+    was lost.
+    """
     number = number_of(error)
     if number is not None:
         return translate_error(error, number)
     text = message_of(error)
-    number = next((known for pattern, known in _DRIVER_MESSAGES if pattern.search(text)), None)
+    number = next((exact for pattern, exact in _DRIVER_MESSAGES if pattern.search(text)), None)
     if number is None and isinstance(error, RuntimeError):
         return translate_error(error, None)
     error_class = BadRequest if number is None else _BY_NUMBER[number]
@@ -212,12 +216,13 @@ def load_error(error: BaseException) -> ServerError:
 
 
 def mark_connecting(error: ServerError) -> ServerError:
+    """Mark an error as one about opening a connection, and return it."""
     vars(error)["connecting"] = True
     return error
 
 
 def was_connecting(error: BaseException) -> bool:
-    """Whether the error is about opening a connection."""
+    """Return whether the error is about opening a connection."""
     return bool(vars(error).get("connecting"))
 
 

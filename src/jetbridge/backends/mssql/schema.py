@@ -1,4 +1,4 @@
-"""Handles on schemas: their tables, CREATE TABLE and DROP TABLE."""
+"""Serves a schema: lists its tables, creates and drops them."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +17,8 @@ from jetbridge.errors import AlreadyExists, FailedPrecondition
 
 
 class MssqlSchema:
+    """List, create and drop the tables of one schema; `reader` is the snapshot to read them at."""
+
     def __init__(self, database: Database, name: str, reader: SnapshotReader | None = None) -> None:
         self._database, self._name, self._reader = database, name, reader
 

@@ -14,7 +14,7 @@ MAX_WRITERS = 8
 
 @dataclass(frozen=True)
 class MssqlSettings:
-    """The values of the settings; field names lack the prefix `mssql_`."""
+    """Hold the values of the settings. The names of fields lack the prefix `mssql_`."""
 
     ctas_drop_on_failure: bool = False
     ctas_text_type: str = "NVARCHAR"
@@ -36,7 +36,7 @@ class MssqlSettings:
     snapshot_reads: bool = True
 
     def changed(self, values: Mapping[str, str]) -> "MssqlSettings":
-        """Return settings with other values, by full names; raises BadRequest for invalid ones."""
+        """Return settings with other values, by full names. Raises BadRequest for invalid ones."""
         fields = {}
         for name, value in values.items():
             full_name = ALIASES.get(name.lower(), name.lower())
@@ -64,7 +64,7 @@ def _length(value: str) -> str:
 
 
 def _tablock(value: str) -> str:
-    """Accept `true` and `false`, too, as DuckDB's extension does."""
+    """Return the value; accept `true` and `false`, too, as DuckDB's extension does."""
     text = {"true": "on", "false": "off"}.get(value.strip().lower(), value)
     return one_of("mssql_copy_tablock", "auto", "on", "off")(text)
 
@@ -82,9 +82,9 @@ IGNORED_SETTINGS = frozenset(
     + ["catalog_native_types", "convert_varchar_max", "order_pushdown"]
     + ["insert_use_returning_output", "dml_batch_size", "dml_max_parameters", "dml_use_prepared"]
 )
-# Names in scripts for DuckDB's extension.
+# Names that scripts for DuckDB's extension use.
 ALIASES: Mapping[str, str] = {"mssql_default_table_kind": "mssql_ctas_table_kind"}
-# What is allowed (a range, some words, or a function), and the description.
+# The allowed values (a range, some words, or a function), and the description.
 _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
     "ctas_drop_on_failure": (
         truth,
@@ -139,20 +139,20 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
 
 
 def _setting(name: str, default: object) -> Setting:
-    allowed, about = _DESCRIPTIONS[name]
-    full = PREFIX + name
+    allowed, description = _DESCRIPTIONS[name]
+    full_name = PREFIX + name
     if allowed is truth:
-        read = truth(full)
+        read = truth(full_name)
     elif not isinstance(allowed, tuple):
         read = allowed
     elif isinstance(allowed[0], int):
-        read = whole(full, *allowed)
+        read = whole(full_name, *allowed)
     else:
-        read = one_of(full, *allowed)
-    also = tuple(alias for alias, each in ALIASES.items() if each == full)
-    return Setting(default, read, about, also)
+        read = one_of(full_name, *allowed)
+    aliases = tuple(alias for alias, target in ALIASES.items() if target == full_name)
+    return Setting(default, read, description, aliases)
 
 
 SETTINGS: Mapping[str, Setting] = {
-    PREFIX + each.name: _setting(each.name, each.default) for each in fields(MssqlSettings)
+    PREFIX + field.name: _setting(field.name, field.default) for field in fields(MssqlSettings)
 }

@@ -1,4 +1,4 @@
-"""Handles on tables and views: scans, DML and ALTER."""
+"""Serves a table or view: scans it, changes its rows and alters it."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ from jetbridge.errors import FailedPrecondition
 
 
 class MssqlView:
-    """A view, and what a table shares with one: it can be read."""
+    """Read a view; tables are read in the same way."""
 
     def __init__(
         self, database: Database, table: TableDescription, reader: SnapshotReader | None = None
@@ -53,6 +53,8 @@ class MssqlView:
 
 
 class MssqlTable(MssqlView):
+    """Read, write and alter a table."""
+
     def count_rows(self) -> int:
         return scan.count_rows(self._database.server, self._table)
 

@@ -38,7 +38,7 @@ _MAX_DIGITS = 38
 
 
 def column_types(schema: pa.Schema, settings: MssqlSettings) -> list[str]:
-    """Return the T-SQL type of each column; raises BadRequest that lists columns without one."""
+    """Return the T-SQL type of each column. Raises BadRequest with all columns that have none."""
     types = [_column_type(duckdb_type(field), settings) for field in schema]
     refused = [field for field, type_ in zip(schema, types, strict=True) if type_ is None]
     if refused:
@@ -47,7 +47,7 @@ def column_types(schema: pa.Schema, settings: MssqlSettings) -> list[str]:
         hint = ", or SET mssql_ctas_extended_types = true" if setting_helps else ""
         listed = ", ".join(f"{field.name!r} ({duckdb_type(field)})" for field in refused)
         raise BadRequest(
-            f"SQL Server has no type for column {listed}: cast it to another type{hint}"
+            f"SQL Server has no type for column {listed}; cast it to another type{hint}"
         )
     return [type_ for type_ in types if type_ is not None]
 
@@ -74,7 +74,7 @@ def _length(settings: MssqlSettings) -> str:
 
 @dataclass(frozen=True)
 class ServerColumn:
-    """A column as in `sys.columns`; `length` is in bytes, -1 for max."""
+    """Describe a column as `sys.columns` does; `length` is in bytes, -1 for max."""
 
     name: str
     type: str
@@ -92,7 +92,7 @@ _ROWVERSION = "timestamp"
 
 
 def takes_values(column: ServerColumn) -> bool:
-    """Whether statements can write the column: not if it is computed, nor a rowversion."""
+    """Return whether statements can write the column: it is neither computed nor a rowversion."""
     return not column.computed and column.type != _ROWVERSION
 
 
@@ -124,12 +124,13 @@ _ARROW: dict[str, Callable[[ServerColumn], pa.DataType]] = {
 
 
 def arrow_type(column: ServerColumn) -> pa.DataType:
-    """Return the type that clients see; text if Arrow has no type for it."""
-    make = _ARROW.get(column.type)
-    return pa.string() if make is None else make(column)
+    """Return the Arrow type that clients see: text if Arrow has no such type."""
+    type_of = _ARROW.get(column.type)
+    return pa.string() if type_of is None else type_of(column)
 
 
-# Types that the driver loads in bulk; the others go through a type that SQL Server converts.
+# Types that the driver loads in bulk. Values of other types are loaded as a type that SQL Server
+# converts.
 _NUMBERS = ("bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal", "numeric")
 _LOADED = (*_NUMBERS, "nvarchar", "varchar", "varbinary", "uniqueidentifier", "date")
 _SCALED = ("time", "datetime2", "datetimeoffset")
@@ -147,22 +148,22 @@ _TEXTS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 
 
 def is_read_as_text(column: ServerColumn) -> bool:
-    """Whether queries convert the column to text, as the driver cannot return it as its type."""
+    """Return whether queries convert the column to text: the driver cannot read its type."""
     return column.type not in _ARROW and column.type not in _TEXTS
 
 
 def is_answered_as_text(column: ServerColumn) -> bool:
-    """Whether the core returns the column as an object that Arrow cannot read."""
+    """Return whether the core returns the column as an object that Arrow cannot read."""
     return column.type == "uniqueidentifier" or is_read_as_text(column)
 
 
 def is_loaded(column: ServerColumn) -> bool:
-    """Whether bulk loads write the column directly."""
+    """Return whether bulk loads write the column directly."""
     return column.type in _LOADED or column.type in _SCALED
 
 
 def loaded_type(column: ServerColumn) -> str:
-    """Return the T-SQL type of a staging column for the values of a column."""
+    """Return the T-SQL type of the staging column for a column."""
     name = column.type
     if name in ("decimal", "numeric"):
         return f"decimal({column.precision},{column.scale})"
@@ -180,7 +181,7 @@ def loaded_type(column: ServerColumn) -> str:
 def driver_type(declared_type: str) -> pa.DataType:
     """Return the Arrow type that the driver expects for a T-SQL type."""
     name, _, arguments = declared_type.partition("(")
-    digits = [int(each) for each in arguments.rstrip(")").split(",") if each.isdecimal()]
+    digits = [int(text) for text in arguments.rstrip(")").split(",") if text.isdecimal()]
     precision, scale = (*digits, 0, 0)[:2]
     return arrow_type(ServerColumn("", name, 0, precision, scale, nullable=True))
 
@@ -203,4 +204,5 @@ def declared(column: ServerColumn) -> str:
 
 
 def declared_columns(columns: Sequence[ServerColumn]) -> dict[str, str]:
+    """Return the declared types by column."""
     return {column.name: declared(column) for column in columns}

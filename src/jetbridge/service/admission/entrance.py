@@ -1,9 +1,9 @@
-"""What a call meets before any of its messages is received.
+"""Refuses calls by their headers, before any of their messages is received.
 
-grpcio finds the handler of a call by its method and metadata alone, in its one thread that
-serves. A call that is refused here is answered at once: it takes no thread and no place among the
-calls of others. All handlers have the shape of a stream of requests, since grpcio receives the
-request of other shapes before it asks the handler.
+grpcio finds the handler of a call by its method and metadata alone, in the one thread that
+accepts calls. A call that is refused here is answered at once: it takes no thread and does not
+count towards the limits of other calls. All handlers take a stream of requests, because grpcio
+receives the request of other handlers before it runs them.
 """
 
 import threading
@@ -17,16 +17,16 @@ import grpc
 from jetbridge.config.limits import Token
 from jetbridge.errors import LimitExceeded, ServerError
 from jetbridge.service.admission.authentication import UnknownToken
-from jetbridge.service.admission.failed_logins import FailedLogins, too_many
+from jetbridge.service.admission.failed_logins import FailedLogins, too_many_failed_logins
 from jetbridge.service.call_context import read_headers
 
 Headers = Mapping[str, str]
-# grpcio runs a handler in the pool that it finds there.
+# grpcio runs a handler in the pool that this attribute of the handler names.
 _POOL = "experimental_thread_pool"
 
 
 class Inline(ThreadPoolExecutor):
-    """Runs what never waits in the thread that asks for it."""
+    """Run functions that never wait in the calling thread."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         fn(*args, **kwargs)
@@ -34,7 +34,7 @@ class Inline(ThreadPoolExecutor):
 
 
 class OpenCalls(ThreadPoolExecutor):
-    """The few calls of callers who have not shown a token; they do not count with the others."""
+    """Run the calls of callers without a token, apart from all other calls and a few at a time."""
 
     def __init__(self, at_most: int) -> None:
         super().__init__(at_most, "jetbridge-open-call")
@@ -42,11 +42,12 @@ class OpenCalls(ThreadPoolExecutor):
         self._lock = threading.Lock()
 
     def refuse_if_full(self) -> None:
+        """Raise LimitExceeded if all threads of the pool are busy."""
         with self._lock:
             if self._running >= self._at_most:
                 raise LimitExceeded(
                     f"{self._at_most} calls without a token are running, the most this server "
-                    "allows; try again, show a token, or raise limits.open_calls"
+                    "allows; try again, send a token, or raise limits.open_calls"
                 )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -61,28 +62,33 @@ class OpenCalls(ThreadPoolExecutor):
 
 
 class Refusals:
-    """Handlers that answer an error and read nothing; those of failed logins are slow."""
+    """Make handlers that answer with an error and read nothing. Failed logins are slowed down."""
 
-    def __init__(self, failed: FailedLogins) -> None:
-        self._failed, self._inline = failed, Inline()
+    def __init__(self, failed_logins: FailedLogins) -> None:
+        self._failed_logins, self._inline = failed_logins, Inline()
 
-    def of(self, error: ServerError, *, crowded: bool) -> Any:
-        note = self._failed.note if isinstance(error, UnknownToken) else None
-        if crowded:  # another answer would tell whether the token is right
-            return _refusing(too_many(), self._inline, note)
-        return _refusing(error, self._failed if note else self._inline, note)
+    def handler_for(self, error: ServerError, *, crowded: bool) -> Any:
+        """Return the handler that answers this error."""
+        note = self._failed_logins.note if isinstance(error, UnknownToken) else None
+        if crowded:  # any other answer would reveal whether the token is right
+            return _refusing(too_many_failed_logins(), self._inline, note)
+        return _refusing(error, self._failed_logins if note else self._inline, note)
 
 
 @dataclass(frozen=True)
 class Method:
-    """`check` refuses callers by their headers; handlers with a pool are for open calls."""
+    """Describe how a method is served.
+
+    `check` refuses callers by their headers. A handler with a `pool` serves callers without a
+    token.
+    """
 
     handler: Any
     check: Callable[[Headers], Token | None]
     pool: OpenCalls | None = None
 
     def handler_for(self, headers: Headers) -> tuple[Any, Token | None]:
-        """With the token that its caller has shown."""
+        """Return the handler for a caller with these headers, and the caller's token."""
         token = self.check(headers)
         if self.pool is not None:
             self.pool.refuse_if_full()
@@ -90,28 +96,34 @@ class Method:
 
 
 class Entrance(grpc.GenericRpcHandler):
-    def __init__(self, find: Callable[[str, Headers], Method | None], failed: FailedLogins) -> None:
-        self._find, self._failed, self._refusals = find, failed, Refusals(failed)
+    """Find the handler of each call, or one that refuses it."""
+
+    def __init__(
+        self, find: Callable[[str, Headers], Method | None], failed_logins: FailedLogins
+    ) -> None:
+        self._find, self._failed_logins = find, failed_logins
+        self._refusals = Refusals(failed_logins)
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """Return the handler of a call, as grpcio expects it; None for an unknown method."""
         headers = read_headers(details.invocation_metadata)
         method = self._find(str(details.method), headers)
         if method is None:
             return None
-        crowded = "authorization" in headers and self._failed.crowded()
+        crowded = "authorization" in headers and self._failed_logins.crowded()
         try:
             handler, token = method.handler_for(headers)
         except ServerError as error:
-            return self._refusals.of(error, crowded=crowded)
+            return self._refusals.handler_for(error, crowded=crowded)
         return handler if token is None else self._admitting(handler, token.name, crowded)
 
     def _admitting(self, handler: Any, token: str, crowded: bool) -> Any:
-        """The handler, which first looks where the call comes from: only then is that known."""
+        """Wrap a handler so that it first checks the caller's address, which is known only then."""
         behavior = handler.stream_stream or handler.stream_unary
 
         def run(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
             try:
-                self._failed.admit(context.peer(), token, crowded=crowded)
+                self._failed_logins.admit(context.peer(), token, crowded=crowded)
             except ServerError as error:
                 context.abort(grpc.StatusCode[error.status], str(error))
             return behavior(requests, context)
@@ -125,6 +137,7 @@ class Entrance(grpc.GenericRpcHandler):
 
 
 def run_in(pool: ThreadPoolExecutor, behavior: Any) -> Any:
+    """Make grpcio run a handler in this pool, and return the handler."""
     setattr(behavior, _POOL, pool)
     return behavior
 
@@ -142,7 +155,7 @@ def _refusing(
 
 
 def _done() -> Future[Any]:
-    """grpcio counts a call as running until its future is done."""
+    """Return a finished future. grpcio counts a call as running until its future is done."""
     future: Future[Any] = Future()
     future.set_result(None)
     return future

@@ -1,8 +1,9 @@
-"""Calls with a token that nobody has: they are logged, and from some number on slowed down.
+"""Logs calls with an unknown token, and slows them down if there are many.
 
-A right token is answered at once, so a caller who waits a moment knows that a guess was wrong. What
-slows guesses down is that few of them wait at a time: while as many wait as may, an address that
-has guessed is not told whether a token is right, unless that token was used from there before.
+A call with a right token is answered at once, so a caller who waits a moment knows that a guess was
+wrong. Therefore only a few refused calls may wait for their answer at a time. While the maximum
+waits, an address that has sent unknown tokens does not learn whether a token is right, unless that
+token was used from this address before.
 """
 
 import logging
@@ -18,26 +19,26 @@ from jetbridge.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
-# So many are answered at once; after them one each pause, whoever calls.
+# So many failed logins are answered at once; after them one per pause, from any address.
 _AT_ONCE = 40
 _PAUSE_SECONDS = 0.5
-# Those that wait for their answer; while there are so many, no token of a guesser is judged.
+# While so many wait for their answer, addresses with failed logins are refused unjudged.
 _MOST_WAITING = 16
 _LOG_SECONDS = 10.0
-# Right and wrong tokens of an address are remembered for so long.
+# Right and wrong tokens of an address are remembered for this time.
 _KNOWN_SECONDS = 3600.0
 _MOST_KNOWN = 10_000
 
 
 class FailedLogins(ThreadPoolExecutor):
-    """The pool in which they are answered: by one thread, which sleeps before each."""
+    """Answer failed logins in a pool of one thread, which sleeps before each answer."""
 
     def __init__(self) -> None:
         super().__init__(1, "jetbridge-failed-login")
         self._lock = threading.Lock()
-        self._one_sleeps = threading.Lock()
+        self._sleep_lock = threading.Lock()
         self._ended = threading.Event()
-        # Addresses with the names of the right tokens that were used there, and those of guessers.
+        # Pairs of an address and the name of a right token, and the addresses of wrong tokens.
         self._known: MutableMapping[tuple[str, str], None] = TTLCache(_MOST_KNOWN, _KNOWN_SECONDS)
         self._guessers: MutableMapping[str, None] = TTLCache(_MOST_KNOWN, _KNOWN_SECONDS)
         self._left, self._counted = float(_AT_ONCE), time.monotonic()
@@ -45,21 +46,26 @@ class FailedLogins(ThreadPoolExecutor):
         self._logged = float("-inf")
 
     def crowded(self) -> bool:
+        """Return whether the maximum of failed logins waits for an answer."""
         with self._lock:
             return self._waiting >= _MOST_WAITING
 
     def admit(self, peer: str, token: str, *, crowded: bool) -> None:
-        """Refuses a right token of a guesser, as a wrong one, if it was crowded when it came."""
+        """Raise Unavailable for a right token that must be answered like a wrong one.
+
+        That is a token which this address has not used before, if the address has failed logins
+        and the call came while many of them were waiting (`crowded`).
+        """
         address = _address(peer)
         with self._lock:
-            # Of a full cache some may have been forgotten.
+            # A full cache may have dropped the address.
             may_guess = address in self._guessers or len(self._guessers) >= _MOST_KNOWN
             if crowded and may_guess and (address, token) not in self._known:
-                raise too_many()
+                raise too_many_failed_logins()
             self._known[address, token] = None
 
     def note(self, peer: str) -> None:
-        """A line in the log for the first one, and then one for all of some seconds."""
+        """Log the first failed login, and afterwards one line for all of the last seconds."""
         now = time.monotonic()
         with self._lock:
             self._guessers[_address(peer)] = None
@@ -70,11 +76,12 @@ class FailedLogins(ThreadPoolExecutor):
         _log.warning("calls with an unknown token were refused: %d, the last from %s", count, peer)
 
     def sleep(self) -> None:
-        """Before a failed login is answered by the thread of its call; one after the other."""
-        with self._one_sleeps:
+        """Wait before the thread of a call answers a failed login; one call at a time."""
+        with self._sleep_lock:
             self._ended.wait(_PAUSE_SECONDS)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run the function at once, or in the pool if there were many failed logins."""
         done: Future[Any] = Future()
         done.set_result(None)
         if self._answers_at_once():
@@ -84,7 +91,7 @@ class FailedLogins(ThreadPoolExecutor):
         return done
 
     def end(self) -> None:
-        """Answers those that wait."""
+        """Answer all waiting calls at once, because the server stops."""
         self._ended.set()
 
     def _answers_at_once(self) -> bool:
@@ -101,14 +108,15 @@ class FailedLogins(ThreadPoolExecutor):
         self._ended.wait(_PAUSE_SECONDS)
         with self._lock:
             self._waiting -= 1
-            self._counted = time.monotonic()  # nothing is regained while some wait
+            self._counted = time.monotonic()  # do not count up while calls wait
         fn(*args, **kwargs)
 
 
 def _address(peer: str) -> str:
-    """Without the port, which each connection has for itself."""
+    """Return the address of a peer without the port, which differs per connection."""
     return peer.rpartition(":")[0]
 
 
-def too_many() -> Unavailable:
+def too_many_failed_logins() -> Unavailable:
+    """Return the error for a call whose token is not judged."""
     return Unavailable("too many calls with unknown tokens; try again later")

@@ -1,10 +1,10 @@
-"""Request messages, received ahead of the handler and within a time.
+"""Receives request messages ahead of the handler, and within a time limit.
 
-grpcio asks for the next message only when the handler wants it, and wakes the handler for each:
-two switches of threads per message, which is most of what an INSERT in small batches costs. Here
-the thread that receives asks for the next one itself, up to a few MiB ahead, and the handler
-takes all that has come. This leans on grpcio's inner parts; where they are not as expected, its
-own iterator is used, which waits for as long as the caller likes.
+grpcio receives the next message only when the handler asks for it, and wakes the handler for each:
+two thread switches per message, which is most of the cost of an INSERT in small batches. Here the
+receiving thread asks for the next message itself, up to a few MiB ahead, and the handler takes all
+messages that have arrived. This uses private parts of grpcio. If they differ from what is expected
+here, grpcio's own iterator is used, which waits without a time limit.
 """
 
 import time
@@ -14,22 +14,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from grpc import _server  # its own iterator, done differently
+from grpc import _server  # the private parts of its request iterator
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 from jetbridge.errors import BadRequest, DeadlineExceeded, NotSupported
 from jetbridge.runtime.cancellation import current
 
-# Ahead of the handler, in bytes: bounded, so that a fast client cannot fill the memory.
+# The most bytes to receive ahead of the handler, so that a fast client cannot fill the memory.
 _MOST_AHEAD = 4 * 1024 * 1024
 _NO_FLAGS = 0
 # No protobuf message begins like this.
 _GZIP = b"\x1f\x8b"
-# How often one who waits looks whether the call was cancelled meanwhile.
-_LOOK_SECONDS = 1.0
+# How often a waiting handler checks whether its call was cancelled.
+_CHECK_SECONDS = 1.0
 
 
 def prefetched(requests: Iterator[bytes], most_ahead: int = _MOST_AHEAD) -> Iterator[bytes]:
+    """Return the messages of a call, received up to `most_ahead` bytes ahead."""
     state, call = getattr(requests, "_state", None), getattr(requests, "_call", None)
     if not isinstance(state, _server._RPCState) or call is None:
         return requests
@@ -38,7 +39,7 @@ def prefetched(requests: Iterator[bytes], most_ahead: int = _MOST_AHEAD) -> Iter
 
 @contextmanager
 def within(requests: Iterator[bytes], seconds: float) -> Iterator[None]:
-    """What the block takes of prefetched requests comes in this time, or DeadlineExceeded."""
+    """Raise DeadlineExceeded in the block if it waits for prefetched requests beyond this time."""
     if not isinstance(requests, _Prefetched):
         yield
         return
@@ -50,7 +51,7 @@ def within(requests: Iterator[bytes], seconds: float) -> Iterator[None]:
 
 
 def only_message(requests: Iterator[bytes], seconds: float) -> bytes:
-    """That of a call with one request; more than the first one is never received."""
+    """Return the message of a call with one request, and never receive a second one."""
     requests = prefetched(requests, most_ahead=0)
     with within(requests, seconds):
         message = next(requests, None)
@@ -65,7 +66,7 @@ class _Prefetched:
         self._arrived: deque[bytes] = deque()
         self._taken: deque[bytes] = deque()
         self._ahead = 0
-        self._asking = self._ended = False
+        self._requested = self._ended = False
         self.seconds, self.until = 0.0, None
 
     seconds: float
@@ -78,15 +79,15 @@ class _Prefetched:
         if self._taken:
             return self._taken.popleft()
         with self._state.condition:
-            self._ended = False  # whoever asks again after the end waits for the end again
+            self._ended = False  # a read after the end waits for the end again
             while not self._arrived:
                 if self._ended:
                     raise StopIteration
-                self._ask()
+                self._request_next()
                 self._wait()
             self._taken, self._arrived, self._ahead = self._arrived, deque(), 0
             if self._most_ahead:
-                self._ask()
+                self._request_next()
         if self._taken[0].startswith(_GZIP):
             raise NotSupported(
                 "a compressed gRPC message is not supported: send it plain, or compress the "
@@ -95,8 +96,8 @@ class _Prefetched:
         return self._taken.popleft()
 
     def _wait(self) -> None:
-        """Until something may have come; the caller holds the condition."""
-        left = _LOOK_SECONDS
+        """Wait until a message may have arrived. The caller holds the condition."""
+        left = _CHECK_SECONDS
         if self.until is not None:
             left = min(left, self.until - time.monotonic())
             if left <= 0:
@@ -107,22 +108,22 @@ class _Prefetched:
         self._state.condition.wait(left)
         current().check()
 
-    def _ask(self) -> None:
-        """Asks for a message, unless that is under way; the caller holds the condition."""
+    def _request_next(self) -> None:
+        """Start to receive a message, if none is under way. The caller holds the condition."""
         if not _server._is_rpc_state_active(self._state):
             raise grpc.RpcError
-        if self._asking:
+        if self._requested:
             return
         receive = (cygrpc.ReceiveMessageOperation(_NO_FLAGS),)
         self._call.start_server_batch(receive, self._receive)
         self._state.due.add(_server._RECEIVE_MESSAGE_TOKEN)
-        self._asking = True
+        self._requested = True
 
     def _receive(self, event: Any) -> Any:
-        """Called by the thread that receives."""
+        """Keep a received message. grpcio's receiving thread calls this."""
         message = event.batch_operations[0].message()
         with self._state.condition:
-            self._asking = False
+            self._requested = False
             finished = _server._possibly_finish_call(self._state, _server._RECEIVE_MESSAGE_TOKEN)
             if message is None:
                 self._ended = True
@@ -132,6 +133,6 @@ class _Prefetched:
                 self._arrived.append(message)
                 self._ahead += len(message)
                 if self._ahead < self._most_ahead and _server._is_rpc_state_active(self._state):
-                    self._ask()
+                    self._request_next()
             self._state.condition.notify_all()
             return finished

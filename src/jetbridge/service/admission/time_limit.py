@@ -1,29 +1,124 @@
-"""How long one call may take, and all calls of one token."""
+"""Limits the time of one call, and the time of all statements of one token within an hour.
+
+Statements that run at the same time each count: two that run for a minute use two minutes. Used
+time is forgotten after an hour, in steps of a minute.
+"""
 
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import grpc
 
 from jetbridge.errors import LimitExceeded
 from jetbridge.runtime.cancellation import Cancellation
-from jetbridge.service.admission.time_quota import TimeQuota
 
 _log = logging.getLogger(__name__)
 
-# Calls are looked at this often, and more often where the limit is short.
-_LOOK_SECONDS = 1.0
-# A call that has not ended this long after its statement was told to is cut: its caller reads
-# nothing.
+# Calls are checked at this interval, or a shorter one if the limit is short.
+_CHECK_SECONDS = 1.0
+# A call that has not ended this long after its statement was cancelled is cut off: its caller
+# does not read.
 _GRACE_SECONDS = 5.0
 
+_WINDOW_SECONDS = 3600.0
+_SLICES = 60
+_MINUTE = 60.0
 
-class Running(NamedTuple):
-    """`owner` is None for a call without a token, which has no quota."""
+
+@dataclass
+class _Usage:
+    """Count the running statements of one token, and their seconds in each slice of the window."""
+
+    counted_until: float
+    running: int = 0
+    seconds: float = 0.0
+    slices: deque[tuple[int, float]] = field(default_factory=deque)
+
+    def count(self, now: float) -> None:
+        """Add the time since the last count, and forget slices that have left the window."""
+        seconds = self.running * (now - self.counted_until)
+        self.counted_until = now
+        self.seconds += seconds
+        current = _slice(now)
+        if seconds:
+            last = self.slices.pop()[1] if self.slices and self.slices[-1][0] == current else 0.0
+            self.slices.append((current, last + seconds))
+        while self.slices and self.slices[0][0] <= current - _SLICES:
+            self.seconds -= self.slices.popleft()[1]
+
+    def wait(self, now: float, at_most: float) -> float:
+        """Return the seconds until less than `at_most` is used, if no statement runs."""
+        used = self.seconds
+        for number, seconds in self.slices:
+            used -= seconds
+            if used < at_most:
+                return (number + _SLICES) * _WINDOW_SECONDS / _SLICES - now
+        return 0.0
+
+
+class TimeQuota:
+    """Limit the seconds that the statements of one token take within the window.
+
+    `seconds` is None if there is no limit.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        # The garbage collector ends calls in any thread, also in one that has the lock.
+        self._lock = threading.RLock()
+        self._usage_by_owner: dict[str, _Usage] = {}
+
+    @contextmanager
+    def counted(self, owner: str) -> Iterator[None]:
+        """Count the time of the block. Raises LimitExceeded if no time is left at its start."""
+        if self.seconds is None:
+            yield
+            return
+        with self._lock:
+            self.refuse_if_used_up(owner)
+            self._current_usage(owner).running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._current_usage(owner).running -= 1
+
+    def refuse_if_used_up(self, owner: str) -> None:
+        """Raise LimitExceeded if the token has no time left."""
+        error = self.error(owner)
+        if error is not None:
+            raise error
+
+    def error(self, owner: str) -> LimitExceeded | None:
+        """Return the error for statements of a token without time left, or None."""
+        if self.seconds is None:
+            return None
+        with self._lock:
+            usage = self._current_usage(owner)
+            if usage.seconds < self.seconds:
+                return None
+            wait = max(1.0, usage.wait(usage.counted_until, self.seconds))
+        return LimitExceeded(
+            f"the statements of token {owner!r} took {self.seconds:g} seconds within an hour, the "
+            f"most one token may have; try again in {_format_seconds(wait)}, or raise "
+            "limits.statement_seconds_per_token"
+        )
+
+    def _current_usage(self, owner: str) -> _Usage:
+        now = time.monotonic()
+        usage = self._usage_by_owner.setdefault(owner, _Usage(now))
+        usage.count(now)
+        return usage
+
+
+class RunningCall(NamedTuple):
+    """Describe a running call. `owner` is None for a call without a token: it has no quota."""
 
     ends: float
     statement: Cancellation
@@ -32,87 +127,94 @@ class Running(NamedTuple):
 
 
 class TimeLimit:
-    """Ends calls that take longer; one thread looks after all of them, while there are any."""
+    """End calls that take too long. One thread checks all calls, as long as there are any."""
 
     def __init__(self, seconds: float, quota: TimeQuota | None = None) -> None:
         self._seconds = seconds
         self._quota = quota or TimeQuota(None)
-        self._pause = min(_LOOK_SECONDS, seconds / 4, (self._quota.seconds or seconds) / 4)
+        self._pause = min(_CHECK_SECONDS, seconds / 4, (self._quota.seconds or seconds) / 4)
         # The garbage collector ends calls in any thread, also in one that has the lock.
         self._lock = threading.RLock()
-        # In the order in which they began, which is that in which they end.
-        self._running: dict[int, Running] = {}
-        self._late: dict[int, Running] = {}
-        self._looks = False
+        # In the order in which the calls began, which is the order in which their time ends.
+        self._running: dict[int, RunningCall] = {}
+        self._late: dict[int, RunningCall] = {}
+        self._is_checking = False
 
     def refuse_if_used_up(self, owner: str) -> None:
+        """Raise LimitExceeded if the token has no time left."""
         self._quota.refuse_if_used_up(owner)
 
     @contextmanager
-    def of(
+    def applied(
         self, statement: Cancellation, context: grpc.ServicerContext, owner: str | None = None
     ) -> Iterator[None]:
-        """Raises LimitExceeded if the token has no time left."""
+        """Cancel the statement if the block takes too long.
+
+        Raises LimitExceeded if the token has no time left at the start.
+        """
         counted = nullcontext() if owner is None else self._quota.counted(owner)
-        call = Running(time.monotonic() + self._seconds, statement, context, owner)
-        with counted, self._ended_in_time(call):
+        call = RunningCall(time.monotonic() + self._seconds, statement, context, owner)
+        with counted, self._checked(call):
             yield
 
     @contextmanager
-    def _ended_in_time(self, call: Running) -> Iterator[None]:
+    def _checked(self, call: RunningCall) -> Iterator[None]:
         key = id(call.statement)
         try:
             with self._lock:
                 self._running[key] = call
-                if not self._looks:
-                    work = self._look
-                    threading.Thread(target=work, name="jetbridge-limit", daemon=True).start()
-                    self._looks = True
+                if not self._is_checking:
+                    name = "jetbridge-limit"
+                    threading.Thread(target=self._check_calls, name=name, daemon=True).start()
+                    self._is_checking = True
             yield
         finally:
             with self._lock:
                 self._running.pop(key, None)
                 self._late.pop(key, None)
 
-    def _look(self) -> None:
+    def _check_calls(self) -> None:
         goes_on = True
         while goes_on:
             time.sleep(self._pause)
-            # Without the lock: whoever has that of the quota may wait for this one.
-            errors = self._over_quota()
+            # Not under the lock: a thread that holds the lock of the quota may wait for this one.
+            errors = self._quota_errors()
             with self._lock:
-                ended = [*self._take_due(), *self._take(errors)]
-                cut = self._due(self._late, _GRACE_SECONDS)
-                goes_on = self._looks = bool(self._running or self._late)
+                ended = [*self._take_late(), *self._take_over_quota(errors)]
+                cut_off = self._take_due(self._late, _GRACE_SECONDS)
+                goes_on = self._is_checking = bool(self._running or self._late)
             for call, error in ended:
-                with _going_on():
+                with _logged():
                     call.statement.cancel(error)
-            for call in cut.values():
-                with _going_on():
-                    _cut(call.statement, call.context)
+            for call in cut_off.values():
+                with _logged():
+                    _cut_off(call.statement, call.context)
 
-    def _over_quota(self) -> dict[str, LimitExceeded]:
-        """The errors of the tokens that have no time left."""
+    def _quota_errors(self) -> dict[str, LimitExceeded]:
+        """Return the errors for the tokens that have no time left."""
         with self._lock:
             owners = {call.owner for call in self._running.values() if call.owner is not None}
         errors = {owner: self._quota.error(owner) for owner in owners}
         return {owner: error for owner, error in errors.items() if error is not None}
 
-    def _take_due(self) -> list[tuple[Running, LimitExceeded]]:
-        ended = self._due(self._running, 0)
-        self._late.update(ended)
-        return [(call, self._error()) for call in ended.values()]
+    def _take_late(self) -> list[tuple[RunningCall, LimitExceeded]]:
+        """Move the calls over the time limit to the late ones, and return them."""
+        late = self._take_due(self._running, 0)
+        self._late.update(late)
+        return [(call, self._error()) for call in late.values()]
 
-    def _take(self, errors: dict[str, LimitExceeded]) -> list[tuple[Running, LimitExceeded]]:
-        """All calls of these tokens."""
+    def _take_over_quota(
+        self, errors: dict[str, LimitExceeded]
+    ) -> list[tuple[RunningCall, LimitExceeded]]:
+        """Move all calls of these tokens to the late ones, and return them."""
         now = time.monotonic()
         keys = [key for key, call in self._running.items() if call.owner in errors]
-        ended = {key: self._running.pop(key)._replace(ends=now) for key in keys}
-        self._late.update(ended)
-        return [(call, errors[call.owner or ""]) for call in ended.values()]
+        late = {key: self._running.pop(key)._replace(ends=now) for key in keys}
+        self._late.update(late)
+        return [(call, errors[call.owner or ""]) for call in late.values()]
 
-    def _due(self, calls: dict[int, Running], after: float) -> dict[int, Running]:
-        """Those whose time is over; they are taken out."""
+    def _take_due(self, calls: dict[int, RunningCall], after: float) -> dict[int, RunningCall]:
+        """Remove the calls whose time ended `after` seconds ago, and return them."""
         now = time.monotonic() - after
         due = {}
         for key, call in list(calls.items()):
@@ -131,15 +233,23 @@ class TimeLimit:
 
 
 @contextmanager
-def _going_on() -> Iterator[None]:
-    """A call that cannot be ended does not keep others from their end."""
+def _logged() -> Iterator[None]:
+    """Log an error of the block, so that one call cannot keep others from their end."""
     try:
         yield
     except Exception as error:
-        _log.warning("a call over its time limit goes on", exc_info=error)
+        _log.warning("could not end a call that is over its time limit", exc_info=error)
 
 
-def _cut(statement: Cancellation, context: grpc.ServicerContext) -> None:
-    if statement.error() is not None:  # else it publishes, and then ends
-        _log.info("a call over its time limit is cut")
+def _cut_off(statement: Cancellation, context: grpc.ServicerContext) -> None:
+    if statement.error() is not None:  # without an error it is publishing, and ends soon
+        _log.info("cut off a call that is over its time limit")
         context.cancel()
+
+
+def _slice(now: float) -> int:
+    return int(now * _SLICES / _WINDOW_SECONDS)
+
+
+def _format_seconds(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < _MINUTE else f"{seconds / _MINUTE:.0f} min"

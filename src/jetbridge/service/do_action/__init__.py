@@ -1,4 +1,4 @@
-"""DoAction: one module per family of actions; importing them registers the actions."""
+"""Answers DoAction. Each module here registers a family of actions when it is imported."""
 
 from jetbridge.service.do_action import alter, ddl, metadata
 from jetbridge.service.do_action.registry import ActionContext, DoAction, OwnAction, answers_once

@@ -1,4 +1,4 @@
-"""ALTER TABLE: each action is one row of a table, from its message to the change it asks for."""
+"""Alters tables. A table of actions maps each request to the alteration that it describes."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +23,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.duckdb_syntax.constraints import parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
-from jetbridge.service.call_context import Call, ServedCatalog
+from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.wire import messages
 from jetbridge.wire.schemas import read_single_field
@@ -32,62 +32,62 @@ _CHANGES: dict[str, tuple[type[messages.AlterTableRequest], Callable[[Any], Alte
     "add_column": (
         messages.AddColumnRequest,
         lambda r: AddColumn(_field(r, "add_column"), r.if_column_not_exists),
-        "Adds a column",
+        "Add a column",
     ),
     "remove_column": (
         messages.RemoveColumnRequest,
         lambda r: RemoveColumn(r.removed_column, r.if_column_exists, r.cascade),
-        "Removes a column",
+        "Remove a column",
     ),
     "rename_column": (
         messages.RenameColumnRequest,
         lambda r: RenameColumn(r.old_name, r.new_name),
-        "Renames a column",
+        "Rename a column",
     ),
     "rename_table": (
         messages.RenameTableRequest,
         lambda r: RenameTable(r.new_table_name),
-        "Renames a table",
+        "Rename a table",
     ),
     "set_default": (
         messages.SetDefaultRequest,
         lambda r: SetDefault(r.column_name, r.expression),
-        "Sets the default of a column",
+        "Set the default of a column",
     ),
     "change_column_type": (
         messages.ChangeColumnTypeRequest,
         lambda r: ChangeType(_field(r, "change_column_type"), r.expression),
-        "Changes the type of a column",
+        "Change the type of a column",
     ),
     "set_not_null": (
         messages.ColumnRequest,
         lambda r: SetNotNull(r.column_name),
-        "Forbids NULL in a column",
+        "Forbid NULL in a column",
     ),
     "drop_not_null": (
         messages.ColumnRequest,
         lambda r: DropNotNull(r.column_name),
-        "Allows NULL in a column",
+        "Allow NULL in a column",
     ),
     "add_constraint": (
         messages.AddConstraintRequest,
         lambda r: parse_constraint(r.constraint),
-        "Adds a CHECK or UNIQUE constraint",
+        "Add a CHECK or UNIQUE constraint",
     ),
     "add_field": (
         messages.AddFieldRequest,
         lambda r: AddField(tuple(r.column_path), _field(r, "add_field"), r.if_field_not_exists),
-        "Adds a field to a STRUCT column",
+        "Add a field to a STRUCT column",
     ),
     "remove_field": (
         messages.RemoveFieldRequest,
         lambda r: RemoveField(tuple(r.column_path), r.if_column_exists, r.cascade),
-        "Removes a field of a STRUCT column",
+        "Remove a field of a STRUCT column",
     ),
     "rename_field": (
         messages.RenameFieldRequest,
         lambda r: RenameField(tuple(r.column_path), r.new_name),
-        "Renames a field of a STRUCT column",
+        "Rename a field of a STRUCT column",
     ),
 }
 
@@ -96,28 +96,28 @@ def _register(
     name: str, message: type[messages.AlterTableRequest], to_change: Any, description: str
 ) -> None:
     def handler(
-        request: messages.AlterTableRequest, call: Call, services: ActionContext
+        request: messages.AlterTableRequest, call: CallContext, services: ActionContext
     ) -> Iterator[bytes]:
         change = to_change(request)
         if isinstance(change, AddField) and call.is_duckdb:
             _refuse_lost_name(change, request, call.catalog(request.catalog).name)
 
-        def altered(schema: str, table: Table) -> Table:
+        def alter(schema: str, table: Table) -> Table:
             if not supports(table, CanAlter):
                 raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
             return table.alter(change)
 
-        yield from _afterwards(request, call, services, altered)
+        yield from _changed_table(request, call, services, alter)
 
-    handler.__doc__ = f"{description}; answers the FlightInfo of the table as it then is."
+    handler.__doc__ = f"{description} and return the FlightInfo of the changed table."
     action(name, message)(handler)
 
 
 def _refuse_lost_name(change: AddField, request: messages.AlterTableRequest, catalog: str) -> None:
-    """DuckDB's extension sends the name of the column in place of the name of the new field."""
+    """Refuse a field whose name is lost: DuckDB's extension sends the column's name instead."""
     if change.field.name == change.path[0]:
         raise NotSupported(
-            f"DuckDB's client does not send the name of a field that is new in {change.path[0]!r}; "
+            f"DuckDB's client does not send the name of the new field of {change.path[0]!r}; "
             f"use FROM {catalog}.jetbridge.run("
             f"'ALTER TABLE {request.schema}.{request.name} ADD COLUMN ...')"
         )
@@ -125,33 +125,36 @@ def _refuse_lost_name(change: AddField, request: messages.AlterTableRequest, cat
 
 @action("set_layout", messages.SetLayoutRequest, text=True)
 def set_layout(
-    request: messages.SetLayoutRequest, call: Call, services: ActionContext
+    request: messages.SetLayoutRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """Sets partitions and sort order; answers the FlightInfo of the table as it then is."""
+    """Set partitions and sort order, and return the FlightInfo of the changed table."""
     if request.partition_by is None and request.sort_by is None:
         raise BadRequest("set_layout: field 'partition_by' or 'sort_by' is required")
 
-    def laid_out(schema: str, table: Table) -> Table:
+    def lay_out(schema: str, table: Table) -> Table:
         if not supports(table, CanLayOut):
-            raise NotSupported(f"table {schema}.{request.name} does not support a layout")
+            raise NotSupported(f"table {schema}.{request.name} does not support set_layout")
         return table.lay_out(request.partition_by, request.sort_by)
 
-    yield from _afterwards(request, call, services, laid_out)
+    yield from _changed_table(request, call, services, lay_out)
 
 
-def _afterwards(
+def _changed_table(
     request: messages.AlterTableRequest,
-    call: Call,
+    call: CallContext,
     services: ActionContext,
-    make: Callable[[str, Table], Table],
+    change: Callable[[str, Table], Table],
 ) -> Iterator[bytes]:
-    """The FlightInfo of the table that `make` answers; nothing if it may be missing and is."""
+    """Change the table of a request, and yield the FlightInfo of the changed table.
+
+    Yields nothing if the table does not exist and the request ignores that.
+    """
     served = call.catalog(request.catalog)
-    found = _load(served, request)
-    if found is None:
+    existing = _load(served, request)
+    if existing is None:
         return
-    schema, table = found
-    yield services.flights.table(served, schema, make(schema, table)).SerializeToString()
+    schema, table = existing
+    yield services.flights.table(served, schema, change(schema, table)).SerializeToString()
 
 
 def _load(served: ServedCatalog, request: messages.AlterTableRequest) -> tuple[str, Table] | None:
@@ -164,8 +167,8 @@ def _load(served: ServedCatalog, request: messages.AlterTableRequest) -> tuple[s
         raise
 
 
-def _field(request: Any, what: str) -> Any:
-    return read_single_field(request.column_schema, f"{what}: column_schema")
+def _field(request: Any, action_name: str) -> Any:
+    return read_single_field(request.column_schema, f"{action_name}: column_schema")
 
 
 for _name, _change in _CHANGES.items():

@@ -1,11 +1,11 @@
-"""TODO"""
+"""Lists catalogs, begins transactions, and describes scans, tables and functions."""
 
 from collections.abc import Iterator
 
 from jetbridge.catalog import CanSplit, Scan, supports
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.service.batch_layout import read_column_ids
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.do_action.registry import ActionContext, action
 from jetbridge.service.flight_info import DATABASES_TICKET, names_databases, to_list
 from jetbridge.service.functions import bind_table_function
@@ -23,11 +23,13 @@ _MOST_FILTER_BYTES = 1024 * 1024
 
 
 @action("list_schemas", CatalogRequest)
-def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -> Iterator[bytes]:
-    """All schemas of a catalog with the contents of each."""
+def list_schemas(
+    request: CatalogRequest, call: CallContext, services: ActionContext
+) -> Iterator[bytes]:
+    """List all schemas of a catalog with their contents."""
     served = call.catalog(request.catalog_name)
     catalog = to_list(served.catalog)
-    version = catalog.version()  # first: a change in between only asks for one more look
+    version = catalog.version()  # first: after a change in between, the client only lists again
     schemas = [
         services.flights.schema_contents(served, schema) for schema in catalog.list_schemas()
     ]
@@ -36,41 +38,41 @@ def list_schemas(request: CatalogRequest, call: Call, services: ActionContext) -
 
 @action("catalog_version", CatalogRequest)
 def catalog_version(
-    request: CatalogRequest, call: Call, services: ActionContext
+    request: CatalogRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """The number that rises with every DDL statement."""
+    """Return the number that rises with every DDL statement."""
     yield encode(version_map(call.catalog(request.catalog_name).catalog.version()))
 
 
 @action("create_transaction", CatalogRequest)
 def create_transaction(
-    request: CatalogRequest, call: Call, services: ActionContext
+    request: CatalogRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """An id under which all scans see one version of every table."""
+    """Return an identifier under which all scans see one version of every table."""
     served = call.catalog(request.catalog_name)
     yield encode({"identifier": services.transactions.create(call, served)})
 
 
 @action("endpoints", messages.EndpointsRequest)
 def endpoints(
-    request: messages.EndpointsRequest, call: Call, services: ActionContext
+    request: messages.EndpointsRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """Where to read the rows of a scan: one endpoint per part."""
-    asked = request.parameters
-    if asked.table_function_parameters:
+    """Return the endpoints to read the rows of a scan from, one for each split."""
+    parameters = request.parameters
+    if parameters.table_function_parameters:
         yield encode([_function_endpoint(request, call, services)])
         return
     descriptor = read_descriptor(request.descriptor)
     if names_databases(descriptor):
         yield encode([services.flights.endpoint(DATABASES_TICKET).SerializeToString()])
         return
-    point = read_point(asked.at_unit, asked.at_value)
+    point = read_point(parameters.at_unit, parameters.at_value)
     located = services.locator.to_read(call, descriptor, point)
     info = located.table.info()
-    columns = read_column_ids(info, asked.column_ids)
-    filters = asked.json_filters if len(asked.json_filters) <= _MOST_FILTER_BYTES else ""
+    columns = read_column_ids(info, parameters.column_ids)
+    filters = parameters.json_filters if len(parameters.json_filters) <= _MOST_FILTER_BYTES else ""
     scan = Scan(None if columns is None else tuple(columns), parse_filters(filters))
-    parts = located.table.split(scan) if supports(located.table, CanSplit) else (None,)
+    splits = located.table.split(scan) if supports(located.table, CanSplit) else (None,)
     tickets = (
         Ticket(
             located.served.name,
@@ -80,43 +82,43 @@ def endpoints(
             identity=info.identity,
             columns=columns,
             filters=filters,
-            part=part,
-            parts=len(parts),
-            at_unit=asked.at_unit,
-            at_value=asked.at_value,
+            part=split,
+            parts=len(splits),
+            at_unit=parameters.at_unit,
+            at_value=parameters.at_value,
         )
-        for part in parts
+        for split in splits
     )
     yield encode([services.flights.endpoint(t).SerializeToString() for t in tickets])
 
 
 def _function_endpoint(
-    request: messages.EndpointsRequest, call: Call, services: ActionContext
+    request: messages.EndpointsRequest, call: CallContext, services: ActionContext
 ) -> bytes:
-    asked = request.parameters
+    parameters = request.parameters
     served, name = services.locator.name(call, read_descriptor(request.descriptor))
-    parse_filters(asked.json_filters)
+    parse_filters(parameters.json_filters)
     ticket = Ticket(
         served.name,
         name.schema,
         name.name,
         kind="table_function",
-        filters=asked.json_filters,
-        parameters=bytes(asked.table_function_parameters),  # msgspec refuses a subclass
+        filters=parameters.json_filters,
+        parameters=bytes(parameters.table_function_parameters),  # msgspec refuses a subclass
     )
     return services.flights.endpoint(ticket).SerializeToString()
 
 
 @action("flight_info", messages.FlightInfoRequest)
 def flight_info(
-    request: messages.FlightInfoRequest, call: Call, services: ActionContext
+    request: messages.FlightInfoRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """A table as it is, or as it was AT a version or time; answers its FlightInfo."""
+    """Return the FlightInfo of a table, or of what it was AT a version or time."""
     descriptor = read_descriptor(request.descriptor)
     point = read_point(request.at_unit, request.at_value)
     located = services.locator.to_read(call, descriptor, point)
     schema = located.served.catalog.load_schema(located.name.schema).info().name
-    found = located.table.info()
+    table = located.table.info()
     info = services.flights.table(
         located.served,
         schema,
@@ -126,8 +128,8 @@ def flight_info(
             located.served.name,
             schema,
             located.name.name,
-            version=found.version if point else None,
-            identity=found.identity if point else "",
+            version=table.version if point else None,
+            identity=table.identity if point else "",
             at_unit=request.at_unit,
             at_value=request.at_value,
         ),
@@ -137,9 +139,9 @@ def flight_info(
 
 @action("table_function_flight_info", BindTableFunctionRequest)
 def table_function_flight_info(
-    request: BindTableFunctionRequest, call: Call, services: ActionContext
+    request: BindTableFunctionRequest, call: CallContext, services: ActionContext
 ) -> Iterator[bytes]:
-    """The columns a table function produces for its arguments; answers a FlightInfo."""
+    """Return the columns of a table function for its arguments, as FlightInfo."""
     descriptor = read_descriptor(request.descriptor)
     served, name = services.locator.name(call, descriptor)
     table = None

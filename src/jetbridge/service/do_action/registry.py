@@ -1,4 +1,4 @@
-"""The actions by name: each decodes its own body and yields the bodies of its results."""
+"""Registers actions by name, and decodes their requests before they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.service.call_context import Call
+from jetbridge.service.call_context import CallContext
 from jetbridge.service.flight_info import FlightInfoBuilder
 from jetbridge.service.table_lookup import TableLookup
 from jetbridge.service.transactions import Transactions
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What actions work with."""
+    """Hold what actions need besides their request and call."""
 
     flights: FlightInfoBuilder
     locator: TableLookup
@@ -29,12 +29,15 @@ class ActionContext:
     limits: InputLimits
 
 
-Handler = Callable[[Any, Call, ActionContext], Iterator[bytes]]
+Handler = Callable[[Any, CallContext, ActionContext], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
 class Registered:
-    """`answers`: with exactly one result; the others have none. `text`: its body may be JSON."""
+    """Describe an action.
+
+    With `answers` it has exactly one result, otherwise none. With `text` its body may be JSON.
+    """
 
     message: type[msgspec.Struct]
     handler: Handler
@@ -47,19 +50,21 @@ _ACTIONS: dict[str, Registered] = {}
 
 
 def registered_actions() -> Mapping[str, Registered]:
+    """Return all actions by name."""
     return MappingProxyType(_ACTIONS)
 
 
 def answers_once(name: str) -> bool:
+    """Return whether the action exists and has exactly one result."""
     return name in _ACTIONS and _ACTIONS[name].answers
 
 
 def action(
     name: str, message: type[M], *, answers: bool = True, text: bool = False
-) -> Callable[[Callable[[M, Call, ActionContext], Iterator[bytes]]], Handler]:
-    """Registers a handler; its docstring is what ListActions says of it."""
+) -> Callable[[Callable[[M, CallContext, ActionContext], Iterator[bytes]]], Handler]:
+    """Register a handler. ListActions shows its docstring as the description."""
 
-    def register(handler: Callable[[M, Call, ActionContext], Iterator[bytes]]) -> Handler:
+    def register(handler: Callable[[M, CallContext, ActionContext], Iterator[bytes]]) -> Handler:
         if name in _ACTIONS:
             raise ValueError(f"action {name!r} is registered twice")
         description = (handler.__doc__ or "").strip()
@@ -69,16 +74,18 @@ def action(
     return register
 
 
-# An action of the server's owner: the body as it came, to the bodies of the results.
+# An action that the server's owner adds: from the body of a request to the bodies of its results.
 OwnAction = Callable[[bytes], Iterable[bytes]]
 
 
 @dataclass(frozen=True)
 class DoAction:
+    """Run the action that a request names, and list all actions."""
+
     services: ActionContext
     own: Mapping[str, OwnAction]
 
-    def __call__(self, request: Action, call: Call) -> Iterator[Result]:
+    def __call__(self, request: Action, call: CallContext) -> Iterator[Result]:
         registered = _ACTIONS.get(request.type)
         if registered is None:
             yield from self._own(request)
@@ -88,8 +95,11 @@ class DoAction:
         for body in registered.handler(message, call, self.services):
             yield Result(body=body)
 
-    def single(self, request: Action, call: Call) -> Result:
-        """An action that `answers_once`; an empty result where an ALTER found nothing to do."""
+    def single(self, request: Action, call: CallContext) -> Result:
+        """Run an action that `answers_once`, and return its result.
+
+        The result is empty if an ALTER had nothing to do.
+        """
         if not answers_once(request.type):
             raise BadRequest(
                 f"the header airport-action-name names another action than {request.type[:100]!r}"
@@ -101,12 +111,13 @@ class DoAction:
     def _own(self, request: Action) -> Iterator[Result]:
         if request.type not in self.own:
             raise NotSupported(
-                f"there is no action {request.type[:100]!r}; ListActions names those there are"
+                f"action {request.type[:100]!r} does not exist; ListActions lists all actions"
             )
         for body in self.own[request.type](request.body):
             yield Result(body=body)
 
-    def list_actions(self, request: Empty, call: Call) -> Iterator[ActionType]:
+    def list_actions(self, request: Empty, call: CallContext) -> Iterator[ActionType]:
+        """Yield the name and description of each action."""
         for name, registered in sorted(_ACTIONS.items()):
             yield ActionType(type=name, description=registered.description)
         for name, own in sorted(self.own.items()):

@@ -86,7 +86,7 @@ def test_more_than_a_statement_may_stage(tmp_path):
 def test_a_folder_that_cannot_be_written(tmp_path):
     with (
         open_spool(SpoolOptions(str(tmp_path / "missing")), THOUSAND) as spool,
-        pytest.raises(LimitExceeded, match="choose another folder with `spool`"),
+        pytest.raises(LimitExceeded, match="set `spool` to another folder"),
     ):
         spool.add(batch(0, 1000))
 

@@ -63,7 +63,7 @@ def test_lengths_of_texts(text, in_units, in_octets):
     ],
 )
 def test_lengths_are_rounded_up(kind, most, found):
-    assert with_length(BulkColumn("c", kind), most).kind == found
+    assert with_length(BulkColumn("c", kind), most).sql_type == found
 
 
 def test_decimals_are_where_the_driver_can_read_them():

@@ -26,7 +26,7 @@ _TRUE = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0":
 # A value in braces or quotes may contain anything, with the closing mark doubled.
 _CLOSING = {"{": "}", '"': '"', "'": "'"}
 _QUOTED = re.compile(r"""\{(?:[^}]|}})*}|"(?:[^"]|"")*"|'(?:[^']|'')*'""")
-# Without case, blanks, _ and -, which each tool writes differently.
+# In lower case and without blanks, _ and -, which each tool writes differently.
 _KEYWORDS = {
     "server": "server",
     "datasource": "server",
@@ -60,7 +60,7 @@ _IGNORED = frozenset(
 _OFF, _ON = ("no", "false", "0"), ("yes", "true", "1")
 _LOGIN = "jetbridge logs in with a user name and a password"
 _FILTER = "is not supported: the catalog has all schemas and tables that the login may see"
-# Names that would have an effect: their values without one, and the error for all others.
+# Names that could have an effect: the values that have none, and the error for all others.
 _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "trustedconnection": (_OFF, f"must be no: {_LOGIN}"),
     "integratedsecurity": (_OFF, f"must be no: {_LOGIN}"),
@@ -80,7 +80,7 @@ _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True)
 class Address:
-    """A database and its login. `server` is HOST or HOST,PORT; the password is never shown."""
+    """Hold a database and its login. `server` is HOST or HOST,PORT; `repr` hides the password."""
 
     server: str
     database: str
@@ -90,6 +90,7 @@ class Address:
     trust: bool = False
 
     def title(self) -> str:
+        """Return server and database, for messages."""
         return f"{self.server}/{self.database}"
 
     def host_and_port(self) -> tuple[str, int] | None:
@@ -135,17 +136,18 @@ def parse(text: str) -> Address:
 
 
 def is_url(text: str) -> bool:
-    """Whether the text can only be the address of a SQL Server."""
+    """Return whether the text can only be the address of a SQL Server."""
     url = _URL.match(text)
     return url is not None and url[1].lower() in _SCHEMES
 
 
 def parts(text: str) -> dict[str, str]:
-    """Split the text into fields of `Address`; no error message shows a value of it."""
+    """Split the text into fields of `Address`. No error message shows one of its values."""
     return _parse_url(text.strip()) if _URL.match(text) else _parse_pairs(text)
 
 
 def address_of(parts: Mapping[str, str]) -> Address:
+    """Return the address with these fields. Raises BadRequest."""
     fields = dict(parts)
     if not fields.get("server") or not fields.get("database"):
         raise BadRequest(
@@ -163,14 +165,14 @@ def address_of(parts: Mapping[str, str]) -> Address:
 
 
 def changes_nothing(name: str, value: str) -> bool:
-    """Whether this name of other tools has no effect here.
+    """Return whether a name that other tools know has no effect here.
 
-    Raises BadRequest, without the value, for a value that would have one.
+    Raises BadRequest, without the value, for a value that would have an effect.
     """
     keyword = _normalize(name)
-    harmless, problem = _REFUSED.get(keyword, ((value.lower(),), ""))
+    harmless, reason = _REFUSED.get(keyword, ((value.lower(),), ""))
     if value.lower() not in harmless:
-        raise BadRequest(f"{name} {problem}")
+        raise BadRequest(f"{name} {reason}")
     return keyword in _IGNORED or keyword in _REFUSED
 
 
@@ -179,7 +181,7 @@ def _normalize(name: str) -> str:
 
 
 def _parse_pairs(text: str) -> dict[str, str]:
-    """As in ADO.NET, the last value of a name counts."""
+    """Parse NAME=VALUE pairs. The last value of a name counts, as in ADO.NET."""
     fields: dict[str, str] = {}
     for number, (name, value) in enumerate(_split_pairs(text), 1):
         keyword = _KEYWORDS.get(_normalize(name))
@@ -206,7 +208,7 @@ def _join_port(fields: dict[str, str]) -> dict[str, str]:
 
 
 def _unknown_name(name: str, number: int, *, after_password: bool) -> BadRequest:
-    """Do not show a name after a password: it may be the rest of the password."""
+    """Return the error for an unknown name; after a password, it may be a part of the password."""
     if after_password:
         return BadRequest(
             f"pair {number} of the connection string has an unknown name, which is not shown "

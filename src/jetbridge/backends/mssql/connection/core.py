@@ -1,8 +1,8 @@
-"""The driver's core: bulk loads, and SQL text on the same connection.
+"""Runs bulk loads and SQL text on a connection of the driver's core.
 
-Its errors have numbers. It abandons a statement after 30 seconds, whatever timeout it is given,
-and cannot be interrupted: cancelling cuts its socket, and SQL Server rolls back what the
-connection has not committed.
+Its errors have numbers. It abandons a statement after 30 seconds, whatever timeout is set, and
+cannot be interrupted: cancelling cuts its socket, and SQL Server rolls back what the connection has
+not committed.
 """
 
 import weakref
@@ -27,13 +27,13 @@ from jetbridge.backends.mssql.errors import (
 from jetbridge.runtime.cancellation import current, within
 
 _DECIMAL_BYTES = 16
-# Connections that nobody has closed. The core panics if a connection is dropped while it reads
-# rows for a load, which the garbage collector may do. So they stay here until the next one opens.
+# Connections that were not closed. The core panics if the garbage collector drops a connection
+# while it reads rows for a load. So they stay here until the next connection opens.
 _unclosed: list[Any] = []
 
 
 class CoreConnection(SqlConnection):
-    """One connection of the core, for bulk loads and for the statements around them."""
+    """Run bulk loads, and the statements around them, on one connection of the core."""
 
     def __init__(self, address: Address, driver_socket: DriverSocket | None = None) -> None:
         _unclosed.clear()
@@ -94,7 +94,7 @@ class CoreConnection(SqlConnection):
         return int(report["rows_copied"])
 
     def close(self) -> None:
-        """Drop the driver's objects at once; an error may hold this object for long."""
+        """Drop the driver's objects at once, because an error may keep this object alive."""
         self._detach_finalizer()
         with suppress(RuntimeError):
             self._connection.close()
@@ -108,7 +108,7 @@ class _Closed:
 
 
 class _RowSource:
-    """Batches for the driver; `error` is what was raised while they were produced."""
+    """Hand batches to the driver, and keep the error that was raised while producing them."""
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self._schema, self._batches = schema, batches
@@ -127,7 +127,10 @@ class _RowSource:
 
 
 def align(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Copy decimals whose address is not a multiple of 16, as in Arrow files: the driver panics."""
+    """Copy decimals whose address is not a multiple of 16, at which the driver panics.
+
+    Arrow files have such addresses.
+    """
     arrays = [
         pa.concat_arrays([array, array.slice(0, 0)]) if _is_unaligned(array) else array
         for array in batch.columns

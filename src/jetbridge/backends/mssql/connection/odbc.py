@@ -15,18 +15,18 @@ from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.opening import find_reason, translate_refusal
 from jetbridge.backends.mssql.connection.sockets import DriverSocket
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
-from jetbridge.backends.mssql.errors import UNTOLD, translate_error
+from jetbridge.backends.mssql.errors import UNKNOWN_NUMBER, translate_error
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import current
 
 # How long to wait for the answer to an attention before the socket is cut.
 _ATTENTION_SECONDS = 2.0
 _BATCH_ROWS = 65_536
-_ASK_NUMBER = "SELECT @@ERROR"
+_LAST_ERROR = "SELECT @@ERROR"
 
 
 class OdbcConnection(SqlConnection):
-    """One ODBC connection. Outside of `transaction`, each statement commits by itself."""
+    """Run SQL on one ODBC connection. Outside of `transaction`, each statement commits itself."""
 
     def __init__(self, address: Address, driver_socket: DriverSocket | None = None) -> None:
         self._socket = driver_socket or DriverSocket(address.host_and_port())
@@ -54,14 +54,14 @@ class OdbcConnection(SqlConnection):
                     return rows or []
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they arrive; closing the iterator cancels the query on the server."""
+        """Yield batches as they arrive. Closing the iterator cancels the query on the server."""
         with self._cursor() as cursor:
             cursor.execute(sql, *parameters)
             yield from cursor.arrow_reader(_BATCH_ROWS)
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        """Open a cursor for one statement, which a cancellation ends by an attention."""
+        """Open a cursor for one statement. A cancellation sends the server an attention."""
         cursor = self._connection.cursor()
         try:
             with (
@@ -75,14 +75,14 @@ class OdbcConnection(SqlConnection):
             cursor.close()
 
     def _translated(self, error: BaseException) -> ServerError:
-        """Ask the session for the error's number, which the driver drops.
+        """Return the error with its number, which the driver drops and the session still has.
 
-        The session has the number of its last statement only.
+        The session keeps the number of its last statement only.
         """
         number = None
         with suppress(mssql_python.Error), self._connection.cursor() as cursor:
-            (number,) = cursor.execute(_ASK_NUMBER).fetchone() or (None,)
-        return translate_error(error, UNTOLD if number == 0 else number)
+            (number,) = cursor.execute(_LAST_ERROR).fetchone() or (None,)
+        return translate_error(error, UNKNOWN_NUMBER if number == 0 else number)
 
     def close(self) -> None:
         with suppress(mssql_python.Error):
@@ -91,7 +91,7 @@ class OdbcConnection(SqlConnection):
 
 
 class _Attention:
-    """Asks the server to end a statement; cuts the socket if it does not answer."""
+    """Ask the server to end a statement, and cut the socket if it does not answer."""
 
     def __init__(self, cursor: mssql_python.Cursor, driver_socket: DriverSocket) -> None:
         self._cursor, self._socket = cursor, driver_socket
@@ -103,12 +103,12 @@ class _Attention:
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            # The timer may be cutting the socket right now, which the borrower has to know.
+            # The timer may be cutting the socket at this moment: wait, so that the pool sees it.
             if self._timer is not threading.current_thread():
                 self._timer.join()
 
     def send(self) -> None:
-        """Send the attention; the driver may block here until the server answers."""
+        """Send the attention. The driver may block here until the server answers."""
         if self._timer is None:
             self._timer = threading.Timer(_ATTENTION_SECONDS, self._socket.cut)
             self._timer.daemon = True

@@ -31,8 +31,7 @@ from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current
 
 log = logging.getLogger(__name__)
-# A user who waits at a terminal sees these warnings, too: the command reports errors only at its
-# end.
+# Show the warnings on a terminal, too: the command reports errors only at its end.
 log.setLevel(logging.WARNING)
 _STRICT = (
     'encrypt = "strict" needs SQL Server 2022 or later and a certificate that this machine trusts; '
@@ -50,7 +49,7 @@ _Connect = Callable[[Address, DriverSocket], _T]
 
 
 def connect_in_thread(address: Address, connect: _Connect[_T]) -> _T:
-    """Connect in a thread; warn about a slow login, and abandon it after a while."""
+    """Connect in a thread. Log a warning for a slow login, and abandon it after a while."""
     connection: Future[_T] = Future()
     driver_socket = DriverSocket(address.host_and_port())
     arguments = (connection, address, driver_socket, connect)
@@ -60,7 +59,7 @@ def connect_in_thread(address: Address, connect: _Connect[_T]) -> _T:
         return connection.result()
     except BaseException:
         connection.add_done_callback(_close)
-        # A driver that still waits would keep the process from ending.
+        # A driver that still waits would prevent the process from ending.
         driver_socket.find(connected=False)
         driver_socket.cut()
         raise
@@ -94,13 +93,13 @@ def _wait_for(connection: Future[_T], address: Address) -> None:
 
 
 def _close(connection: Future[_T]) -> None:
-    """Close a connection that nobody waits for any more."""
+    """Close a connection that arrived after the caller has given up."""
     if connection.exception() is None:
         connection.result().close()
 
 
 def check_listening(address: Address) -> None:
-    """Fail at once where no server listens; the driver would retry for 15 seconds."""
+    """Raise an error at once if no server listens; the driver would retry for 15 seconds."""
     host_and_port = address.host_and_port()
     if host_and_port is None:
         return
@@ -121,7 +120,7 @@ def translate_refusal(address: Address, error: BaseException) -> ServerError:
 
 
 def find_reason(address: Address, error: BaseException) -> BaseException:
-    """Ask the core why a login was refused; the ODBC half only reports that it was."""
+    """Return the core's reason for a refused login; the ODBC half reports none."""
     if _login_number(error) is not None:
         try:
             # With retries the core waits ten seconds for a database that does not exist.
@@ -133,6 +132,7 @@ def find_reason(address: Address, error: BaseException) -> BaseException:
 
 
 def connection_error(error: BaseException, number: int | None, address: Address) -> ServerError:
+    """Return the error for a connection that could not be opened, with a remedy."""
     title = address.title()
     refusal = translate_error(error, number, title)
     if number is None and _CERTIFICATE.search(str(error)):
@@ -147,6 +147,7 @@ def connection_error(error: BaseException, number: int | None, address: Address)
 
 
 def login_timeout(address: Address) -> ServerError:
+    """Return the error for a login that the server does not answer."""
     remedy = _STRICT if address.encrypt == "strict" else "check server and port"
     return mark_connecting(
         Unavailable(
@@ -157,7 +158,7 @@ def login_timeout(address: Address) -> ServerError:
 
 
 def missing_password(address: Address, error: BaseException) -> ServerError:
-    """Explain a refused login without a password, for which the driver's message is unclear."""
+    """Return the error for a refused login without a password; the driver's is unclear."""
     return mark_connecting(
         FailedPrecondition(
             f"{address.title()}: the password of user {address.user!r} is empty; set the variable "
@@ -168,7 +169,7 @@ def missing_password(address: Address, error: BaseException) -> ServerError:
 
 
 def _login_number(error: BaseException) -> int | None:
-    """Recognise a refused login of the ODBC half by its message, which has no number."""
+    """Return the number for a message of the ODBC half about a refused login."""
     text = str(error)
     if "Login failed" in text or "Invalid authorization" in text:
         return LOGIN_FAILED

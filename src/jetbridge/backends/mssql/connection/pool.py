@@ -1,7 +1,8 @@
 """Keeps connections to one database: those of the driver's ODBC half, and those of its core.
 
-What needs parameters, streams, or may take longer than 30 seconds runs on an ODBC connection;
-bulk loads run on a core connection. Both are kept and used again: a new one may take a second.
+Statements with parameters, streams, and statements that may take longer than 30 seconds run on an
+ODBC connection; bulk loads run on a core connection. Both are kept and reused, because opening one
+may take a second.
 """
 
 import threading
@@ -24,7 +25,7 @@ from jetbridge.errors import Unavailable
 from jetbridge.runtime.cancellation import current
 from jetbridge.spark.workers import forget_archives
 
-_MAX_KEPT = 8
+_MAX_IDLE = 8
 # A connection that was idle for longer is checked by a query before it is used again.
 _FRESH_SECONDS = 5.0
 _Connection = TypeVar("_Connection", OdbcConnection, CoreConnection)
@@ -32,11 +33,14 @@ _T = TypeVar("_T")
 
 
 class ConnectionPool:
-    """Safe to use from several threads; a borrowed connection is not."""
+    """Lend connections to one database.
+
+    Several threads may use a pool at once; a borrowed connection belongs to one thread.
+    """
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        # The driver's own pool resets each connection with a batch of its own.
+        # The driver's own pool sends an additional batch to reset each connection.
         mssql_python.pooling(enabled=False)
         self._odbc: list[OdbcConnection] = []
         self._core: list[CoreConnection] = []
@@ -46,25 +50,29 @@ class ConnectionPool:
         self.reached = threading.Event()
 
     def is_babelfish(self) -> bool:
-        """Whether the server is Babelfish, which lacks some T-SQL; asked once."""
+        """Return whether the server is Babelfish, which lacks some T-SQL. Queries it only once."""
         if self._babelfish is None:
             self._babelfish = self.query(statements.BABELFISH) == [(1,)]
         return self._babelfish
 
     @contextmanager
     def borrow_odbc(self) -> Iterator[OdbcConnection]:
+        """Lend an ODBC connection to the block."""
         with self._borrow(self._odbc, OdbcConnection) as connection:
             yield connection
 
     @contextmanager
     def borrow_core(self) -> Iterator[CoreConnection]:
+        """Lend a core connection to the block."""
         with self._borrow(self._core, CoreConnection) as connection:
             yield connection
 
     @contextmanager
-    def _borrow(self, kept: list[_Connection], make: type[_Connection]) -> Iterator[_Connection]:
-        """Lend a connection; one whose block failed is closed, as its state is unknown."""
-        connection = self._take(kept) or self._open(make)
+    def _borrow(
+        self, idle: list[_Connection], connection_class: type[_Connection]
+    ) -> Iterator[_Connection]:
+        """Lend a connection, and close it if the block fails: its state is unknown then."""
+        connection = self._take(idle) or self._open(connection_class)
         try:
             yield connection
         except BaseException:
@@ -74,26 +82,26 @@ class ConnectionPool:
         # Its last answer may have arrived just before a cancellation cut it.
         if not connection.was_cut() and current().error() is None:
             with self._lock:
-                if len(kept) < _MAX_KEPT:
-                    kept.append(connection)
+                if len(idle) < _MAX_IDLE:
+                    idle.append(connection)
                     return
         connection.close()
 
-    def _open(self, make: type[_Connection]) -> _Connection:
+    def _open(self, connection_class: type[_Connection]) -> _Connection:
         def open_one(address: Address, driver_socket: DriverSocket) -> _Connection:
             if not self.reached.is_set():
                 check_listening(address)
-            return make(address, driver_socket)
+            return connection_class(address, driver_socket)
 
         connection = connect_in_thread(self.address, open_one)
         self.reached.set()
         return connection
 
-    def _take(self, kept: list[_Connection]) -> _Connection | None:
-        """Take a kept connection that still works, if there is one."""
+    def _take(self, idle: list[_Connection]) -> _Connection | None:
+        """Return an idle connection that still works, or None."""
         while True:
             with self._lock:
-                connection = kept.pop() if kept else None
+                connection = idle.pop() if idle else None
             if connection is None:
                 return None
             if time.monotonic() - connection.last_used < _FRESH_SECONDS or connection.answers():
@@ -105,7 +113,7 @@ class ConnectionPool:
         return self.run_read(lambda connection: connection.rows(sql, *parameters))
 
     def run_read(self, work: Callable[[OdbcConnection], _T]) -> _T:
-        """Run what changes nothing, once more on another connection if this one was lost."""
+        """Run `work`, which must not change anything; again if its connection was lost."""
         try:
             with self.borrow_odbc() as connection:
                 return work(connection)
@@ -117,10 +125,10 @@ class ConnectionPool:
 
     def close(self) -> None:
         with self._lock:
-            kept: list[OdbcConnection | CoreConnection] = [*self._odbc, *self._core]
+            idle: list[OdbcConnection | CoreConnection] = [*self._odbc, *self._core]
             self._odbc.clear()
             self._core.clear()
-        for connection in kept:
+        for connection in idle:
             connection.close()
 
 

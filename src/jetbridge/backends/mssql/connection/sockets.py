@@ -18,17 +18,17 @@ HostAndPort = tuple[str, int]
 # The local and the remote address.
 _Ends = tuple[Any, Any]
 # Seconds until the first probe. The driver's default is 30, firewalls drop connections that are
-# silent for 240, and other clients of the process use round numbers. A deque needs no lock, which
-# matters because the garbage collector appends, too.
+# silent for 240, and other clients of the process use round numbers. The garbage collector appends,
+# too, so this is a deque, which needs no lock.
 _free = deque(seconds for seconds in range(31, 231) if seconds % 10 and seconds % 15)
 _IDLE = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", 0))
 _OPEN_FILES = "/dev/fd"
 
 
 class DriverSocket:
-    """The socket of one connection, created before it. Safe to use from several threads.
+    """Find and cut the socket of one connection. Several threads may use it at once.
 
-    `server` is the server's host and port, if they are known.
+    It is created before the connection. `server` is the server's host and port, if known.
     """
 
     def __init__(self, server: HostAndPort | None = None) -> None:
@@ -49,10 +49,10 @@ class DriverSocket:
         return {} if self._seconds is None else {"keep_alive": 1000 * self._seconds}
 
     def find(self, *, connected: bool = True) -> None:
-        """Find the socket; without this, `cut` has no effect.
+        """Find the socket, which `cut` needs.
 
-        `connected`: the driver has connected. The server may have redirected it, so its socket may
-        lead to another host. Before that, only a socket that leads to the server is certain.
+        Before the driver has `connected`, only a socket to the server itself is certain. Afterwards
+        the socket may lead to another host, to which the server has redirected the driver.
         """
         with self._lock:
             if self._copies or self._seconds is None or not self._release.alive:
@@ -74,7 +74,7 @@ class DriverSocket:
         return bool(peer[1] == port) and _may_be(peer[0], host)
 
     def cut(self) -> None:
-        """Fail what waits for the server at once; the server rolls it back."""
+        """End all waits for the server at once; the server rolls back."""
         with self._lock:
             self.was_cut = True
             for copy in self._copies:
@@ -82,7 +82,7 @@ class DriverSocket:
                     copy.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Release the copy; the server sees the end once the driver has closed its own."""
+        """Close the copy. The server sees the end when the driver has closed its own, too."""
         with self._lock:
             self._release()
 
@@ -120,7 +120,7 @@ def _open_files() -> list[int]:
 
 
 def _copy_socket(file: int) -> socket.socket | None:
-    """Duplicate a descriptor; None if it is not a socket."""
+    """Return a copy of a file descriptor as a socket; None if it is not a socket."""
     try:
         if not stat.S_ISSOCK(os.fstat(file).st_mode):
             return None
@@ -153,7 +153,7 @@ def _ends(copy: socket.socket) -> _Ends | None:
 
 
 def _may_be(host: str, name: str) -> bool:
-    """Whether a socket to `host` may lead to the server; a server's name may be any address."""
+    """Return whether a socket to `host` may lead to the server, whose name may be any address."""
     try:
         expected = ip_address(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Runs SQL text on one connection: what both halves of the driver can do."""
+"""Defines what the connections of both halves of the driver have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -11,23 +11,24 @@ from jetbridge.runtime.cancellation import current, shielded
 
 
 class SqlConnection(ABC):
-    """A connection that runs SQL text. `last_used` is the time at which the pool got it back."""
+    """Run SQL text on one connection. `last_used` is the time at which the pool got it back."""
 
     _socket: DriverSocket
     last_used = 0.0
 
     def was_cut(self) -> bool:
+        """Return whether a cancellation has cut the connection."""
         return self._socket.was_cut
 
     @abstractmethod
     def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of the first result with columns; constants must be quoted in `sql`."""
+        """Run statements, and return the rows of the first result that has columns."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def answers(self) -> bool:
-        """Check by a query that the server still answers."""
+        """Return whether the server still answers a query."""
         try:
             self.run("SELECT 1")
         except ServerError:
@@ -38,8 +39,8 @@ class SqlConnection(ABC):
     def transaction(self, committing: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Run the block in a transaction: all of it or nothing.
 
-        Call `committing` when nothing can prevent COMMIT any more, not even a cancellation.
-        The transaction is SQL text, because the core's own commit() and rollback() send nothing.
+        `committing` is called when nothing can prevent COMMIT any more, not even a cancellation.
+        BEGIN and COMMIT are SQL text, because the core's own commit() and rollback() send nothing.
         """
         self.run("SET XACT_ABORT ON; BEGIN TRANSACTION")
         try:

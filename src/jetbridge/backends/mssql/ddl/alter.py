@@ -1,7 +1,7 @@
-"""ALTER TABLE in T-SQL. What a change means, and its errors, are those of `backends.tables`.
+"""Alters tables of SQL Server. `backends.tables` defines what a change means, and its errors.
 
 One change is one transaction. SQL Server refuses to alter or rename a column that a constraint
-uses, so these are dropped and added again, and thereby judge the rows that are there.
+uses. So constraints are dropped and added again, which checks the existing rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
     collation_for,
     column_of,
-    fitting,
+    shorten_keys,
     written_default,
 )
 from jetbridge.backends.mssql.errors import name_errors
@@ -56,57 +56,65 @@ from jetbridge.errors import (
     NotSupported,
 )
 
-_LONGEST = 490
+_MAX_MESSAGE = 490
 
 
 def alter(
     server: ConnectionPool, described: TableDescription, change: Alteration, settings: MssqlSettings
 ) -> str:
-    """Makes the change and answers the name of the table afterwards.
+    """Make a change, and return the name of the changed table.
 
-    The table is found by its number, whatever it is called by now; NotFound if it is gone.
+    The table is found by its number, even if it was renamed. Raises NotFound if it was dropped.
     """
-    now = _now(server, described)
-    if now.is_view:
-        raise FailedPrecondition(f"{now.title()} is a view; change it in SQL Server itself")
+    current = _current(server, described)
+    if current.is_view:
+        raise FailedPrecondition(f"{current.title()} is a view; change it in SQL Server")
     if isinstance(change, AddField | RemoveField | RenameField):
-        raise NotSupported(f"{now.title()}: SQL Server has no STRUCT whose fields could change")
-    before = _definition(now)
-    filled = isinstance(change, AddColumn) and server.query(ddl.any_row(now.schema, now.name))
-    # What uses the column is the server's to say, not only what clients are shown.
-    meant = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
-    after = alter_definition(before, meant, now.title(), 1 if filled else 0).definition
+        raise NotSupported(
+            f"{current.title()}: SQL Server has no STRUCT columns; add a column instead"
+        )
+    before = _definition(current)
+    filled = isinstance(change, AddColumn) and server.query(
+        ddl.any_row(current.schema, current.name)
+    )
+    # The server knows more constraints that use the column than those that clients see.
+    checked = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
+    after = alter_definition(before, checked, current.title(), 1 if filled else 0).definition
     if after is before:
-        return now.name
+        return current.name
     babelfish = server.is_babelfish()
-    with name_errors(now.title()), server.borrow_odbc() as connection, connection.transaction():
+    with (
+        name_errors(current.title()),
+        server.borrow_odbc() as connection,
+        connection.transaction(),
+    ):
         try:
-            _STEPS[type(change)](_Work(connection, now, after, settings, babelfish), change)
+            _STEPS[type(change)](_Work(connection, current, after, settings, babelfish), change)
         except (ConstraintViolation, DuplicateKey) as error:
             raise FailedPrecondition(str(error)) from error
     return after.name
 
 
-def _now(server: ConnectionPool, described: TableDescription) -> TableDescription:
-    found = server.query(ddl.name_of(described.object_id))
-    if found:
-        with server.borrow_odbc() as asking:
-            for each in describe(asking, *found[0], folded=server.is_babelfish()):
-                if each.object_id == described.object_id:
-                    return each
+def _current(server: ConnectionPool, described: TableDescription) -> TableDescription:
+    names = server.query(ddl.name_of(described.object_id))
+    if names:
+        with server.borrow_odbc() as connection:
+            for table in describe(connection, *names[0], folded=server.is_babelfish()):
+                if table.object_id == described.object_id:
+                    return table
     raise NotFound("table", described.title())
 
 
-def _definition(now: TableDescription) -> Definition:
-    info = now.info(None)
+def _definition(table: TableDescription) -> Definition:
+    info = table.info(None)
     return Definition(info.name, info.schema, checks=info.checks, keys=info.keys)
 
 
 @dataclass(frozen=True)
 class _Work:
-    """`after` is what the table is to be, as clients see it.
+    """Hold what the steps of a change need. `after` is the changed table as clients see it.
 
-    Babelfish alters and renames columns together with what uses them.
+    Babelfish alters and renames columns together with the constraints that use them.
     """
 
     connection: SqlConnection
@@ -116,52 +124,54 @@ class _Work:
     babelfish: bool
 
     @property
-    def where(self) -> tuple[str, str]:
+    def path(self) -> tuple[str, str]:
         return self.table.schema, self.table.name
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         return self.connection.run(sql)
 
     def column(self, name: str) -> ServerColumn:
-        return next(each for each in self.table.columns if fold(each.name) == fold(name))
+        return next(column for column in self.table.columns if fold(column.name) == fold(name))
 
-    def alter_column(self, column: ServerColumn, kind: str, *, required: bool) -> None:
-        """Its type and whether it is NOT NULL; nothing if both are so."""
-        if (kind, required) == (declared(column), not column.nullable):
+    def alter_column(self, column: ServerColumn, sql_type: str, *, required: bool) -> None:
+        """Set the type of a column and whether it is NOT NULL, unless it has both already."""
+        if (sql_type, required) == (declared(column), not column.nullable):
             return
         if self.babelfish:
-            self._alter_type(column, kind, required=required)
+            self._alter_type(column, sql_type, required=required)
             return
-        collation = collation_for(kind, column)
+        collation = collation_for(sql_type, column)
         sql = ddl.alter_column(
-            *self.where, column.name, kind, required=required, collation=collation
+            *self.path, column.name, sql_type, required=required, collation=collation
         )
         with constraints.without(self.connection, self.table, column.name):
-            self._run_for(column, kind, sql)
+            self._run_for(column, sql_type, sql)
 
-    def _alter_type(self, column: ServerColumn, kind: str, *, required: bool) -> None:
-        """All that Babelfish has of ALTER COLUMN."""
+    def _alter_type(self, column: ServerColumn, sql_type: str, *, required: bool) -> None:
+        """Set the type only: Babelfish's ALTER COLUMN cannot change NOT NULL."""
         if required == column.nullable:
             raise NotSupported(
                 f"column {self.table.title()}.{column.name} cannot become "
-                f"{'NOT NULL' if required else 'NULL'}: Babelfish has no ALTER COLUMN for that"
+                f"{'NOT NULL' if required else 'NULL'}: Babelfish has no ALTER COLUMN for that; "
+                "create another table"
             )
-        sql = ddl.alter_column(*self.where, column.name, kind, required=None)
-        self._run_for(column, kind, sql)
+        sql = ddl.alter_column(*self.path, column.name, sql_type, required=None)
+        self._run_for(column, sql_type, sql)
 
-    def _run_for(self, column: ServerColumn, kind: str, sql: str) -> None:
+    def _run_for(self, column: ServerColumn, sql_type: str, sql: str) -> None:
         try:
             self.run(sql)
         except ConstraintViolation:
             raise
         except BadRequest as error:
             raise FailedPrecondition(
-                f"a value of column {self.table.title()}.{column.name} does not survive as "
-                f"{kind}: {error}"[:_LONGEST]
+                f"a value of column {self.table.title()}.{column.name} does not fit "
+                f"{sql_type}: {error}"[:_MAX_MESSAGE]
             ) from error
 
     def refuse_nulls(self, name: str) -> None:
-        ((count,),) = self.run(ddl.nulls(*self.where, name))
+        """Raise FailedPrecondition if the column has NULL values."""
+        ((count,),) = self.run(ddl.nulls(*self.path, name))
         if count:
             raise FailedPrecondition(
                 f"column {self.table.title()}.{name} has {count} NULL values; update them first"
@@ -170,39 +180,39 @@ class _Work:
 
 def _add_column(work: _Work, change: AddColumn) -> None:
     field = work.after.schema.field(change.field.name)
-    (kind,) = column_types(pa.schema([field]), work.settings)
-    work.run(ddl.add(*work.where, column_of(field, kind, filled=not work.babelfish)))
+    (sql_type,) = column_types(pa.schema([field]), work.settings)
+    work.run(ddl.add(*work.path, column_of(field, sql_type, filled=not work.babelfish)))
 
 
 def _remove_column(work: _Work, change: RemoveColumn) -> None:
     column = work.column(change.name)
-    users = constraints.using(work.connection, work.table, column.name)
-    others = [each.name for each in users if not each.is_default]
+    used_by = constraints.using(work.connection, work.table, column.name)
+    others = [constraint.name for constraint in used_by if not constraint.is_default]
     if others and not change.cascade:
         raise FailedPrecondition(
             f"column {work.table.title()}.{change.name} is used by {', '.join(others)}; use CASCADE"
         )
-    for each in () if work.babelfish else users:
-        constraints.drop(work.connection, work.table, each)
-    work.run(ddl.drop_column(*work.where, column.name))
+    for constraint in () if work.babelfish else used_by:
+        constraints.drop(work.connection, work.table, constraint)
+    work.run(ddl.drop_column(*work.path, column.name))
 
 
 def _rename_column(work: _Work, change: RenameColumn) -> None:
     column = work.column(change.name)
-    users = constraints.using(work.connection, work.table, column.name)
-    checks = [each for each in users if each.is_check and not work.babelfish]
-    for each in checks:
-        constraints.drop(work.connection, work.table, each)
-    work.run(ddl.rename_column(*work.where, column.name, change.new_name))
-    for each in checks:
-        sql = ddl.with_column_renamed(each.sql, column.name, change.new_name)
-        constraints.add(work.connection, work.table, replace(each, sql=sql))
+    used_by = constraints.using(work.connection, work.table, column.name)
+    checks = [check for check in used_by if check.is_check and not work.babelfish]
+    for check in checks:
+        constraints.drop(work.connection, work.table, check)
+    work.run(ddl.rename_column(*work.path, column.name, change.new_name))
+    for check in checks:
+        sql = ddl.with_column_renamed(check.sql, column.name, change.new_name)
+        constraints.add(work.connection, work.table, replace(check, sql=sql))
 
 
 def _rename_table(work: _Work, change: RenameTable) -> None:
-    schema, name = work.where
-    taken = [number for (number,) in work.run(ddl.object_called(schema, change.new_name))]
-    if taken not in ([], [work.table.object_id]):
+    schema, name = work.path
+    existing = [number for (number,) in work.run(ddl.object_called(schema, change.new_name))]
+    if existing not in ([], [work.table.object_id]):
         raise AlreadyExists("table", f"{schema}.{change.new_name}")
     work.run(statements.rename_table(schema, name, change.new_name))
 
@@ -210,46 +220,45 @@ def _rename_table(work: _Work, change: RenameTable) -> None:
 def _set_default(work: _Work, change: SetDefault) -> None:
     column = work.column(change.column)
     text = written_default(work.after.schema.field(column.name), declared(column))
-    if work.babelfish:  # a new one takes the place of the old one, which has no name of its own
+    if work.babelfish:  # a new default replaces the old one, which has no name
         text = text or ddl.NO_DEFAULT
     else:
-        for each in constraints.using(work.connection, work.table, column.name):
-            if each.is_default:
-                constraints.drop(work.connection, work.table, each)
+        for constraint in constraints.using(work.connection, work.table, column.name):
+            if constraint.is_default:
+                constraints.drop(work.connection, work.table, constraint)
     if text:
-        work.run(ddl.add(*work.where, ddl.default_for(column.name, text)))
+        work.run(ddl.add(*work.path, ddl.default_for(column.name, text)))
 
 
 def _change_type(work: _Work, change: ChangeType) -> None:
     column = work.column(change.field.name)
     field = work.after.schema.field(column.name)
-    what = f"column {work.table.title()}.{column.name}"
+    title = f"column {work.table.title()}.{column.name}"
     remedy = "add another column, UPDATE it from this one, and drop this one"
-    kind = duckdb_engine.duckdb_type(field)
-    if change.expression and not expressions.is_cast_of(change.expression, column.name, kind):
+    data_type = duckdb_engine.duckdb_type(field)
+    if change.expression and not expressions.is_cast_of(change.expression, column.name, data_type):
         raise NotSupported(
-            f"{what} cannot change its type with USING {change.expression}; {remedy}"
+            f"{title} cannot change its type with USING {change.expression}; {remedy}"
         )
-    new = _new_type(work, column, field)
-    unfit = change_condition(declared(column), new)
+    new_type = _new_type(work, column, field)
+    unfit = change_condition(declared(column), new_type)
     if unfit is None:
-        raise NotSupported(f"{what} of type {declared(column)} cannot become {new}; {remedy}")
+        raise NotSupported(f"{title} of type {declared(column)} cannot become {new_type}; {remedy}")
     if unfit:
-        found = work.run(ddl.unlike(*work.where, column.name, unfit))
-        if found:
+        values = work.run(ddl.unlike(*work.path, column.name, unfit))
+        if values:
             raise FailedPrecondition(
-                f"a value of {what} does not survive as {new}: {found[0][0]!r}"[:_LONGEST]
+                f"a value of {title} does not fit {new_type}: {values[0][0]!r}"[:_MAX_MESSAGE]
             )
-    work.alter_column(column, new, required=not column.nullable)
+    work.alter_column(column, new_type, required=not column.nullable)
 
 
 def _new_type(work: _Work, column: ServerColumn, field: pa.Field) -> str:
-    """That of the new field, short enough for the keys that the column belongs to."""
-    (kind,) = column_types(pa.schema([field]), work.settings)
-    types = {**declared_columns(work.table.columns), column.name: kind}
-    return fitting(types, [key for key in work.table.keys if column.name in key.columns])[
-        column.name
-    ]
+    """Return the T-SQL type of the new field, short enough for the keys of the column."""
+    (sql_type,) = column_types(pa.schema([field]), work.settings)
+    types = {**declared_columns(work.table.columns), column.name: sql_type}
+    keys = [key for key in work.table.keys if column.name in key.columns]
+    return shorten_keys(types, keys)[column.name]
 
 
 def _set_not_null(work: _Work, change: SetNotNull) -> None:
@@ -266,15 +275,15 @@ def _drop_not_null(work: _Work, change: DropNotNull) -> None:
 def _add_check(work: _Work, change: AddCheck) -> None:
     text = work.after.checks[-1]
     sql = expressions.check(text, declared_columns(work.table.columns))
-    read = duckdb_engine.parse(text).columns
-    names = [each.name for each in work.table.columns if fold(each.name) in read]
-    found = work.run(ddl.violation(*work.where, sql, names))
-    if found:
+    used = duckdb_engine.parse(text).columns
+    names = [column.name for column in work.table.columns if fold(column.name) in used]
+    violations = work.run(ddl.violation(*work.path, sql, names))
+    if violations:
         raise FailedPrecondition(
             f"CHECK constraint failed: {work.table.title()}: {text[:200]}, first row with "
-            f"{_values(names, found[0])}"[:_LONGEST]
+            f"{_values(names, violations[0])}"[:_MAX_MESSAGE]
         )
-    work.run(ddl.add(*work.where, ddl.check(sql)))
+    work.run(ddl.add(*work.path, ddl.check(sql)))
 
 
 def _values(names: Sequence[str], row: Sequence[Any]) -> str:
@@ -286,29 +295,29 @@ def _add_key(work: _Work, change: AddKey) -> None:
     for name in key.columns if key.primary else ():
         work.refuse_nulls(name)
     _fit_columns(work, key)
-    found = work.run(ddl.duplicate(*work.where, key.columns))
-    if found:
-        values = ", ".join("NULL" if value is None else str(value) for value in found[0])
+    duplicates = work.run(ddl.duplicate(*work.path, key.columns))
+    if duplicates:
+        values = ", ".join("NULL" if value is None else str(value) for value in duplicates[0])
         raise FailedPrecondition(
-            f"Duplicate key in {work.table.title()}: ({', '.join(key.columns)}) = ({values}) "
-            "is there more than once"[:_LONGEST]
+            f"Duplicate key in {work.table.title()}: several rows have ({', '.join(key.columns)}) "
+            f"= ({values})"[:_MAX_MESSAGE]
         )
     loose = bool(work.run(ddl.clustered(work.table.object_id)))
-    work.run(ddl.add(*work.where, ddl.key(key.columns, primary=key.primary, loose=loose)))
+    work.run(ddl.add(*work.path, ddl.key(key.columns, primary=key.primary, loose=loose)))
 
 
 def _fit_columns(work: _Work, key: UniqueKey) -> None:
-    """Of a key no column can be nvarchar(max), and of a primary key none NULL.
+    """Shorten nvarchar(max) columns of a key, and make the columns of a primary key NOT NULL.
 
     Babelfish makes the columns of a primary key NOT NULL by itself.
     """
     types = declared_columns(work.table.columns)
-    short = fitting(types, [key])
+    short = shorten_keys(types, [key])
     for name in key.columns:
         column = work.column(name)
-        kind = short[name] if column.length < 0 else types[name]
+        sql_type = short[name] if column.length < 0 else types[name]
         required = not column.nullable or (key.primary and not work.babelfish)
-        work.alter_column(column, kind, required=required)
+        work.alter_column(column, sql_type, required=required)
 
 
 _STEPS: Mapping[type, Callable[[_Work, Any], None]] = {

@@ -1,4 +1,4 @@
-"""Constraints of a table by their names: what ALTER TABLE meets, and puts back as it was."""
+"""Reads the constraints of a table, and drops and restores those that block ALTER TABLE."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _CLUSTERED = 1
 
 @dataclass(frozen=True)
 class Constraint:
-    """`columns` are folded; `sql` is what ADD CONSTRAINT has after the name."""
+    """Describe a constraint. `columns` are folded; `sql` follows the name in ADD CONSTRAINT."""
 
     name: str
     columns: frozenset[str]
@@ -27,7 +27,7 @@ class Constraint:
 
 
 def constraints(connection: SqlConnection, object_id: int) -> list[Constraint]:
-    """Defaults, then checks, then keys: in this order they can be dropped."""
+    """Return defaults, then checks, then keys: they can be dropped in this order."""
     defaults = [
         Constraint(name, frozenset({fold(column)}), ddl.default_for(column, text), True)
         for column, name, text in connection.run(ddl.defaults_of(object_id))
@@ -48,12 +48,12 @@ def constraints(connection: SqlConnection, object_id: int) -> list[Constraint]:
 
 def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
     for name in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == name]
-        columns = [(column, bool(down)) for *_, column, down in own]
-        _, kind, index, ignoring, *_ = own[0]
+        key_rows = [row for row in rows if row[0] == name]
+        columns = [(column, bool(descending)) for *_, column, descending in key_rows]
+        _, key_type, index, ignoring, *_ = key_rows[0]
         sql = ddl.key_again(
             columns,
-            primary=kind.strip() == "PK",
+            primary=key_type.strip() == "PK",
             clustered=index == _CLUSTERED,
             ignoring=bool(ignoring),
         )
@@ -61,27 +61,30 @@ def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
 
 
 def using(connection: SqlConnection, table: TableDescription, column: str) -> list[Constraint]:
-    found = constraints(connection, table.object_id)
-    return [each for each in found if fold(column) in each.columns]
+    """Return the constraints that use a column."""
+    all_constraints = constraints(connection, table.object_id)
+    return [constraint for constraint in all_constraints if fold(column) in constraint.columns]
 
 
-def drop(connection: SqlConnection, table: TableDescription, each: Constraint) -> None:
-    connection.run(ddl.drop_constraint(table.schema, table.name, each.name))
+def drop(connection: SqlConnection, table: TableDescription, constraint: Constraint) -> None:
+    """Drop a constraint."""
+    connection.run(ddl.drop_constraint(table.schema, table.name, constraint.name))
 
 
-def add(connection: SqlConnection, table: TableDescription, each: Constraint) -> None:
-    where = table.schema, table.name
-    connection.run(ddl.add(*where, each.sql, name=each.name, trusted=each.trusted))
-    if each.disabled:
-        connection.run(ddl.disable(*where, each.name))
+def add(connection: SqlConnection, table: TableDescription, constraint: Constraint) -> None:
+    """Add a constraint as it was, disabled and untrusted if it was so."""
+    name, trusted = constraint.name, constraint.trusted
+    connection.run(ddl.add(table.schema, table.name, constraint.sql, name=name, trusted=trusted))
+    if constraint.disabled:
+        connection.run(ddl.disable(table.schema, table.name, name))
 
 
 @contextmanager
 def without(connection: SqlConnection, table: TableDescription, column: str) -> Iterator[None]:
-    """ALTER COLUMN refuses a column that constraints use; here they are gone for a while."""
-    held = using(connection, table, column)
-    for each in held:
-        drop(connection, table, each)
+    """Drop the constraints of a column during the block: ALTER COLUMN refuses a column in use."""
+    dropped = using(connection, table, column)
+    for constraint in dropped:
+        drop(connection, table, constraint)
     yield
-    for each in reversed(held):
-        add(connection, table, each)
+    for constraint in reversed(dropped):
+        add(connection, table, constraint)

@@ -1,7 +1,7 @@
-"""CREATE TABLE for SQL Server, from the request of a client.
+"""Writes CREATE TABLE for SQL Server from the request of a client.
 
-Columns of text keep the collation of the database, in which 'a' and 'A' may be one value: for `=`
-in T-SQL and for UNIQUE. NULL is one value for UNIQUE as well.
+Text columns have the collation of the database, in which 'a' and 'A' may be equal: for `=` in T-SQL
+and for UNIQUE. Two NULLs are equal for UNIQUE, too.
 """
 
 import re
@@ -19,7 +19,7 @@ from jetbridge.dialects.tsql import ddl, expressions
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.errors import BadRequest
 
-# Of the columns of a clustered index together.
+# The limit for all columns of a clustered index together.
 # https://learn.microsoft.com/sql/sql-server/maximum-capacity-specifications-for-sql-server
 KEY_BYTES = 900
 _SIZED = re.compile(r"(n?varchar|varbinary)\((max|\d+)\)")
@@ -49,13 +49,13 @@ def create_table(
     by_query: bool = False,
     types: Mapping[str, str] | None = None,
 ) -> str:
-    """The statement; under another name for a staging table.
+    """Return the statement, with another `name` for a staging table.
 
-    A key cannot hold nvarchar(max) or varbinary(max): as a key of its own a column of text becomes
-    nvarchar(450), and less beside others, so that all columns of a key fit in 900 bytes.
-    `by_query`: for CREATE TABLE AS, which may make a columnstore; `types` are T-SQL's, by column,
-    where they are known already. Raises BadRequest for what is
-    wrong and NotSupported for a CHECK or a default that cannot be written.
+    Keys cannot have nvarchar(max) or varbinary(max). So a text column that is a key becomes
+    nvarchar(450), or shorter if the key has more columns: all of them must fit in 900 bytes.
+    `by_query` is for CREATE TABLE AS, which may create a columnstore. `types` are the T-SQL types
+    by column, if they are known. Raises BadRequest for an invalid request, and NotSupported for a
+    CHECK or a default that T-SQL cannot express.
     """
     definition = define_table(request)
     types = types or declared_types(definition, settings)
@@ -64,45 +64,47 @@ def create_table(
     parts += [
         ddl.key(key.columns, primary=key.primary, loose=columnstore) for key in definition.keys
     ]
-    parts += [ddl.check(expressions.check(each, types)) for each in definition.checks]
+    parts += [ddl.check(expressions.check(check, types)) for check in definition.checks]
     if columnstore:
         parts.append(ddl.COLUMNSTORE)
     return ddl.create_table(schema, request.name if name is None else name, parts)
 
 
 def declared_types(definition: Definition, settings: MssqlSettings) -> dict[str, str]:
-    """By the names of the columns; those of keys are short enough."""
-    found = column_types(definition.schema, settings)
-    return fitting(dict(zip(definition.schema.names, found, strict=True)), definition.keys)
+    """Return the T-SQL types by column; those of key columns are short enough."""
+    types = column_types(definition.schema, settings)
+    return shorten_keys(dict(zip(definition.schema.names, types, strict=True)), definition.keys)
 
 
-def column_of(field: pa.Field, kind: str, *, filled: bool) -> str:
-    default = written_default(field, kind)
-    return ddl.column(field.name, kind, required=not field.nullable, default=default, filled=filled)
+def column_of(field: pa.Field, sql_type: str, *, filled: bool) -> str:
+    """Return the definition of a column; if `filled`, existing rows get its default."""
+    default = written_default(field, sql_type)
+    required = not field.nullable
+    return ddl.column(field.name, sql_type, required=required, default=default, filled=filled)
 
 
-def written_default(field: pa.Field, kind: str) -> str:
-    """The default of a column in T-SQL; empty for none and for NULL, which is the same.
+def written_default(field: pa.Field, sql_type: str) -> str:
+    """Return the default of a column in T-SQL; empty without one, and for NULL.
 
-    What gives the same value each time is calculated here, and the constant is what the server
-    gets.
+    A default that always has the same value is evaluated here, and the server gets the constant.
     """
     expression = default_of(field)
     if expression is None:
         return ""
     if _changes(expression):
-        return expressions.default(expression, kind, field.name)
+        return expressions.default(expression, sql_type, field.name)
     try:
         value = duckdb_engine.default_values(expression, field, 1)[0].as_py()
         return "" if value is None else ddl.constant(value)
     except (ValueError, OverflowError):
         raise BadRequest(
-            f"the default {expression[:80]} of column {field.name!r} is beyond SQL Server"
+            f"SQL Server cannot store the default {expression[:80]} of column {field.name!r}; use "
+            "another value"
         ) from None
 
 
 def _changes(expression: str) -> bool:
-    """Whether it is another value each time: then no CHECK may call it."""
+    """Return whether an expression has another value each time, which no CHECK may have."""
     nothing = pa.schema([pa.field("nothing", pa.int8())])
     try:
         duckdb_engine.check_expression(f"({expression}) IS NULL", nothing)
@@ -111,36 +113,36 @@ def _changes(expression: str) -> bool:
     return False
 
 
-def fitting(types: Mapping[str, str], keys: Iterable[UniqueKey]) -> dict[str, str]:
-    """The types with those of key columns shortened; raises BadRequest if that is not enough."""
-    found = dict(types)
+def shorten_keys(types: Mapping[str, str], keys: Iterable[UniqueKey]) -> dict[str, str]:
+    """Return the types, shortened for key columns. Raises BadRequest if that is not enough."""
+    shortened = dict(types)
     for key in keys:
-        long = [name for name in key.columns if _bytes(found[name]) > KEY_BYTES]
-        rest = KEY_BYTES - sum(_bytes(found[name]) for name in key.columns if name not in long)
-        # Two for a character of nvarchar.
+        long = [name for name in key.columns if _bytes(shortened[name]) > KEY_BYTES]
+        rest = KEY_BYTES - sum(_bytes(shortened[name]) for name in key.columns if name not in long)
+        # A character of nvarchar has two bytes.
         share = rest // len(long) if long else rest
         if share < (2 if long else 0):
             raise BadRequest(f"the key ({', '.join(key.columns)}) is wider than {KEY_BYTES} bytes")
         for name in long:
-            found[name] = _shortened(found[name], share)
-    return found
+            shortened[name] = _shortened(shortened[name], share)
+    return shortened
 
 
-def _bytes(kind: str) -> int:
-    sized = _SIZED.fullmatch(kind)
+def _bytes(sql_type: str) -> int:
+    sized = _SIZED.fullmatch(sql_type)
     if sized is None:
-        wide = _WIDEST_NUMBER if kind.startswith(("decimal", "numeric")) else _OTHER
-        return _FIXED.get(kind, wide)
+        wide = _WIDEST_NUMBER if sql_type.startswith(("decimal", "numeric")) else _OTHER
+        return _FIXED.get(sql_type, wide)
     if sized[2] == "max":
         return KEY_BYTES + 1
     return int(sized[2]) * (2 if sized[1] == "nvarchar" else 1)
 
 
-def _shortened(kind: str, share: int) -> str:
-    base = kind.partition("(")[0]
+def _shortened(sql_type: str, share: int) -> str:
+    base = sql_type.partition("(")[0]
     return f"{base}({share // 2 if base == 'nvarchar' else share})"
 
 
-def collation_for(kind: str, column: ServerColumn) -> str:
-    """What ALTER COLUMN has to name so that a text stays in its collation."""
-    return column.collation if kind.partition("(")[0] in _COLLATED else ""
+def collation_for(sql_type: str, column: ServerColumn) -> str:
+    """Return the collation that ALTER COLUMN must name to keep that of a text column."""
+    return column.collation if sql_type.partition("(")[0] in _COLLATED else ""

@@ -1,8 +1,8 @@
 """Runs CREATE TABLE AS in two phases: creates the table, then loads all rows or none.
 
-Rows are spooled first, so a query that fails has no effect. Few rows go into the new table in one
-transaction; Spark loads many into a staging table, which then takes its place. OR REPLACE is
-atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
+Rows are spooled first, so a query that fails has no effect. A small number of rows is loaded into
+the new table in one transaction. Spark loads more rows into a staging table, which then replaces
+the new one. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,6 +48,7 @@ from jetbridge.spark.written_rows import Written, all_rows, write_parquet
 
 
 def find_table(database: Database, schema: str, name: str) -> TableDescription | None:
+    """Return a table or view, or None."""
     try:
         return database.table(schema, name)
     except NotFound:
@@ -55,15 +56,16 @@ def find_table(database: Database, schema: str, name: str) -> TableDescription |
 
 
 def refuse_view(table: TableDescription) -> None:
+    """Raise FailedPrecondition if OR REPLACE would replace a view."""
     if table.is_view:
         raise FailedPrecondition(
-            f"{table.title()} is a view, which a table cannot replace; drop it"
+            f"{table.title()} is a view, which a table cannot replace; drop the view in SQL Server"
         )
 
 
 @dataclass
 class TableLoad:
-    """The creation of a table. `longest` are lengths of texts, by column, for `auto`."""
+    """Hold the plan to create a table. `longest` has lengths of texts by column, for `auto`."""
 
     database: Database
     schema: str
@@ -80,12 +82,12 @@ class TableLoad:
         return self.database.settings.ctas_text_length == "auto"
 
     def measure(self, batch: pa.RecordBatch) -> None:
-        """Note the lengths of texts in a batch with the driver's types."""
+        """Record the lengths of texts in a batch that has the driver's types."""
         for column, values in zip(self.columns, batch.columns, strict=True):
             if column.family in ("nvarchar", "varchar"):
                 measure = max_utf16_units if column.family == "nvarchar" else max_bytes
-                known = self.longest.get(column.name, 0)
-                self.longest[column.name] = max(measure(values), known)
+                longest = self.longest.get(column.name, 0)
+                self.longest[column.name] = max(measure(values), longest)
 
     def sized_columns(self) -> tuple[BulkColumn, ...]:
         if not self.is_auto():
@@ -109,7 +111,7 @@ def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoa
 
 
 def _table_to_replace(table: TableLoad) -> TableDescription | None:
-    """Return the table that the new one replaces; raises if it must not."""
+    """Return the table that the new one replaces. Raises AlreadyExists or FailedPrecondition."""
     existing = find_table(table.database, table.schema, table.request.name)
     if existing is not None:
         if table.request.on_conflict is not OnConflict.REPLACE:
@@ -120,6 +122,7 @@ def _table_to_replace(table: TableLoad) -> TableDescription | None:
 
 @contextmanager
 def creating(database: Database, schema: str, request: CreateTable) -> Iterator[Write]:
+    """Create a table, and publish the rows that the block writes."""
     table = plan_load(database, schema, request)
     with open_spool(database.options, database.settings) as spool:
         yield _spool_writer(table, spool)
@@ -135,7 +138,7 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
             mapping = map_insert_columns(batch.schema, schema, table.title)
             values = mapping.convert(batch, spool.rows)
             rows = convert_batch(table.columns, values, spool.rows)
-            pages.find_miscoded(rows, spool.rows)  # raises for letters that the column cannot store
+            pages.find_miscoded(rows, spool.rows)  # refuses letters that the column cannot store
             if table.is_auto():
                 table.measure(rows)
             spool.add(rows)
@@ -145,7 +148,7 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
 
 
 class SparkSpool:
-    """The rows that Spark has written to files; each file is a part."""
+    """Read the rows that Spark has written to files; each file is a part."""
 
     def __init__(self, table: TableLoad, written: Written) -> None:
         self._table = table
@@ -162,10 +165,13 @@ class SparkSpool:
 
 
 def create_on_spark(database: Database, schema: str, request: CreateTable, query: str) -> Filled:
-    """Create a table of a query that Spark runs; its rows never leave Spark's workers."""
+    """Create a table from a query that Spark runs. Its rows do not leave Spark's workers."""
     table = plan_load(database, schema, request)
     if database.engine is None:
-        raise FailedPrecondition(f"{table.title} cannot be created on Spark: there is no Spark")
+        raise FailedPrecondition(
+            f"{table.title} cannot be created on Spark, because no catalog of this session uses "
+            "Spark; use engine = duckdb"
+        )
     with database.options.report_disk_errors():
         temporary = database.options.new_folder()
     folder = temporary.path / "rows"
@@ -183,7 +189,7 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
 
 
 def publish(table: TableLoad, source: RowSource) -> None:
-    """Run both phases; log how long each took, and which one failed."""
+    """Run both phases, and log their seconds and the one that failed."""
     database = table.database
     try:
         with name_errors(table.title), phase_log.log_statement(table.title, source.rows) as phases:
@@ -197,7 +203,7 @@ def publish(table: TableLoad, source: RowSource) -> None:
 
 
 def _create_statement(table: TableLoad, name: str) -> str:
-    types = {column.name: column.kind for column in table.sized_columns()}
+    types = {column.name: column.sql_type for column in table.sized_columns()}
     return create_table(
         table.schema,
         table.request,
@@ -221,7 +227,7 @@ def _create_and_load(
     phases: phase_log.PhaseLog,
     existing: TableDescription | None,
 ) -> None:
-    """Create the table, which others see empty while its rows are loaded."""
+    """Create the table, and load its rows; other sessions see it empty in between."""
     database, name = table.database, table.request.name
     sql = _create_statement(table, name)
     with phases.ddl(sql), _mention_table(table), database.server.borrow_odbc() as connection:
@@ -242,7 +248,7 @@ def _create_and_load(
 
 @contextmanager
 def _mention_table(table: TableLoad) -> Iterator[None]:
-    """Mention the table in the error of a cancelled CREATE TABLE, which may have succeeded."""
+    """Add a hint to the error of a cancelled CREATE TABLE, which may have succeeded."""
     try:
         yield
     except ServerError as error:
@@ -252,7 +258,7 @@ def _mention_table(table: TableLoad) -> Iterator[None]:
 
 
 def _clean_up(table: TableLoad, error: BaseException) -> None:
-    """Drop the table of a failed load; report both errors if that fails, too."""
+    """Drop the table of a failed load, and report both errors if that fails, too."""
     if isinstance(error, CommitUnknown):
         return
     was_cancelled = current().error() is not None or not isinstance(error, Exception)
@@ -301,7 +307,7 @@ def _replace_atomically(
 def _swap(
     table: TableLoad, tables: LoadTables, old: str, *, drops_rows: bool
 ) -> Callable[[SqlConnection], None]:
-    """Return what replaces the old table within a transaction."""
+    """Return a function that replaces the old table within a transaction."""
 
     def swap(connection: SqlConnection) -> None:
         if not drops_rows and connection.run(load.lock_first(table.schema, old)):

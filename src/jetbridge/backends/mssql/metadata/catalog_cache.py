@@ -1,4 +1,4 @@
-"""Keeps what the catalog views say for as long as nothing in the database changes."""
+"""Keeps definitions from the catalog views until something in the database changes."""
 
 import threading
 import time
@@ -9,13 +9,13 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.dialects.tsql import statements
 
 _T = TypeVar("_T")
-# One call looks up a schema, then a table, then both again for its snapshot. Within this time no
-# statement of another session can end and be reported.
+# One call looks up a schema, then a table, then both again for its snapshot. Within this time, no
+# statement of another session can end and be visible.
 _FRESH_SECONDS = 0.0005
 
 
 class CatalogCache:
-    """Keeps definitions for as long as nothing in the database is created, altered or dropped."""
+    """Keep definitions until something in the database is created, altered or dropped."""
 
     def __init__(self, server: ConnectionPool) -> None:
         self._server = server
@@ -27,21 +27,21 @@ class CatalogCache:
         self._allows_snapshots: bool | None = None
 
     def get(self, key: Any, load: Callable[[], _T]) -> _T:
-        """Return the value of a key; `load` reads it if it is not kept, or no longer valid."""
+        """Return the value of a key; `load` reads it if it is unknown or no longer valid."""
         self._refresh()
         with self._lock:
-            stamp, kept = self._stamp, self._values.get(key)
-        if kept is None:
-            kept = load()
+            stamp, value = self._stamp, self._values.get(key)
+        if value is None:
+            value = load()
             self._refresh()  # a change that is rolled back may have been read: do not keep it
             with self._lock:
                 if stamp == self._stamp:
-                    self._values[key] = kept
-        value: _T = kept
-        return value
+                    self._values[key] = value
+        result: _T = value
+        return result
 
     def forget(self) -> None:
-        """Forget all after DDL of our own, which the server's clock may be too coarse to show."""
+        """Forget all values after DDL of this process, which the server's clock may not show."""
         with self._lock:
             self._stamp = None
 
@@ -51,7 +51,7 @@ class CatalogCache:
         return self._number
 
     def _refresh(self) -> None:
-        """Ask for the stamp of the last change, and forget all values if it is another one."""
+        """Read the time of the last change, and forget all values if it is another one."""
         with self._lock:
             if self._stamp is not None and time.monotonic() - self._checked < _FRESH_SECONDS:
                 return
@@ -67,10 +67,10 @@ class CatalogCache:
                 self._values.clear()
 
     def allows_snapshots(self) -> bool:
-        """Whether the database has ALLOW_SNAPSHOT_ISOLATION; asked once.
+        """Return whether the database has ALLOW_SNAPSHOT_ISOLATION. Queries it only once.
 
-        No on Babelfish: there a transaction locks the tables that it has read against ALTER and
-        DROP, even for the statement that has read them.
+        Return False for Babelfish: a transaction locks the tables that it has read against ALTER
+        and DROP there, even for the statement that has read them.
         """
         if self._allows_snapshots is None:
             allowed = self._server.query(statements.SNAPSHOTS) == [(1,)]

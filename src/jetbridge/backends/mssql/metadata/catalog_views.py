@@ -29,7 +29,7 @@ _PRIMARY = "PK"
 
 @dataclass(frozen=True)
 class TableDescription:
-    """A table or view as it was when it was read. `checks` are in T-SQL."""
+    """Describe a table or view as it was when it was read. `checks` are in T-SQL."""
 
     schema: str
     name: str
@@ -41,17 +41,20 @@ class TableDescription:
     checks: tuple[str, ...] = ()
 
     def title(self) -> str:
+        """Return schema and name, for messages."""
         return f"{self.schema}.{self.name}"
 
     def primary_key(self) -> tuple[ServerColumn, ...]:
+        """Return the columns of the primary key; empty if there is none."""
         names = next((key.columns for key in self.keys if key.primary), ())
         return tuple(column for name in names for column in self.columns if column.name == name)
 
     def info(self, row_id: pa.DataType | None) -> TableInfo:
+        """Return the table as clients see it."""
         checks, defaults = for_clients(self)
         return TableInfo(
             self.name,
-            pa.schema([_field(each, defaults.get(each.name)) for each in self.columns]),
+            pa.schema([_field(column, defaults.get(column.name)) for column in self.columns]),
             row_id=row_id,
             identity=f"{self.object_id}-{self.created}",
             checks=checks,
@@ -67,9 +70,9 @@ def _field(column: ServerColumn, default: str | None) -> pa.Field:
 def describe(
     connection: OdbcConnection, schema: str, name: str | None = None, *, folded: bool = False
 ) -> list[TableDescription]:
-    """Read all tables and views of a schema, or the one of this name.
+    """Read all tables and views of a schema, or the one with this name.
 
-    `folded`: most catalog views have names in lower case, as on Babelfish.
+    With `folded`, most catalog views have names in lower case, as on Babelfish.
     """
     parameters = (schema,) if name is None else (schema, name)
 
@@ -105,15 +108,15 @@ def describe(
 
 def _restore_names(table: TableDescription, rows: Iterable[Sequence[Any]]) -> TableDescription:
     """Restore the spelling of names and constants; `rows` are names of tables and columns."""
-    own = [(name, column) for name, column in rows if fold(name) == fold(table.name)]
-    names: dict[str, str] = {fold(column): column for _, column in own}
+    spellings = [(name, column) for name, column in rows if fold(name) == fold(table.name)]
+    names: dict[str, str] = {fold(column): column for _, column in spellings}
 
     def restore(name: str) -> str:
         return names.get(fold(name), name)
 
     return replace(
         table,
-        name=own[0][0] if own else table.name,
+        name=spellings[0][0] if spellings else table.name,
         columns=tuple(
             replace(column, name=restore(column.name), default=without_casts(column.default))
             for column in table.columns
@@ -141,7 +144,7 @@ def _column(row: Sequence[Any]) -> ServerColumn:
 
 
 def _group_rows(rows: Iterable[Sequence[Any]], *, whole: bool = False) -> dict[int, list[Any]]:
-    """Group rows by their first column; without that column unless `whole`."""
+    """Group rows by their first column, which they keep only with `whole`."""
     groups: dict[int, list[Any]] = defaultdict(list)
     for row in rows:
         groups[row[0]].append(row if whole else row[1:])
@@ -163,8 +166,8 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
     """Return the checks, and the defaults by column, that clients see, in DuckDB's SQL.
 
     The client evaluates them before it sends rows. So those that DuckDB evaluates differently, or
-    not at all, are left out: the server still enforces the check, and still fills in the default
-    if a statement does not name the column.
+    not at all, are omitted: the server still enforces the check, and still fills in the default if
+    a statement does not name the column.
     """
     types = declared_columns(table.columns)
     schema = pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
@@ -177,18 +180,18 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
 
 
 def filled_by_server(column: ServerColumn) -> bool:
-    """Whether the server fills in the column where the client sends NULL for an unknown value."""
+    """Return whether the server fills in a column for which the client sends only NULL."""
     generated = column.identity or not takes_values(column)
     return generated or bool(column.default and not visible_default(column))
 
 
 def nullable_for_clients(column: ServerColumn) -> bool:
-    """Whether clients see the column as nullable: they check NOT NULL before the server does."""
+    """Return whether the column is nullable for clients, which check NOT NULL themselves."""
     return column.nullable or filled_by_server(column)
 
 
 def visible_default(column: ServerColumn) -> str:
-    """Return the default that clients see, or an empty text."""
+    """Return the default that clients see; empty if there is none."""
     if not column.default or column.identity or column.computed:
         return ""
     text = constraint_reader.default(column.default, declared(column))

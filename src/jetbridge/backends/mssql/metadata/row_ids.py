@@ -22,7 +22,7 @@ _VISIBLE_DIGITS = 6
 
 @dataclass(frozen=True)
 class RowIds:
-    """How a table makes row ids; `columns` are those of the primary key, in its order."""
+    """Convert keys to row ids and back. `columns` are those of the primary key, in its order."""
 
     columns: tuple[ServerColumn, ...]
 
@@ -31,7 +31,7 @@ class RowIds:
         return pa.int64() if self._is_number() else pa.string()
 
     def fields(self) -> list[pa.Field]:
-        return [pa.field(each.name, arrow_type(each)) for each in self.columns]
+        return [pa.field(column.name, arrow_type(column)) for column in self.columns]
 
     def _is_number(self) -> bool:
         return len(self.columns) == 1 and self.columns[0].type in _WHOLE
@@ -45,7 +45,7 @@ class RowIds:
         return texts.column(0).combine_chunks().cast(pa.string())
 
     def decode(self, ids: pa.Array, table: str) -> list[pa.Array]:
-        """Return the keys of row ids; raises BadRequest for ids that the table cannot have."""
+        """Return the keys of row ids. Raises BadRequest for ids that the table cannot have."""
         if ids.null_count or ids.type not in (self.type, pa.large_string()):
             raise BadRequest(f"the row ids of {table!r} must be {self.type} without NULL")
         fields = self.fields()
@@ -61,7 +61,10 @@ class RowIds:
 
 
 def row_ids(table: TableDescription) -> RowIds | None:
-    """Return None without a primary key, or if clients see its values less exactly than stored."""
+    """Return the row ids of a table.
+
+    Return None if it has no primary key, or if clients see its values less exactly than stored.
+    """
     key = table.primary_key()
     return RowIds(key) if key and all(map(_is_exact, key)) else None
 

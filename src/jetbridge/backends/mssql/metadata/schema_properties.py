@@ -1,4 +1,4 @@
-"""Comments and tags of schemas, which SQL Server keeps as extended properties."""
+"""Converts comments and tags of schemas to extended properties of SQL Server, and back."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,9 +12,9 @@ _LONGEST_TAG = statements.LONGEST_NAME - len(statements.TAG_PREFIX)
 
 
 def properties_of(info: SchemaInfo) -> list[tuple[str, str]]:
-    """Return the names and values that hold a comment and tags.
+    """Return the names and values of properties for a comment and tags.
 
-    Raises BadRequest for what is too long for an extended property.
+    Raises BadRequest for values that are too long for an extended property.
     """
     return list(_properties(info))
 
@@ -42,16 +42,16 @@ def _check_length(title: str, value: str) -> None:
 
 
 def _length(value: str) -> int:
-    """Count as SQL Server does: in UTF-16 code units."""
+    """Return the length in UTF-16 code units, as SQL Server counts."""
     return len(value.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def schema_info(name: str, rows: Iterable[tuple[str, str, str | None]]) -> SchemaInfo:
-    """Return a schema with the comment and tags among properties of all schemas."""
-    own = {title: value or "" for schema, title, value in rows if schema == name}
+    """Return a schema with its comment and tags, from the properties of all schemas."""
+    properties = {key: value or "" for schema, key, value in rows if schema == name}
     tags = {
-        title.removeprefix(statements.TAG_PREFIX): value
-        for title, value in own.items()
-        if title.startswith(statements.TAG_PREFIX)
+        key.removeprefix(statements.TAG_PREFIX): value
+        for key, value in properties.items()
+        if key.startswith(statements.TAG_PREFIX)
     }
-    return SchemaInfo(name, own.get(statements.DESCRIPTION, ""), tags)
+    return SchemaInfo(name, properties.get(statements.DESCRIPTION, ""), tags)

@@ -1,4 +1,4 @@
-"""Scans a table: the requested columns, the filter as parameters, splits by ranges of the key."""
+"""Scans tables with the filter as parameters, and splits scans by ranges of the key."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class ScanQuery:
-    """A query, and how its rows become those of a scan.
+    """Hold a query, and convert its rows to those of a scan.
 
-    `selected` are the fields of the query, `targets` those of the scan; row ids are made of the
-    columns of the key.
+    `selected` are the fields of the query, `targets` those of the scan. The row ids are made from
+    the columns of the key.
     """
 
     sql: str
@@ -67,14 +67,14 @@ class ScanQuery:
 
 
 def _convert(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Cut times to six digits of a second, which is what DuckDB has."""
+    """Convert a column, and cut times to DuckDB's six digits of a second."""
     if pa.types.is_time64(column.type):
         return column.cast(field.type, safe=False)
     return cast(column, field)
 
 
 def _empty_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows without columns, as many as the server has counted."""
+    """Yield as many rows without columns as the server has counted."""
     left = sum(batch.column(0)[0].as_py() for batch in batches if batch.num_rows)
     blank = pa.record_batch({"n": pa.nulls(min(left, _BATCH_ROWS))}).select([])
     while left > 0:
@@ -85,7 +85,7 @@ def _empty_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def plan_query(
     table: TableDescription, info: TableInfo, row_ids: RowIds | None, request: Scan
 ) -> ScanQuery:
-    """Return the query of a scan; raises BadRequest for columns and splits that do not exist."""
+    """Return the query of a scan. Raises BadRequest for columns and splits that do not exist."""
     columns = {fold(column.name): column for column in table.columns}
     fields = {fold(field.name): field for field in info.schema}
     if row_ids is not None:
@@ -153,7 +153,7 @@ def _split_column(table: TableDescription) -> ServerColumn | None:
 
 
 def list_splits(server: ConnectionPool, table: TableDescription) -> Sequence[str]:
-    """Return ranges of the key that together hold all rows; one range for a small table."""
+    """Return ranges of the key that together contain all rows; one range for a small table."""
     column = _split_column(table)
     number = min(_MAX_SPLITS, count_rows(server, table) // _SPLIT_ROWS) if column else 0
     if column is None or number < 2:  # noqa: PLR2004 - nothing to split
@@ -178,5 +178,6 @@ def count_rows(server: ConnectionPool, table: TableDescription) -> int:
 
 
 def stream(server: ConnectionPool, query: ScanQuery) -> Iterator[pa.RecordBatch]:
+    """Yield the driver's batches of a query, on a connection of its own."""
     with server.borrow_odbc() as connection:
         yield from connection.stream(query.sql, query.parameters)

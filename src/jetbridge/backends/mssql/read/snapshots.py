@@ -1,7 +1,7 @@
 """Reads all tables of a transaction as of one moment, by SNAPSHOT isolation.
 
-A connection runs one query at a time. A query that begins while rows of the last one still arrive
-first buffers those in memory or on disk, so no scan waits for another.
+A connection runs one query at a time. If a query begins while rows of the previous one still
+arrive, these are first buffered in memory or on disk, so no scan waits for another.
 """
 
 import threading
@@ -27,7 +27,7 @@ _STAGED_BYTES = 64 * 1024**3
 
 
 class SnapshotReaders:
-    """All open snapshots of a database; ends those that may lapse and are idle.
+    """Open the snapshots of a database, and end those that may expire and are idle.
 
     As long as a snapshot is open, the server keeps old versions of all rows.
     """
@@ -40,6 +40,7 @@ class SnapshotReaders:
         self._watcher: threading.Thread | None = None
 
     def open(self) -> "SnapshotReader":
+        """Return a new snapshot; end the oldest idle one if there are too many."""
         transaction = _IdleTransaction(self._server)
         reader = SnapshotReader(transaction)
         weakref.finalize(reader, transaction.end)
@@ -50,8 +51,8 @@ class SnapshotReaders:
             if self._watcher is None:
                 self._watcher = threading.Thread(target=self._watch, name="snapshots", daemon=True)
                 self._watcher.start()
-        for each in excess:
-            each.end_if_idle(0)
+        for old in excess:
+            old.end_if_idle(0)
         return reader
 
     def _end_idle(self) -> None:
@@ -60,7 +61,7 @@ class SnapshotReaders:
         for transaction in transactions:
             transaction.end_if_idle(_IDLE_SECONDS)
         with self._lock:
-            self._open = [each for each in self._open if not each.ended]
+            self._open = [transaction for transaction in self._open if not transaction.ended]
 
     def _watch(self) -> None:
         while not self._closed.wait(_IDLE_SECONDS / 2):
@@ -79,7 +80,7 @@ class SnapshotReaders:
 
 
 class SnapshotReader:
-    """Reads tables as they were when it was first used."""
+    """Read tables as they were when it was first used."""
 
     def __init__(self, transaction: "_IdleTransaction") -> None:
         self._transaction = transaction
@@ -89,7 +90,7 @@ class SnapshotReader:
         self._transaction.lapses = True
 
     def stream(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of a query; the snapshot lives at least until the last one is read."""
+        """Yield batches of a query. The snapshot does not end before the last one is read."""
         rows = self._transaction.start_query(sql, parameters)
         try:
             while (batch := rows.next()) is not None:
@@ -100,7 +101,7 @@ class SnapshotReader:
 
 
 class _IdleTransaction:
-    """The transaction of a snapshot; it has a connection from the first query on."""
+    """Hold the transaction of a snapshot, which begins with its first query."""
 
     def __init__(self, server: ConnectionPool) -> None:
         self._server = server
@@ -126,7 +127,7 @@ class _IdleTransaction:
             return self._current
 
     def _begin(self) -> OdbcConnection:
-        """Return a connection whose transaction has begun; close it if that fails."""
+        """Return a connection whose transaction has begun, or close it if that fails."""
         with ExitStack() as stack:
             connection = stack.enter_context(self._server.borrow_odbc())
             connection.rows(statements.BEGIN_SNAPSHOT)
@@ -134,12 +135,12 @@ class _IdleTransaction:
         return connection
 
     def is_read(self) -> bool:
-        """Whether rows of the current query are still being read."""
+        """Return whether rows of the current query are still being read."""
         current = self._current
         return current is not None and not current.closed
 
     def end_if_idle(self, seconds: float) -> None:
-        """End it if it may lapse and nothing was read for so many seconds."""
+        """End it if it may expire and nothing was read for this time."""
         if not self.lapses or not self._lock.acquire(blocking=False):
             return
         try:
@@ -150,7 +151,7 @@ class _IdleTransaction:
             self._lock.release()
 
     def end(self) -> None:
-        """Return the connection to the pool; a scan that still reads rows gets Conflict."""
+        """Return the connection to the pool. A scan that still reads rows gets Conflict."""
         with self._lock:
             if self.ended:
                 return
@@ -170,7 +171,7 @@ class _IdleTransaction:
 
 
 class _BufferedRows:
-    """The rows of one query, which may be buffered before they are read."""
+    """Hold the rows of one query, and buffer them if another query begins."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], lock: threading.RLock) -> None:
         self._batches, self._lock = batches, lock
@@ -183,7 +184,7 @@ class _BufferedRows:
             return next(self._rest if self._rest is not None else self._batches, None)
 
     def read_rest(self) -> None:
-        """Buffer the remaining rows; an error is raised where they are read, not here."""
+        """Buffer the remaining rows. An error is raised later, by their reader."""
         if self._rest is not None or self.closed:
             return
         self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
@@ -191,7 +192,7 @@ class _BufferedRows:
         try:
             for batch in self._batches:
                 self._staging.add(batch)
-        except Exception as error:  # noqa: BLE001 - raised where the rows are read
+        except Exception as error:  # noqa: BLE001 - raised by the reader of the rows
             failure = error
         self._rest = _end_with(self._staging.batches(), failure)
 

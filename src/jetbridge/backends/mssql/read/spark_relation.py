@@ -33,7 +33,7 @@ _SHARED_TYPES = frozenset(
     ["BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB"]
     + ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"]
 )
-# The size of a value whose type does not tell it.
+# The size to assume for values of a type without a fixed length.
 _DEFAULT_BYTES = 32
 
 
@@ -44,7 +44,7 @@ def _readable_fields(info: TableInfo) -> list[pa.Field]:
 def spark_relation(
     database: Database, table: TableDescription, info: TableInfo
 ) -> SparkRelation | None:
-    """Return what Spark needs to read the table, or None if Spark can read no column of it."""
+    """Return what Spark needs to read a table; None if Spark cannot read any of its columns."""
     fields = _readable_fields(info)
     if not fields:
         return None
@@ -66,9 +66,9 @@ def _create_view(
     session: Any,
     scan: Scan,
 ) -> Iterator[None]:
-    """Create a temporary view in Spark; each split is read on a connection of its own.
+    """Create a temporary view in Spark. Each split is read on its own connection.
 
-    Spark takes rows from its Python workers one by one, so they go through files instead.
+    Spark takes rows from its Python workers one by one, so the workers write files instead.
     """
     fields = _readable_fields(info)
     requested = [f.name for f in fields if scan.columns is None or f.name in scan.columns]
@@ -100,7 +100,7 @@ def _create_view(
 def _write_splits(
     address: Address, schema: pa.Schema, folder: str, tasks: Iterable[tuple[int, ScanQuery]]
 ) -> Iterator[tuple[str, int]]:
-    """Write a file for each split and attempt in a Spark worker; yield its name and row count."""
+    """Write a file for each split and attempt in a Spark worker. Yield its name and row count."""
     pool = worker_pool(address)
     columns = file_columns(len(schema))
     file_schema = pa.schema([f.with_name(n) for f, n in zip(schema, columns, strict=True)])
@@ -115,7 +115,7 @@ def _write_splits(
 
 
 def _add_null_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return all columns of the view, NULL for those that the query does not read."""
+    """Return a batch with all columns of the view; those that the query does not read are NULL."""
     names = set(batch.schema.names)
     columns = [
         batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type)

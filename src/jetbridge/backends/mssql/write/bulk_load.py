@@ -23,7 +23,7 @@ from jetbridge.errors import BadRequest, ServerError
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """The quoted name of a table, and the columns that rows give values for."""
+    """Hold the quoted name of a table, and the columns that a load writes."""
 
     table: str
     columns: tuple[BulkColumn, ...]
@@ -35,16 +35,16 @@ Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 
 class _RowSplitter:
-    """Splits rows into those that bulk copy encodes correctly and those that need INSERT."""
+    """Split rows into those that bulk copy encodes correctly, and those that need INSERT."""
 
     def __init__(self, connection: CoreConnection, target: LoadTarget, batches: Batches) -> None:
         self._pages = CodePages(connection.run, target.columns)
-        self._names = [each.name for each in target.columns]
+        self._names = [column.name for column in target.columns]
         self._batches = batches
         self.was_read = self.has_rest = False
 
     def may_lock(self, target: LoadTarget) -> bool:
-        """Whether to lock the table: bulk loads share its lock, INSERT statements do not."""
+        """Return whether to lock the table. Bulk loads share the lock, INSERT statements do not."""
         return target.lock and self._pages.are_encoded_correctly()
 
     def bulk_rows(self) -> Iterator[pa.RecordBatch]:
@@ -76,10 +76,10 @@ class _RowSplitter:
 def load(
     connection: CoreConnection, target: LoadTarget, batches: Batches, settings: MssqlSettings
 ) -> int:
-    """Load rows within the caller's transaction; return their number.
+    """Load rows within the caller's transaction, and return their number.
 
-    Batches may have more columns than needed. They may be read twice: INSERT statements load the
-    rows that bulk copy would encode wrongly.
+    Batches may have more columns than needed. They may be read twice, because INSERT statements
+    load the rows that bulk copy would encode wrongly.
     """
     source = _RowSplitter(connection, target, batches)
     if settings.ctas_use_bcp:
@@ -100,12 +100,12 @@ def _bulk_copy(
     connection: CoreConnection, target: LoadTarget, batches: Iterable[pa.RecordBatch]
 ) -> int:
     rows = pa.RecordBatchReader.from_batches(driver_schema(target.columns), batches)
-    names = [each.name for each in target.columns]
+    names = [column.name for column in target.columns]
     return connection.load(target.table, rows, names, lock=target.lock, identity=target.identity)
 
 
 def _can_insert_instead(connection: CoreConnection, error: ServerError) -> bool:
-    """Whether the server only failed to describe the table to the driver.
+    """Return whether the server only failed to describe the table to the driver.
 
     The transaction must still be open, or the INSERT statements would commit by themselves.
     """
@@ -135,11 +135,11 @@ def _insert_texts(
     target: LoadTarget, batch: pa.RecordBatch, settings: MssqlSettings
 ) -> Iterator[str]:
     """Yield SQL for each round trip: `insert_batch_size` rows in statements as long as allowed."""
-    columns = [(each.name, each.kind) for each in target.columns]
+    columns = [(column.name, column.sql_type) for column in target.columns]
     texts = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
     rows = texts.combine_chunks()
     sizes = pc.binary_length(rows).to_numpy(zero_copy_only=False)
-    head = tsql_load.insert_head(target.table, [each.name for each in target.columns])
+    head = tsql_load.insert_head(target.table, [column.name for column in target.columns])
     for start in range(0, len(rows), settings.insert_batch_size):
         end = min(len(rows), start + settings.insert_batch_size)
         statements = [
@@ -156,7 +156,7 @@ def _cut_rows(
     head: int,
     settings: MssqlSettings,
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows, of which each fits in one statement; `head` is its length without."""
+    """Yield ranges of rows that fit in one statement; `head` is its length without rows."""
     max_rows, max_bytes = settings.insert_max_rows_per_statement, settings.insert_max_sql_bytes
     total = np.cumsum(sizes[start:end] + 2)
     first = 0
@@ -174,7 +174,7 @@ def _cut_rows(
 
 
 class Rows(Protocol):
-    """Rows that may be read again."""
+    """Read the rows of a load, several times if necessary."""
 
     rows: int
 
@@ -182,10 +182,10 @@ class Rows(Protocol):
 
 
 def load_directly(database: Database, target: LoadTarget, source: Rows, *, alone: bool) -> None:
-    """Load all rows or none. `alone`: the table was empty, and nobody else should write to it.
+    """Load all rows or none. With `alone`, the table is empty and no other session writes to it.
 
-    If the answer to COMMIT is lost, the number of rows shows whether it happened. If the table has
-    other rows, nobody can know, and CommitUnknown is raised.
+    If the answer to COMMIT is lost, the number of rows shows whether it happened. For a table with
+    other rows that is unknown, and CommitUnknown is raised.
     """
 
     def work(connection: CoreConnection) -> None:

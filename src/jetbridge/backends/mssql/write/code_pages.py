@@ -1,7 +1,7 @@
-"""Checks texts against the code pages of `varchar` columns, which their collations decide.
+"""Checks texts against the code pages of `varchar` columns, which depend on their collations.
 
 The driver's core encodes texts in the code page that Windows has for the locale of the collation.
-It supports neither UTF-8 nor the pages of DOS, and letters that the page lacks become question
+It supports neither UTF-8 nor the pages of DOS. Letters that are not in the page become question
 marks, as they do on the server. So texts that are not ASCII are checked before they are sent.
 """
 
@@ -27,7 +27,7 @@ _SORT_ORDER_PREFIX = "SQL_"
 
 @dataclass(frozen=True)
 class Page:
-    """A code page; `number` is 0 if it is unknown."""
+    """Check texts against one code page; its `number` is 0 if it is unknown."""
 
     number: int
     collation: str = ""
@@ -41,7 +41,7 @@ class Page:
         return self.number == _LATIN or (self.number in _ENCODED_BY_DRIVER and by_locale)
 
     def find_unencodable(self, values: pa.Array) -> int | None:
-        """Return the index of the first text with a letter that the page lacks."""
+        """Return the index of the first text with a letter that is not in the page."""
         if self.number in (0, _UTF8):
             return None
         one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
@@ -63,7 +63,7 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 
 class CodePages:
-    """The code pages of a load's columns, read before it begins: a bulk load blocks queries."""
+    """Hold the code pages of a load's columns. They are read first: a bulk load blocks queries."""
 
     def __init__(self, query: Query, columns: Sequence[BulkColumn]) -> None:
         self._columns = [column for column in columns if column.family == "varchar"]
@@ -73,13 +73,13 @@ class CodePages:
         }
 
     def are_encoded_correctly(self) -> bool:
-        """Whether the driver encodes all texts that the columns can hold."""
+        """Return whether the driver encodes all texts that the columns can hold."""
         return all(page.is_encoded_correctly() for page in self._pages.values())
 
     def find_miscoded(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
         """Return a mask of rows that the driver would encode wrongly; None if there are none.
 
-        Raises BadRequest for a text that its column cannot hold.
+        Raises BadRequest for a text that its column cannot store.
         """
         mask: pa.Array | None = None
         for column in self._columns:
@@ -104,12 +104,12 @@ class CodePages:
         row = pc.indices_nonzero(non_ascii)[index].as_py()
         raise BadRequest(
             f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has "
-            f"letters that {column.kind} cannot store (code page {page.number}); use nvarchar"
+            f"letters that {column.sql_type} cannot store (code page {page.number}); use nvarchar"
         )
 
 
 def _collation(column: BulkColumn) -> str:
-    return column.kind.partition(" COLLATE ")[2]
+    return column.sql_type.partition(" COLLATE ")[2]
 
 
 def _page(query: Query, collation: str) -> Page:

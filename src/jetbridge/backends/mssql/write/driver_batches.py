@@ -1,4 +1,4 @@
-"""Converts rows to what the driver loads, and checks their values before anything is sent."""
+"""Converts rows to the types that the driver loads, and checks their values before it sends any."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,37 +26,37 @@ _EXACT = Context(prec=MOST_DIGITS)
 
 @dataclass(frozen=True)
 class BulkColumn:
-    """A column of a load: its name, and the T-SQL type of the column that it is loaded into."""
+    """Describe a column of a load by the name and the T-SQL type of the column in the table."""
 
     name: str
-    kind: str
+    sql_type: str
 
     @property
     def family(self) -> str:
-        return self.kind.partition("(")[0]
+        return self.sql_type.partition("(")[0]
 
     def field(self) -> pa.Field:
-        return pa.field(self.name, driver_type(self.kind))
+        return pa.field(self.name, driver_type(self.sql_type))
 
     def array(self, values: pa.Array, first_row: int) -> pa.Array:
-        """Convert values for the driver; raises BadRequest with column and row."""
+        """Convert values for the driver. Raises BadRequest with column and row."""
         check = _CHECKS.get(self.family)
-        invalid = _too_long(self.kind, values) if check is None else check(values)
+        invalid = _too_long(self.sql_type, values) if check is None else check(values)
         if invalid is not None:
-            row, problem = invalid
+            row, reason = invalid
             raise BadRequest(
-                f"column {self.name!r}, row {first_row + row}: "
-                f"{format_value(values[row])} {problem}"
+                f"column {self.name!r}, row {first_row + row}: {format_value(values[row])} {reason}"
             )
         return cast(values, self.field(), first_row)
 
 
 def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
+    """Return the columns of a load into these columns."""
     return [BulkColumn(column.name, staging_type(column)) for column in columns]
 
 
 def staging_type(column: ServerColumn) -> str:
-    """Return the type of a staging column; the collation keeps letters of its code page."""
+    """Return the type of a staging column. Its collation keeps the letters of the code page."""
     type_ = loaded_type(column)
     is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
     return f"{type_} COLLATE {column.collation}" if is_text else type_
@@ -81,16 +81,17 @@ def convert_batches(
 
 
 def driver_schema(columns: Sequence[BulkColumn]) -> pa.Schema:
+    """Return the schema of batches that the driver loads."""
     return pa.schema([column.field() for column in columns])
 
 
-# The first row with an invalid value, and what is wrong with it.
+# The first row with an invalid value, and the reason.
 Invalid = tuple[int, str] | None
 
 
-def _first(mask: pa.Array, problem: str) -> Invalid:
+def _first(mask: pa.Array, reason: str) -> Invalid:
     row = pc.index(mask, value=True).as_py()
-    return None if row < 0 else (row, problem)
+    return None if row < 0 else (row, reason)
 
 
 def _tinyint(values: pa.Array) -> Invalid:
@@ -128,9 +129,9 @@ def _outside(numbers: pa.Array, low: int, end: int) -> Invalid:
     return _first(outside, "is not in the years 1 to 9999 of SQL Server")
 
 
-def _too_long(kind: str, values: pa.Array) -> Invalid:
-    """Compare lengths with the type's; the server checks varchar characters of several bytes."""
-    sized = _SIZED.match(kind)
+def _too_long(sql_type: str, values: pa.Array) -> Invalid:
+    """Check lengths against the type. The server checks varchar characters of several bytes."""
+    sized = _SIZED.match(sql_type)
     if sized is None or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return None
     max_length = int(sized[2])
@@ -176,10 +177,10 @@ _CHECKS: dict[str, Callable[[pa.Array], Invalid]] = {
 
 def max_utf16_units(column: pa.Array) -> int:
     """Return an upper bound of the UTF-16 units of a text, which nvarchar counts."""
-    most: int = pc.max(pc.utf8_length(column)).as_py() or 0
-    if most and pc.any(pc.match_substring_regex(column, _SURROGATE_PAIRS)).as_py():
-        return 2 * most
-    return most
+    longest: int = pc.max(pc.utf8_length(column)).as_py() or 0
+    if longest and pc.any(pc.match_substring_regex(column, _SURROGATE_PAIRS)).as_py():
+        return 2 * longest
+    return longest
 
 
 def max_bytes(column: pa.Array) -> int:
@@ -188,12 +189,12 @@ def max_bytes(column: pa.Array) -> int:
     return longest
 
 
-def with_length(column: BulkColumn, most: int) -> BulkColumn:
-    """Return the column with the next larger length, or `max`."""
+def with_length(column: BulkColumn, longest: int) -> BulkColumn:
+    """Return the column with the next larger length, or with `max`."""
     is_wide = column.family == "nvarchar"
     lengths = _LENGTHS if is_wide else (*_LENGTHS, _MAX_VARCHAR_BYTES)
-    length = next((str(each) for each in lengths if each >= most), "max")
-    return replace(column, kind=f"{column.family}({length})")
+    length = next((str(number) for number in lengths if number >= longest), "max")
+    return replace(column, sql_type=f"{column.family}({length})")
 
 
 def rows_to_arrays(rows: Sequence[tuple[Any, ...]], fields: Sequence[pa.Field]) -> list[pa.Array]:

@@ -1,4 +1,4 @@
-"""Runs INSERT: spools rows and loads them at the end; with RETURNING inserts each batch at once."""
+"""Runs INSERT: spools rows and loads them at the end. With RETURNING it inserts batch by batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +37,7 @@ from jetbridge.errors import ServerError
 
 @contextmanager
 def inserting(database: Database, table: TableDescription, options: DMLOptions) -> Iterator[Write]:
+    """Insert the rows that the block writes, all of them or none."""
     with name_errors(table.title()):
         current = database.table(table.schema, table.name)
         insert = _insert_returning if options.returning else _insert_spooled
@@ -45,7 +46,7 @@ def inserting(database: Database, table: TableDescription, options: DMLOptions) 
 
 
 class _ColumnValues:
-    """Maps batches of the client to the columns that statements can write."""
+    """Map batches of the client to the columns that statements can write."""
 
     def __init__(self, table: TableDescription) -> None:
         self.table = table
@@ -90,7 +91,7 @@ def _append(
     )
     if not columns:
         texts = load.append_defaults(target.table, spool.rows)
-        run_in_transaction(database.server, target.table, lambda c: [c.run(each) for each in texts])
+        run_in_transaction(database.server, target.table, lambda c: [c.run(sql) for sql in texts])
     elif _can_bulk_load(database, target, table, columns) and not uses_staging_table(
         database, table.schema, spool
     ):
@@ -109,19 +110,19 @@ def _append(
 def _can_bulk_load(
     database: Database, target: LoadTarget, table: TableDescription, columns: list[ServerColumn]
 ) -> bool:
-    """Whether bulk copy can write all columns; SQL Server converts those of other types."""
+    """Return whether bulk copy can write all columns, so that SQL Server need not convert any."""
     return all(map(is_loaded, columns)) and not _would_lose_defaults(database, target, table)
 
 
 def _would_lose_defaults(database: Database, target: LoadTarget, table: TableDescription) -> bool:
-    """Whether a bulk load writes NULL to the other columns, as on Babelfish."""
+    """Return whether a bulk load writes NULL to the other columns, as on Babelfish."""
     return len(target.columns) < len(table.columns) and database.server.is_babelfish()
 
 
 def _append_from(connection: SqlConnection, target: LoadTarget, source: str) -> None:
     if target.identity:
         connection.run(load.identity_insert(target.table, on=True))
-    connection.run(load.append(target.table, [each.name for each in target.columns], source))
+    connection.run(load.append(target.table, [column.name for column in target.columns], source))
     if target.identity:
         connection.run(load.identity_insert(target.table, on=False))
 
@@ -170,14 +171,12 @@ class _Returning:
             [*rows.columns, pa.array(range(rows.num_rows), pa.int64())],
             names=[*rows.schema.names, number.name],
         )
-        steps = self._steps(target, [each.name for each in columns])
+        steps = self._steps(target, [column.name for column in columns])
         stored: list[tuple[object, ...]] = []
         if identity:
             self._connection.run(load.identity_insert(target, on=True))
-        everything = [*columns, number]
-        with stage_rows(
-            self._server, self._connection, everything, lambda: [numbered], rows.num_rows
-        ):
+        staged = [*columns, number]
+        with stage_rows(self._server, self._connection, staged, lambda: [numbered], rows.num_rows):
             for step in steps:
                 stored = self._connection.run(step) or stored
         if identity:
@@ -188,7 +187,7 @@ class _Returning:
 
     def _steps(self, target: str, written: list[str]) -> list[str]:
         append, type_of = load.append_answering, _answer_type
-        if self._server.is_babelfish():  # it has no MERGE
+        if self._server.is_babelfish():  # Babelfish has no MERGE
             append, type_of = load.append_answering_in_order, declared
         answer = [(c.name, type_of(c), is_answered_as_text(c)) for c in self._table.columns]
         return append(target, written, load.TEMPORARY, answer)

@@ -1,4 +1,4 @@
-"""Manages the tables of a load: their names, the lock that shows it runs, and their sweep."""
+"""Names the tables of a load, locks them while it runs, and sweeps those of loads that crashed."""
 
 import logging
 import re
@@ -30,12 +30,13 @@ _TABLE_NAME = re.compile(r"(jetbridge_[0-9a-f]{16})_(?:rows|ledger)")
 
 
 def is_load_table(name: str) -> bool:
+    """Return whether a table belongs to a load."""
     return _TABLE_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class LoadTables:
-    """The staging table and the ledger of one load, in the schema of its target."""
+    """Name the staging table and the ledger of one load, in the schema of its target."""
 
     name: str
     schema: str
@@ -59,7 +60,7 @@ class LoadTables:
 
 @contextmanager
 def run_load(database: Database, schema: str) -> Iterator[LoadTables]:
-    """Hold the lock of a load, which shows others that it runs; drop its tables at the end."""
+    """Hold the lock of a load, by which others see that it runs, and drop its tables at the end."""
     tables = LoadTables(f"jetbridge_{uuid4().hex[:16]}", schema)
     with suppress(_LockLost), database.server.borrow_core() as connection:
         if not _acquire_lock(connection, tables.name):
@@ -82,7 +83,7 @@ def run_load(database: Database, schema: str) -> Iterator[LoadTables]:
 
 @contextmanager
 def _keep_alive(connection: CoreConnection) -> Iterator[None]:
-    """Query regularly: some servers and firewalls close an idle connection."""
+    """Run a query regularly, because some servers and firewalls close idle connections."""
     ended = threading.Event()
 
     def query_regularly() -> None:
@@ -99,7 +100,7 @@ def _keep_alive(connection: CoreConnection) -> Iterator[None]:
 
 
 class _LockLost(Exception):
-    """The load is complete, but its connection must not be used again."""
+    """Report that the load is complete, but its connection must not be used again."""
 
 
 def _acquire_lock(connection: SqlConnection, load_name: str) -> bool:
@@ -114,7 +115,7 @@ def _drop(connection: SqlConnection, tables: LoadTables) -> None:
 def sweep(database: Database) -> list[str]:
     """Drop the tables of loads that no longer run, and return their names.
 
-    If SQL Server refuses some, raise its first error after all others were dropped.
+    Raises the first error of SQL Server, after all tables that can be dropped were dropped.
     """
     database.options.remove_orphans()
     dropped: list[str] = []
@@ -155,8 +156,8 @@ def _drop_dead(
     return [f"{schema}.{name}" for schema, name in tables]
 
 
-class Sweeper:
-    """Sweeps in the background while a database is used, at most once a minute."""
+class LoadTableSweeper:
+    """Sweep in the background while a database is used, at most once a minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -166,7 +167,7 @@ class Sweeper:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start a sweep if one is due; return at once."""
+        """Start a sweep if one is due, and return at once."""
         with self._lock:
             now = time.monotonic()
             if self._began is not None and now - self._began < _SWEEP_SECONDS:
@@ -178,7 +179,7 @@ class Sweeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """Give a sweep that has just begun some time to end, then cancel it."""
+        """Wait a moment for a running sweep, then cancel it."""
         thread = self._thread
         if thread is not None:
             if self._database.server.reached.is_set():
@@ -187,12 +188,12 @@ class Sweeper:
             thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        """Sweep once; a login that may not drop tables is no error."""
+        """Sweep once, and only log errors: the login may lack the right to drop tables."""
         try:
             with scope(self._sweep) as ended:
-                # Do not log in first: a wrong password would count as one more failed login.
+                # Wait for the first login: with a wrong password, each login counts as failed.
                 while not self._database.server.reached.wait(_POLL_SECONDS):
                     ended.check()
                 sweep(self._database)
-        except Exception as error:  # noqa: BLE001 - nobody waits, and the next sweep tries again
+        except Exception as error:  # noqa: BLE001 - the next sweep tries again
             log.info("could not drop the tables of loads that did not end: %s", error)

@@ -1,4 +1,4 @@
-"""Runs in Spark's workers: loads each part in a transaction that also notes it in the ledger."""
+"""Loads parts in Spark's workers: one transaction loads a part and records it in the ledger."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from jetbridge.errors import DuplicateKey, ServerError
 
 @dataclass(frozen=True)
 class LoadTask:
-    """What a worker needs to load parts. `ledger` is the quoted name of the ledger table."""
+    """Hold what a worker needs to load parts. `ledger` is the quoted name of the ledger table."""
 
     address: Address
     target: LoadTarget
@@ -30,7 +30,7 @@ class LoadTask:
 
 
 def load_parts(task: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
-    """Load parts, and yield the number of each, also if another attempt has loaded it."""
+    """Load parts, and yield the number of each one, even if another attempt has loaded it."""
     pool = worker_pool(task.address)
     for part in parts:
         try:
@@ -41,7 +41,7 @@ def load_parts(task: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
 
 
 def load_part(server: ConnectionPool, task: LoadTask, part: SpoolPart) -> int:
-    """Load a part once: a second attempt waits at the key of the ledger and loads nothing."""
+    """Load a part once. A second attempt waits for the key in the ledger and loads nothing."""
 
     def once(connection: CoreConnection) -> int:
         try:
@@ -64,7 +64,7 @@ def _is_noted(connection: CoreConnection, task: LoadTask, part: SpoolPart) -> bo
 
 
 def _batches(target: LoadTarget, part: SpoolPart) -> Iterator[pa.RecordBatch]:
-    """Read a part with the driver's types."""
+    """Return the batches of a part with the driver's types."""
     if not part.is_converted():
         return convert_batches(target.columns, part.batches())
     return part.batches()

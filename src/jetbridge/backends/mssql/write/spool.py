@@ -1,6 +1,6 @@
-"""Spools the rows of a statement: in memory while they are few, then in files of a folder.
+"""Spools the rows of a statement, first in memory, then in files of a folder.
 
-A file never changes once it is complete, because it may be loaded more than once.
+A complete file never changes, because it may be loaded several times.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class SpoolPart:
-    """The rows that one task loads: `rows` of the files in order, after `skip` rows."""
+    """Name the rows that one task loads: `rows` rows of the files in order, after `skip` rows."""
 
     number: int
     files: tuple[str, ...]
@@ -30,7 +30,7 @@ class SpoolPart:
     skip: int = 0
 
     def is_converted(self) -> bool:
-        """Whether rows have the driver's types; files of Spark (Parquet) have Spark's."""
+        """Return whether rows have the driver's types. Spark's files (Parquet) have other types."""
         return not self.files[0].endswith(".parquet")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class SpoolPart:
 
 
 class RowSpool:
-    """Spools batches of one schema. Call `add` for all batches before `parts` or `batches`."""
+    """Spool batches of one schema. Add all batches before you use `parts` or `batches`."""
 
     def __init__(self, options: SpoolOptions, file_rows: int) -> None:
         self._options = options
@@ -105,7 +105,7 @@ class RowSpool:
         self._in_memory, self._memory_rows, self._memory_bytes = [], 0, 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order; may be called again."""
+        """Yield all rows in order. It can be called several times."""
         for part in self.parts:
             yield from part.batches()
         yield from self._in_memory
@@ -117,7 +117,7 @@ class RowSpool:
 
 
 def group_parts(parts: Sequence[SpoolPart], count: int) -> list[SpoolPart]:
-    """Divide the rows of whole files evenly into at most `count` parts."""
+    """Divide the rows of all files evenly into at most `count` parts."""
     rows = sum(part.rows for part in parts)
     count = min(count, rows)
     ends = [rows * number // max(count, 1) for number in range(count + 1)]
@@ -137,6 +137,7 @@ def _cut(parts: Sequence[SpoolPart], number: int, start: int, end: int) -> Spool
 
 @contextmanager
 def open_spool(options: SpoolOptions, settings: MssqlSettings) -> Iterator[RowSpool]:
+    """Yield a spool, and delete its rows after the block."""
     spool = RowSpool(options, settings.copy_flush_rows)
     try:
         yield spool

@@ -46,10 +46,10 @@ from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
 from jetbridge.spark.shared_folders import refuse_unshared
 
-# The part that the ledger notes when the rows are published.
+# The number of the part that records in the ledger that the rows are published.
 _PUBLISHED = -1
 _JOBS = 4
-# Rows of one transaction: each costs some round trips, and is loaded again if it fails.
+# The rows of one transaction: each takes some round trips, and is loaded again if it fails.
 _TASK_ROWS = 1_000_000
 # The last line of a worker's traceback; the others are indented.
 _RAISED = re.compile(r"^Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
@@ -59,7 +59,10 @@ _BY_INSERT = replace(_BULK, ctas_use_bcp=False)
 
 
 class RowSource(Protocol):
-    """All rows of a statement, which may be read again; `parts` are files for Spark tasks."""
+    """Read all rows of a statement, several times if necessary.
+
+    `parts` are the files for Spark tasks.
+    """
 
     rows: int
     parts: list[SpoolPart]
@@ -85,7 +88,8 @@ def stage_and_publish(
 ) -> None:
     """Load all rows into a staging table, and call `publish` with its name in a transaction.
 
-    Few rows go into a temporary table of one connection, unless the driver's timeout ends that.
+    A small number of rows is loaded into a temporary table of one connection. If the driver's
+    timeout ends that, the rows are loaded into a staging table, too.
     """
 
     def work(connection: CoreConnection) -> None:
@@ -119,7 +123,7 @@ def stage_rows(
     Babelfish does not support bulk copy into temporary tables.
     """
     settings = _BY_INSERT if server.is_babelfish() else _BULK
-    types = [(column.name, column.kind) for column in columns]
+    types = [(column.name, column.sql_type) for column in columns]
     connection.run(load_sql.staging(load_sql.TEMPORARY, types))
     staged = load(connection, LoadTarget(load_sql.TEMPORARY, tuple(columns)), batches, settings)
     if staged != rows:
@@ -129,7 +133,7 @@ def stage_rows(
 
 
 def uses_staging_table(database: Database, schema: str, source: RowSource) -> bool:
-    """Whether rows go to a staging table: if they are many and the login may create tables."""
+    """Return whether a staging table is used: for many rows, if the login may create tables."""
     return is_large(database, source) and _may_stage(database, schema)
 
 
@@ -144,10 +148,10 @@ def _stage_in_table(
     source: RowSource,
     publish: Publish,
 ) -> None:
-    """Stage rows in a table with a ledger; `publish` then has no time limit."""
+    """Stage rows in a table with a ledger. `publish` then has no time limit."""
     with run_load(database, schema) as tables:
         with database.server.borrow_core() as connection:
-            types = [(column.name, column.kind) for column in columns]
+            types = [(column.name, column.sql_type) for column in columns]
             connection.run(load_sql.staging(tables.staging, types))
             connection.run(load_sql.create_ledger(schema, tables.ledger_name))
         lock = database.settings.copy_tablock != "off"
@@ -159,7 +163,7 @@ def _stage_in_table(
 def fill_staging_table(
     database: Database, tables: LoadTables, target: LoadTarget, source: RowSource
 ) -> None:
-    """Load every row once into the staging table; it and the ledger exist."""
+    """Load every row once into the staging table, which exists already, as does the ledger."""
     if is_large(database, source):
         source.to_files()
         load_with_spark(database, tables, target, source.parts)
@@ -176,7 +180,10 @@ def load_with_spark(
     """
     task = LoadTask(database.server.address, target, tables.ledger, database.settings)
     if database.engine is None:
-        raise FailedPrecondition(f"rows cannot be loaded into {target.table}: there is no Spark")
+        raise FailedPrecondition(
+            f"Spark cannot load rows into {target.table}, because no catalog of this session uses "
+            "Spark; raise mssql_direct_load_rows and mssql_direct_load_bytes"
+        )
     with database.engine.session() as session:
         refuse_unshared(session, database.options.spool_folder())
         cores = int(session.spark.sparkContext.defaultParallelism)
@@ -185,19 +192,20 @@ def load_with_spark(
     groups = group_parts(parts, writers * -(-rows // (writers * _TASK_ROWS)))
     _run_tasks(database.engine, task, groups, database.settings.copy_parallel_writers)
     expected = (len(groups), rows)
-    ((noted, loaded),) = retry_on_core(
+    ((loaded_parts, loaded_rows),) = retry_on_core(
         database.server, lambda connection: connection.run(load_sql.sum_ledger(tables.ledger))
     )
-    if (noted, loaded) != expected:
+    if (loaded_parts, loaded_rows) != expected:
         raise ServerError(
-            f"the ledger has {noted} parts and {loaded} rows instead of {expected[0]} and {rows}"
+            f"the ledger has {loaded_parts} parts and {loaded_rows} rows instead of {expected[0]} "
+            f"and {rows}"
         )
 
 
 def publish_once(
     database: Database, tables: LoadTables, work: Callable[[SqlConnection], None]
 ) -> None:
-    """Run `work` once: its transaction also notes it in the ledger, where a retry finds it."""
+    """Run `work` once. Its transaction also records it in the ledger, where a retry finds it."""
     commit = Commit(tables.schema)
 
     def once(connection: SqlConnection) -> None:
@@ -206,7 +214,7 @@ def publish_once(
         try:
             with commit.trying(), connection.transaction(commit.begin):
                 connection.run(load_sql.note_part(tables.ledger, _PUBLISHED, 0))
-                commit.resolve()  # a note of the lost COMMIT would exist
+                commit.resolve()  # the lost COMMIT would have recorded its part
                 work(connection)
         except DuplicateKey:
             if not connection.run(load_sql.find_part(tables.ledger, _PUBLISHED)):
@@ -217,7 +225,7 @@ def publish_once(
 
 
 def is_large(database: Database, source: RowSource) -> bool:
-    """Whether Spark loads the rows."""
+    """Return whether Spark loads the rows."""
     settings = database.settings
     large = source.rows > settings.direct_load_rows or source.size > settings.direct_load_bytes
     return database.engine is not None and large
@@ -235,8 +243,8 @@ def _run_tasks(
 ) -> None:
     """Run a task for each part, or for each writer if their number is set.
 
-    On one machine Spark tries a task once. A job that has lost a worker is run again: parts in the
-    ledger are not loaded again.
+    On one machine, Spark tries a task only once. A job that has lost a worker is run again; it does
+    not load the parts that are in the ledger.
     """
     tasks = min(writers, len(parts)) or len(parts)
     for left in reversed(range(_JOBS)):
@@ -256,7 +264,7 @@ def _has_lost_worker(error: Exception) -> bool:
 
 
 def _cause(error: Exception) -> Exception:
-    """Return what a worker raised, without the text of Spark around it."""
+    """Return the error that a worker raised, without Spark's text around it."""
     if not is_from_spark(error):
         return error
     raised = error_from_text(str(error))

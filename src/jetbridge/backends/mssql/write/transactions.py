@@ -1,4 +1,4 @@
-"""Retries transactions after lost connections and deadlocks, and finds out about lost commits."""
+"""Retries transactions after lost connections and deadlocks, and checks for lost commits."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,16 +23,16 @@ _C = TypeVar("_C")
 
 
 def retry_on_core(server: ConnectionPool, work: Callable[[CoreConnection], _T]) -> _T:
-    """Run `work` on a core connection, again if the connection is lost or after a deadlock.
+    """Run `work` on a core connection; again if the connection is lost, and after a deadlock.
 
-    Running it twice must have the effect of once. A server that cannot be reached at the first
-    try is not retried.
+    `work` must have the same effect if it runs twice. There is no retry if the server cannot be
+    reached at the first try.
     """
     return _retry(server.borrow_core, work)
 
 
 def retry_on_odbc(server: ConnectionPool, work: Callable[[SqlConnection], _T]) -> _T:
-    """Do the same on an ODBC connection, for statements that may take longer than 30 seconds."""
+    """Run `work` as `retry_on_core` does, for statements that may take longer than 30 seconds."""
     return _retry(server.borrow_odbc, work)
 
 
@@ -53,11 +53,11 @@ def _retry(borrow: Callable[[], AbstractContextManager[_C]], work: Callable[[_C]
 
 
 class StatementTimeout(LimitExceeded):
-    """The driver's core abandoned a statement, which was rolled back."""
+    """Report that the driver's core abandoned a statement, which was rolled back."""
 
 
 class CommitUnknown(ServerError):
-    """The connection was lost during COMMIT, and it is unknown whether it happened."""
+    """Report that the connection was lost during COMMIT, whose outcome is unknown."""
 
 
 def _statement_timeout(title: str) -> StatementTimeout:
@@ -68,6 +68,7 @@ def _statement_timeout(title: str) -> StatementTimeout:
 
 
 def commit_unknown(title: str) -> CommitUnknown:
+    """Return the error for a COMMIT whose outcome is unknown."""
     return CommitUnknown(
         f"the connection was lost while changes of {title} were being committed: all of them "
         "are stored, or none; check the table before you run the statement again"
@@ -75,22 +76,23 @@ def commit_unknown(title: str) -> CommitUnknown:
 
 
 class Commit:
-    """Tracks whether the answer to a COMMIT was lost, over all tries of a transaction."""
+    """Track whether the answer to a COMMIT was lost, over all tries of a transaction."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._begun = self.is_lost = False
 
     def begin(self) -> None:
+        """Record that COMMIT is about to be sent."""
         self._begun = True
 
     def resolve(self) -> None:
-        """Note that the outcome of the lost COMMIT is known now."""
+        """Record that the outcome of the lost COMMIT is known."""
         self.is_lost = False
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Wrap each try."""
+        """Record whether a try lost the answer to its COMMIT. Wrap each try in it."""
         self._begun = False
         try:
             yield
@@ -100,7 +102,7 @@ class Commit:
 
     @contextmanager
     def unknown_if_lost(self) -> Iterator[None]:
-        """Wrap all tries: raise CommitUnknown for any error after a lost COMMIT."""
+        """Raise CommitUnknown for any error after a lost COMMIT. Wrap all tries in it."""
         try:
             yield
         except ServerError as error:
@@ -117,8 +119,8 @@ def run_in_transaction(
 ) -> None:
     """Run `work` in a transaction, with the retries of `retry_on_core`.
 
-    If the answer to COMMIT was lost, `happened` finds out whether it happened; None is unknown.
-    Raises StatementTimeout for a statement that the core abandons.
+    If the answer to COMMIT was lost, `happened` returns whether it happened, or None if that is
+    unknown. Raises StatementTimeout for a statement that the core abandons.
     """
     commit = Commit(title)
 

@@ -1,12 +1,13 @@
 """Runs UPDATE, DELETE and MERGE by row id: stages the rows, then changes them by one statement.
 
-Row ids are primary keys. So a row that another session has changed in the meantime is still the
-same row and gets the new values; a row that was deleted raises Conflict.
+Row ids are primary keys. So a row that another session has changed in the meantime gets the new
+values; a row that was deleted raises Conflict.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -46,14 +47,14 @@ _ACTION = BulkColumn(load.ACTION, "nvarchar(10)")
 
 
 class _DistinctRowIds:
-    """Counts row ids, each once; numbers take eight bytes each."""
+    """Count distinct row ids; a number takes eight bytes of memory."""
 
     def __init__(self) -> None:
         self._numbers, self._texts = RowIdSet(), set[str]()
         self.count = 0
 
     def add(self, ids: pa.Array) -> int:
-        """Add row ids; return how many are new."""
+        """Add row ids, and return how many are new."""
         if pa.types.is_integer(ids.type):
             new = self._numbers.add(ids.to_numpy(zero_copy_only=False))
         else:
@@ -65,40 +66,41 @@ class _DistinctRowIds:
 
 
 class _StagedRows:
-    """Spools keys and values. `new`: a row may be new, and its row id is NULL then."""
+    """Spool keys and values. With `allow_new`, a row id may be NULL: that row is inserted."""
 
     def __init__(
-        self, table: TableDescription, ids: RowIds, spool: RowSpool, *, new: bool = False
+        self, table: TableDescription, ids: RowIds, spool: RowSpool, *, allow_new: bool = False
     ) -> None:
-        self.table, self.ids, self.spool, self._new = table, ids, spool, new
-        self.seen = _DistinctRowIds()
+        self.table, self.ids, self.spool, self._allow_new = table, ids, spool, allow_new
+        self.distinct_ids = _DistinctRowIds()
 
     def key_columns(self) -> list[BulkColumn]:
-        """Return the staging columns of the key, which compare as the key itself."""
+        """Return the staging columns of the key, which compare like the key itself."""
         return [
             replace(column, name=load.key_name(index))
             for index, column in enumerate(bulk_columns(self.ids.columns))
         ]
 
     def keys(self) -> list[tuple[str, str]]:
-        """Return the names of the key's columns, and the types of those staged as another type."""
+        """Return the key's columns, with the type of those that are staged as another type."""
         return [(c.name, "" if is_loaded(c) else declared(c)) for c in self.ids.columns]
 
     def add(self, ids: pa.Array, columns: Sequence[BulkColumn], values: Sequence[pa.Array]) -> int:
-        """Spool rows; return how many of the row ids are new."""
+        """Spool rows, and return how many of the row ids are new."""
         title = self.table.title()
-        keys = _decode_nullable(self.ids, ids, title) if self._new else self.ids.decode(ids, title)
-        new = self.seen.add(ids.drop_null())
+        decode = partial(_decode_nullable, self.ids) if self._allow_new else self.ids.decode
+        keys = decode(ids, title)
+        new = self.distinct_ids.add(ids.drop_null())
         first = self.spool.rows
         numbers = pa.array(range(first, first + len(ids)), pa.int64())
-        everything = [*self.key_columns(), _NUMBER, *columns]
+        staged = [*self.key_columns(), _NUMBER, *columns]
         if len(ids):
-            self.spool.add(convert_batch(everything, [*keys, numbers, *values], first))
+            self.spool.add(convert_batch(staged, [*keys, numbers, *values], first))
         return new
 
 
 def _decode_nullable(row_ids: RowIds, ids: pa.Array, title: str) -> list[pa.Array]:
-    """Return the keys, NULL for rows without a row id."""
+    """Return the keys; those of rows without a row id are NULL."""
     if not ids.null_count:
         return row_ids.decode(ids, title)
     keys = row_ids.decode(ids.drop_null(), title)
@@ -113,21 +115,21 @@ Change = Callable[[SqlConnection, str], int]
 def _publish(
     database: Database, rows: _StagedRows, columns: Sequence[BulkColumn], change: Change
 ) -> None:
-    """Publish the change in one transaction; a missing row rolls it back."""
-    everything = [*rows.key_columns(), _NUMBER, *columns]
+    """Publish the change in one transaction, which a missing row rolls back."""
+    staged = [*rows.key_columns(), _NUMBER, *columns]
     title, schema = rows.table.title(), rows.table.schema
 
     def publish(connection: SqlConnection, source: str) -> None:
-        if change(connection, source) != rows.seen.count:
+        if change(connection, source) != rows.distinct_ids.count:
             raise _rows_deleted(rows.table)
 
     with name_errors(title):
         if rows.spool.rows:
-            stage_and_publish(database, schema, title, everything, rows.spool, publish)
+            stage_and_publish(database, schema, title, staged, rows.spool, publish)
 
 
 def counted(answer: Sequence[tuple[Any, ...]]) -> int:
-    """Return the row count that a statement answers; raises if a trigger has answered first."""
+    """Return the row count of a statement. Raises NotSupported if a trigger answers first."""
     match answer:
         case [(int(rows),)]:
             return rows
@@ -147,9 +149,10 @@ def _rows_deleted(table: TableDescription) -> Conflict:
 def updating(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
+    """Update rows by the row ids and values that the block writes, all of them or none."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
-        statement = _Update(table, ids, spool, options)
+        statement = _MssqlUpdate(table, ids, spool, options)
         yield statement.write
         changes = statement.changes()
         if changes:
@@ -165,17 +168,18 @@ def _run_update(
     connection: SqlConnection, rows: _StagedRows, changes: Sequence[str], source: str
 ) -> int:
     target, keys = statements.path(rows.table.schema, rows.table.name), rows.keys()
-    if rows.seen.count < rows.spool.rows:  # the last values for a row win
+    if rows.distinct_ids.count < rows.spool.rows:  # the last values for a row win
         connection.run(load.keep_last(len(keys), source))
     return counted(connection.run(load.update(target, changes, keys, source)))
 
 
 def is_assignable(column: ServerColumn) -> bool:
+    """Return whether UPDATE can set the column."""
     return takes_values(column) and not column.identity
 
 
 def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
-    """Return SET items for all columns; columns that clients see inexactly keep their values."""
+    """Return SET items for all columns but those whose values clients do not see exactly."""
     return [
         load.assigned(column.name, column.type)
         for column in columns
@@ -186,7 +190,7 @@ def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
 def refuse_fixed(
     connection: SqlConnection, rows: "_StagedRows", columns: Sequence[ServerColumn], source: str
 ) -> None:
-    """Refuse new values for the columns that `all_assigned` leaves out."""
+    """Raise BadRequest for new values of the columns that `all_assigned` omits."""
     fixed = [
         (column.name, load.BY_BYTES if is_read_as_text(column) else load.AS_IT_IS)
         for column in columns
@@ -201,7 +205,7 @@ def refuse_fixed(
         )
 
 
-class _Update:
+class _MssqlUpdate:
     def __init__(
         self, table: TableDescription, ids: RowIds, spool: RowSpool, options: DMLOptions
     ) -> None:
@@ -218,7 +222,7 @@ class _Update:
         return [columns[field.name] for field in mapping.targets]
 
     def changes(self) -> list[str]:
-        """Return SET items; with RETURNING for all columns, which clients send then."""
+        """Return SET items. With RETURNING these are all columns, because clients send them all."""
         if self._options.returning:
             return all_assigned(self.columns())
         fixed = [column.name for column in self.columns() if not is_assignable(column)]
@@ -248,7 +252,7 @@ class _Update:
 
 
 def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Return the rows as they were sent, with the types of the table."""
+    """Return the rows in the order of columns as sent, with the types of the table."""
     fields, columns = list(mapping.targets), list(values)
     fields.insert(mapping.rowid, pa.field(ROWID, ids.type, nullable=False))
     columns.insert(mapping.rowid, ids)
@@ -259,6 +263,7 @@ def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -
 def deleting(
     database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
 ) -> Iterator[Write]:
+    """Delete the rows whose ids the block writes, all of them or none."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
         rows = _StagedRows(table, ids, spool)
@@ -304,21 +309,22 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
 
 @contextmanager
 def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterator[Write]:
+    """Run MERGE over the actions, row ids and values that the block writes."""
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
-        statement = _Merge(table, ids, spool)
+        statement = _MssqlMerge(table, ids, spool)
         yield statement.write
         statement.commit(database)
 
 
-class _Merge:
+class _MssqlMerge:
     def __init__(self, table: TableDescription, ids: RowIds, spool: RowSpool) -> None:
         self._table = table
         self._columns = writable_columns(table)
         self._schema = table.info(None).schema
-        self._rows = _StagedRows(table, ids, spool, new=True)
+        self._rows = _StagedRows(table, ids, spool, allow_new=True)
         self._written = WrittenColumns(table)
-        self._new = 0
+        self._inserted = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         by_name = {fold(name): batch.column(i) for i, name in enumerate(batch.schema.names)}
@@ -335,13 +341,14 @@ class _Merge:
         values = [arrays[column.name] for column in self._columns]
         new = pc.equal(actions, Merging.INSERT.value)
         self._written.add(self._columns, [array.filter(new) for array in values])
-        known = len(ids) - ids.null_count
-        if self._rows.add(ids, [*bulk_columns(self._columns), _ACTION], [*values, actions]) < known:
+        existing = len(ids) - ids.null_count
+        staged = [*bulk_columns(self._columns), _ACTION]
+        if self._rows.add(ids, staged, [*values, actions]) < existing:
             raise BadRequest(
                 f"a row of {self._table.title()!r} is matched by several rows of the source; "
                 "use a source with one row for each"
             )
-        self._new += len(ids) - known
+        self._inserted += len(ids) - existing
         return DMLResult(batch.num_rows)
 
     def commit(self, database: Database) -> None:
@@ -349,7 +356,7 @@ class _Merge:
         target = statements.path(self._table.schema, self._table.name)
         updated = all_assigned(self._columns)
         inserted = [column.name for column in self._written.columns()]
-        identity = self._new > 0 and self._written.has_identity()
+        identity = self._inserted > 0 and self._written.has_identity()
         without_merge = database.server.is_babelfish()
 
         def run_merge(connection: SqlConnection, source: str) -> int:
@@ -361,6 +368,6 @@ class _Merge:
             changed = sum(counted(connection.run(sql)) for sql in texts)
             if identity:
                 connection.run(load.identity_insert(target, on=False))
-            return changed - self._new
+            return changed - self._inserted
 
         _publish(database, self._rows, [*columns, _ACTION], run_merge)

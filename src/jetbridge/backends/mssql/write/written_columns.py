@@ -1,4 +1,4 @@
-"""Finds out which columns a statement writes, and which the server fills in."""
+"""Decides which columns a statement writes, and which ones the server fills in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ def writable_columns(table: TableDescription) -> list[ServerColumn]:
 
 @dataclass
 class WrittenColumns:
-    """Counts the values that a statement has for columns that the server can fill in.
+    """Count the values of a statement for columns that the server can fill in.
 
-    Clients send all columns, with NULL for values they do not know. If such a column is NULL in
-    all rows of the statement, the server fills it in.
+    Clients send all columns, with NULL for unknown values. If such a column is NULL in all rows of
+    the statement, the server fills it in.
     """
 
     table: TableDescription
@@ -36,7 +36,7 @@ class WrittenColumns:
                 self._values[name] = self._values.get(name, 0) + valid
 
     def columns(self) -> list[ServerColumn]:
-        """Return the written columns; raises BadRequest if some rows lack an identity value."""
+        """Return the written columns. Raises BadRequest if some rows have no identity value."""
         columns = []
         for column in writable_columns(self.table):
             values = self._values.get(column.name)
@@ -51,5 +51,5 @@ class WrittenColumns:
         return columns
 
     def has_identity(self) -> bool:
-        """Whether the statement writes the identity column."""
+        """Return whether the statement writes the identity column."""
         return any(column.identity for column in self.columns())
