@@ -1,11 +1,16 @@
 """One SQL front door to a Spark lakehouse and to SQL Server, for DuckDB over Arrow Flight.
 
-    with jetbridge.serve({"mine": MyCatalog()}, port=0) as server:
-        client = jetbridge.connect(server.location, "mine")
-    rows = jetbridge.sql("SELECT 42 AS answer")
-
-All of them are loaded when they are first used: whoever imports only the interfaces in
+Each name is loaded at its first use, so a program that imports only the interfaces in
 `jetbridge.catalog` does not wait for grpc.
+
+Examples:
+    Serve a catalog and connect to it, and run SQL without a server:
+
+    >>> from jetbridge.backends.memory import MemoryCatalog
+    >>> with jetbridge.serve({"mine": MemoryCatalog()}, port=0) as server:
+    ...     client = jetbridge.connect(server.location, "mine")
+    >>> jetbridge.sql("SELECT 42 AS answer").to_pylist()
+    [{'answer': 42}]
 """
 
 from typing import TYPE_CHECKING, Any

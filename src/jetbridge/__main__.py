@@ -1,4 +1,4 @@
-"""`python -m jetbridge` is the command `jetbridge`."""
+"""Runs the command `jetbridge` for `python -m jetbridge`."""
 
 import sys
 

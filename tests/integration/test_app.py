@@ -55,6 +55,24 @@ def test_what_a_server_does_not_need_is_not_loaded(tmp_path, kind, never):
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
+SQL = """
+import sys
+from jetbridge.cli import main
+file, *never = sys.argv[1:]
+assert main(["sql", "--config", file, "--format", "csv", "SELECT 1 AS one"]) == 0
+print(*[name for name in never if name in sys.modules])
+"""
+
+
+def test_sql_loads_only_the_backends_that_are_configured(tmp_path):
+    file = tmp_path / "jetbridge.toml"
+    file.write_text("[catalogs.c]\ntype = 'memory'")
+    never = ["pyiceberg", "pyspark", "py4j", "mssql_python", "mssql_py_core"]
+    never += ["jetbridge.backends.lake", "jetbridge.backends.mssql", "grpc"]
+    done = run(SQL, str(file), *never)
+    assert done.stdout == "one\n1\n\n", done.stderr
+
+
 def test_missing_extra_is_one_line_with_the_remedy(tmp_path):
     done = run(WITHOUT_EXTRA, str(tmp_path / "lake"))
     assert (done.returncode, done.stdout) == (1, "")

@@ -3,17 +3,22 @@
 import doctest
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import jetbridge.catalog
 import jetbridge.client
 import jetbridge.expr
+import jetbridge.spark
+from jetbridge.backends.memory import MemoryCatalog
+from jetbridge.catalog import CreateTable, DMLOptions, SchemaInfo
 from jetbridge.client import Client, Exchange, ScanReader, TableListing
 from jetbridge.service import Server
 
-MODULES = (jetbridge.client, jetbridge.expr)
+MODULES = (jetbridge, jetbridge.catalog, jetbridge.client, jetbridge.expr, jetbridge.spark)
 ORDERS = pa.table(
     {"id": [1, 2, 3], "city": ["Ulm", "Bonn", "Ulm"], "price": [9.5, 12.0, 20.0]},
     schema=pa.schema(
@@ -21,7 +26,8 @@ ORDERS = pa.table(
     ),
 )
 # Public names that are no classes or functions, and so have no docstring.
-ALIASES = {"ComparisonOp", "Expr"}
+ALIASES = {"ComparisonOp", "Expr", "Alteration", "Function", "Prepare", "Transform", "Write"}
+ALIASES |= {"MERGE_ACTION", "ROWID", "__version__"}
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
@@ -63,12 +69,27 @@ NAMES = dict(sorted([*public_names(), *public_methods()]))
 
 
 @pytest.fixture
-def names(server: Server, client: Client) -> dict[str, Any]:
-    """What the examples use without saying so: a client of a shop with three orders."""
+def names(
+    server: Server, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """What the examples use without saying so: a client of a shop with three orders.
+
+    `catalog` and `table` are the same shop in memory, without a server.
+    """
+    monkeypatch.chdir(tmp_path)  # the default configuration has a lake in the current folder
     client.create_schema("shop")
     client.create_table("shop", "orders", ORDERS.schema)
     client.insert("shop", "orders", ORDERS)
-    return {"client": client, "location": server.location, "pa": pa}
+    catalog = MemoryCatalog()
+    schema = catalog.create_schema(SchemaInfo("shop"))
+    table = schema.create_table(CreateTable("orders", ORDERS.schema))
+    with table.inserting(DMLOptions()) as write:
+        for batch in ORDERS.to_batches():
+            write(batch)
+    names = {"client": client, "location": server.location, "pa": pa, "jetbridge": jetbridge}
+    names |= {name: getattr(jetbridge.catalog, name) for name in jetbridge.catalog.__all__}
+    table = schema.load_table("orders")
+    return {**names, "MemoryCatalog": MemoryCatalog, "catalog": catalog, "table": table}
 
 
 @pytest.mark.parametrize("name", NAMES)

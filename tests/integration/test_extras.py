@@ -5,6 +5,7 @@ install it into new environments, from uv's cache where that holds what they nee
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from jetbridge.app.backends import BACKENDS, missing_packages
 from jetbridge.app.configuration import load_config, with_default_catalogs
-from jetbridge.backends.lake.backend import PACKAGES as LAKE_PACKAGES
 from jetbridge.cli import doctor, main
 from jetbridge.config import Config
 from tests import mssql_server
@@ -43,7 +44,8 @@ sys.modules.update(dict.fromkeys(hidden.split(",")))
 from jetbridge.cli import main
 sys.exit(main(arguments))
 """
-SECONDS = 60
+# Spark starts, and may fetch its jars first.
+SECONDS = 180
 
 
 @pytest.fixture
@@ -106,11 +108,13 @@ def test_doctor_says_what_the_default_is(missing):
     assert configuration.remedy == ALL_MISSING
 
 
-def test_packages_of_the_lake_are_those_of_its_extra():
+@pytest.mark.parametrize("backend", [BACKENDS["lake"], BACKENDS["mssql"]], ids=["lake", "mssql"])
+def test_packages_of_a_backend_are_those_of_its_extra(backend):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = project["optional-dependencies"]["lake"]
-    names = [each.split("[")[0].split("=")[0].split(">")[0] for each in extra]
-    assert names == [name.replace("_", "-") for name in LAKE_PACKAGES]
+    requirements = project["optional-dependencies"][backend.extra]
+    names = [re.split(r"[\[=<>]", each)[0] for each in requirements]
+    assert names == list(backend.packages.values())
+    assert missing_packages(backend) == []
 
 
 class Command:
@@ -258,6 +262,33 @@ def test_wheel_without_extras_runs_every_command_on_memory(installed):
     assert '"name": "pyiceberg", "state": "optional"' in done.stdout
 
 
+LAKE_STORY = "CREATE SCHEMA lake.s; CREATE TABLE lake.s.t AS SELECT 42 AS x; FROM lake.s.t"
+
+
+@pytest.mark.installs
+@pytest.mark.lake
+@pytest.mark.parametrize("installed", ["[lake]", "[lake,mssql]"], indirect=True)
+def test_wheel_with_the_extra_lake_runs_sql_and_serve_on_durable_tables(installed):
+    done = installed.run("sql", "--format", "csv", LAKE_STORY)
+    assert (done.returncode, done.stdout) == (0, "x\n42\n"), done.stderr
+    again = installed.run("sql", "--format", "csv", "FROM lake.s.t")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "x\n42\n", "")
+    line, log, code = installed.serve()
+    assert line.startswith("listening on grpc://127.0.0.1:"), log
+    assert (code, [each for each in log.splitlines() if "pip install" in each]) == (0, [])
+
+
+@pytest.mark.installs
+@pytest.mark.mssql
+@pytest.mark.skipif(mssql_server.is_given(), reason="the password of a real server is not known")
+@pytest.mark.parametrize("installed", ["[lake,mssql]"], indirect=True)
+def test_wheel_with_both_extras_copies_from_the_lake_into_sql_server(installed, database):
+    statements = f"{LAKE_STORY}; ATTACH '{database}' AS sales; "
+    statements += "CREATE TABLE sales.dbo.t AS FROM lake.s.t; FROM sales.dbo.t"
+    done = installed.run("sql", "--format", "csv", statements, MSSQL_PASSWORD="secret")
+    assert (done.returncode, done.stdout) == (0, "x\n42\nx\n42\n"), done.stderr
+
+
 @pytest.fixture
 def database() -> str:
     """The address of a new database as ATTACH takes it, without the password, which is `secret`."""
@@ -280,3 +311,4 @@ def test_quickstart_of_sql_server_runs_with_the_extra_mssql_alone(installed, dat
     done = installed.run("sql", "--format", "csv", statements, MSSQL_PASSWORD="secret")
     assert (done.returncode, done.stdout) == (0, "id,item\n1,lamp\n2,desk\n"), done.stderr
     assert done.stderr.splitlines()[0] == ALL_MISSING
+    check_server(installed)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import jetbridge
 from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
 from jetbridge.backends.mssql.config import MSSQL_KEYS
 from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
-from jetbridge.config import RULES, TABLES, ServerConfig, SqlConfig
+from jetbridge.config import RULES, TABLES, CatalogConfig, Config, ServerConfig, SqlConfig
 from jetbridge.config.limits import Limits
 from jetbridge.pipeline import settings
 
+MEMORY = Config(catalogs={"memory": CatalogConfig("memory")})
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
 SECTIONS = {
@@ -40,6 +42,9 @@ def default_text(value: object) -> str:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_reference_lists_every_key_with_its_default(name):
     expected = {each.name: default_text(each.default) for each in fields(SECTIONS[name])}
+    if name == "sql":
+        # They are settings of sessions, which have the defaults.
+        expected |= {"engine": '`"auto"`', "spark_from": '`"2GiB"`'}
     if name == "catalogs.NAME":
         # A type must be given, and properties are Iceberg's own keys.
         expected = {"type": "none", **{key: expected[key] for key in LAKE_RULES}}
@@ -47,6 +52,15 @@ def test_reference_lists_every_key_with_its_default(name):
         own = {key: value for key, value in MSSQL_KEYS.items() if key not in SETTINGS}
         expected |= {key: default_text(value) for key, value in own.items()}
     assert ROW.findall(section(name)) == list(expected.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [("engine", "auto"), ("spark_from", str(settings.byte_count("spark_from", "2GiB")))],
+)
+def test_defaults_of_settings_are_those_of_sessions(name, default):
+    (row,) = jetbridge.sql(f"SHOW {name}", MEMORY).to_pylist()
+    assert row == {name: default}
 
 
 def shown(value: object) -> str:

@@ -44,7 +44,7 @@ def open_attached(
 def parse_secret(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return what a secret says; raises BadRequest, which shows no value.
 
-    The backends of the other types are asked for their error if TYPE names none of them.
+    If no type with this name takes secrets, one that does raises the error.
     """
     kind = options.get("type", "").lower()
     parsers = {name: backend.parse_secret for name, backend in BACKENDS.items()}

@@ -51,4 +51,4 @@ BACKENDS = Backends()
 
 def missing_packages(backend: Backend[Any]) -> list[str]:
     """Return the packages of the extra that are not installed, as pip spells them."""
-    return [name.replace("_", "-") for name in backend.packages if find_spec(name) is None]
+    return [name for module, name in backend.packages.items() if find_spec(module) is None]

@@ -21,11 +21,11 @@ from jetbridge.config.seal_keys import keep_seal_key, reading
 from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.report import ProgressListener, ignore_progress
 from jetbridge.runtime.temporary_folders import start_sweep
-from jetbridge.service import Server
 from jetbridge.spark import SparkEngine
 
 if TYPE_CHECKING:
     from jetbridge.pipeline.session import Session
+    from jetbridge.service import Server
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +54,13 @@ class Application:
         return engine
 
     @cached_property
-    def server(self) -> Server:
+    def server(self) -> "Server":
         """Return the server of the catalogs, which `Server.start` starts.
 
         Clients may call `run` unless `clients = false` in [sql].
         """
+        from jetbridge.service import Server  # noqa: PLC0415 - sessions do not need grpc
+
         server = self.config.server
         return Server(
             self._catalogs_for_clients(),
@@ -247,7 +249,7 @@ def serve(
     tokens: Sequence[Token] = (),
     tls: tuple[bytes, bytes] | None = None,
     limits: Limits | None = None,
-) -> Server:
+) -> "Server":
     """Start a server of catalogs and return it; `with serve(...) as server:` also stops it.
 
     Args:
@@ -262,13 +264,15 @@ def serve(
         ValueError: A name is not allowed, or the host needs tokens.
         Unavailable: The server cannot listen on the address.
 
-    Example:
+    Examples:
         >>> from jetbridge.backends.memory import MemoryCatalog
         >>> with jetbridge.serve({"mine": MemoryCatalog()}, port=0) as server:
         ...     client = jetbridge.connect(server.location, "mine")
         ...     client.list_schemas()
         []
     """
+    from jetbridge.service import Server  # noqa: PLC0415 - sessions do not need grpc
+
     server = Server(
         catalogs, host=host, port=port, tokens=tokens, tls=tls, limits=limits or Limits()
     )

@@ -135,12 +135,27 @@ def sql(
 ) -> pa.Table:
     """Run statements and return the rows of the last one, or a row that reports what it did.
 
-    `config` is a file or a configuration. For several calls use `with jetbridge.session(...)`.
+    Each call opens the catalogs again. For several calls use `with jetbridge.session(...)`.
 
     HUGEINT, the type of every sum of integers, and UHUGEINT become decimal128(38, 0), also in
-    lists, structs, maps and unions. A value of 39 digits does not fit and raises BadRequest.
-    `exact_hugeint`: keep the extension type of DuckDB, whose values are 16 bytes:
-    `int.from_bytes(value, "little", signed=True)`, without `signed` for UHUGEINT.
+    lists, structs, maps and unions.
+
+    Args:
+        statements: One or more statements in DuckDB's SQL, separated by `;`.
+        config: A configuration, or the path of a TOML file. None: the default configuration, with
+            `lake` in ./jetbridge-data and `memory`.
+        settings: Values of settings, as SET takes them.
+        exact_hugeint: Keep the extension type of DuckDB for HUGEINT and UHUGEINT. Its values are
+            16 bytes: `int.from_bytes(value, "little", signed=True)`, without `signed` for UHUGEINT.
+
+    Raises:
+        ConfigError: The configuration is not valid.
+        ServerError: A statement failed; the statements before it stay. A HUGEINT of 39 digits does
+            not fit into decimal128 and raises BadRequest, which is a ServerError.
+
+    Examples:
+        >>> jetbridge.sql("SELECT sum(i) AS total FROM range(10) t(i)").to_pylist()
+        [{'total': Decimal('45')}]
     """
     with session(config, settings=settings) as opened:
         return opened.sql(statements, exact_hugeint=exact_hugeint)
@@ -150,9 +165,29 @@ def sql(
 def session(
     config: Config | Path | str | None = None, *, settings: Mapping[str, str] | None = None
 ) -> Iterator["Statements"]:
-    """`run` gives one outcome for each statement, `sql` the rows of the last one."""
-    given = config if isinstance(config, Config) else load_config(Path(config) if config else None)
-    with open_session(given) as opened:
+    """Open the catalogs of a configuration for a block, and run statements over them.
+
+    Settings, secrets, attached catalogs and a transaction last until the block ends.
+
+    Args:
+        config: A configuration, or the path of a TOML file. None: the default configuration, with
+            `lake` in ./jetbridge-data and `memory`.
+        settings: Values of settings, as SET takes them.
+
+    Raises:
+        ConfigError: The configuration is not valid.
+        ServerError: A catalog cannot be opened, or a setting is not allowed.
+
+    Examples:
+        >>> with jetbridge.session(settings={"engine": "duckdb"}) as session:
+        ...     created = session.sql("CREATE SCHEMA memory.s; CREATE TABLE memory.s.t (a INT)")
+        ...     inserted = session.sql("INSERT INTO memory.s.t VALUES (1)")
+        ...     session.sql("FROM memory.s.t").to_pylist()
+        [{'a': 1}]
+    """
+    if not isinstance(config, Config):
+        config = load_config(Path(config) if config else None)
+    with open_session(config) as opened:
         for name, value in (settings or {}).items():
             opened.change_setting(name, value)
         yield Statements(opened)
@@ -160,20 +195,37 @@ def session(
 
 @dataclass(frozen=True)
 class Statements:
-    """A session for programs."""
+    """Run statements in one session; `jetbridge.session` gives one.
+
+    Attributes:
+        session: The session of the pipeline, for `interrupt`.
+    """
 
     session: Session
 
     def run(self, statements: str, *, exact_hugeint: bool = False) -> Iterator[StatementResult]:
-        """Run statements and yield the outcome of each; read its rows before the next one.
+        """Run statements and yield the result of each; read its rows before the next one.
 
-        `exact_hugeint` is that of `jetbridge.sql`.
+        Args:
+            statements: One or more statements, separated by `;`. The whole text is checked first.
+            exact_hugeint: As for `jetbridge.sql`.
+
+        Raises:
+            ServerError: A statement failed; the statements before it stay.
         """
         outcomes = run(self.session, statements)
         return outcomes if exact_hugeint else map(_with_decimals, outcomes)
 
     def sql(self, statements: str, *, exact_hugeint: bool = False) -> pa.Table:
-        """Run statements and return the rows of the last one, as `jetbridge.sql` does."""
+        """Run statements and return the rows of the last one, as `jetbridge.sql` does.
+
+        Args:
+            statements: One or more statements, separated by `;`. The whole text is checked first.
+            exact_hugeint: As for `jetbridge.sql`.
+
+        Raises:
+            ServerError: A statement failed; the statements before it stay.
+        """
         answer = pa.table({})
         for outcome in self.run(statements, exact_hugeint=exact_hugeint):
             answer = outcome.table()
@@ -181,7 +233,7 @@ class Statements:
 
 
 def _with_decimals(outcome: StatementResult) -> StatementResult:
-    """Return the outcome with decimals for HUGEINT and UHUGEINT in its rows."""
+    """Return the result with decimals for HUGEINT and UHUGEINT in its rows."""
     if outcome.schema is None:
         return outcome
     schema = decimal_schema(outcome.schema)

@@ -1,4 +1,20 @@
-"""The public interface between the service and the catalogs it serves."""
+"""The interfaces between those who serve catalogs and those who write one.
+
+A catalog implements `Catalog`, `Schema` and `Table`, and one Protocol for each thing that it can
+do besides.
+
+Examples:
+    The backend in memory implements most of them:
+
+    >>> catalog = MemoryCatalog()
+    >>> schema = catalog.create_schema(SchemaInfo("shop"))
+    >>> table = schema.create_table(CreateTable("orders", pa.schema([("id", pa.int64())])))
+    >>> with table.inserting(DMLOptions()) as write:
+    ...     write(pa.record_batch({"id": [1, 2]})).affected_rows
+    2
+    >>> pa.Table.from_batches(schema.load_table("orders").scan(Scan(("id",)))).to_pylist()
+    [{'id': 1}, {'id': 2}]
+"""
 
 from jetbridge.catalog.alterations import (
     AddCheck,
@@ -39,31 +55,33 @@ from jetbridge.catalog.functions import (
 )
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.protocols import (
-    CanAlter,
     CanClose,
     CanConfigure,
-    CanCount,
     CanCreateSchemas,
     CanCreateTables,
     CanDefaultSchema,
-    CanDelete,
     CanExpire,
     CanFill,
-    CanInsert,
-    CanLayOut,
     CanList,
-    CanMerge,
     CanSnapshot,
-    CanSplit,
     CanSpool,
     CanSweep,
-    CanTravel,
-    CanUpdate,
     Catalog,
     Schema,
     Table,
     Write,
     supports,
+)
+from jetbridge.catalog.table_protocols import (
+    CanAlter,
+    CanCount,
+    CanDelete,
+    CanInsert,
+    CanLayOut,
+    CanMerge,
+    CanSplit,
+    CanTravel,
+    CanUpdate,
 )
 from jetbridge.catalog.values import (
     MERGE_ACTION,

@@ -87,10 +87,11 @@ def _recognize_nothing(_: str) -> Recognition:
 class Backend(Generic[C]):
     """Describe one type of catalog; `C` is the class of its configuration.
 
-    `extra` is the set of optional packages that it needs, and `packages` are their modules; both
-    are empty if it needs none. `keys` are the keys of its table in the configuration file with
-    their defaults, None for a key without one. `settings` can be changed by SET, `--set`, ATTACH
-    and the file; SET accepts `ignored_settings` without an effect. `is_durable` says that its
+    `extra` is the set of optional packages that it needs, and `packages` maps their modules to the
+    names by which pip installs them; both are empty if it needs none. `keys` are the keys of its
+    table in the configuration file with their defaults, None for a key without one. `settings` can
+    be changed by SET, `--set`, ATTACH and the file, and `values_of_settings` returns those of a
+    configuration. SET accepts `ignored_settings` without an effect. `is_durable` says that its
     tables outlive the process.
 
     `load_config` checks a table of the file, `config_for_attach` an ATTACH statement, and
@@ -106,7 +107,7 @@ class Backend(Generic[C]):
     open: Callable[[str, C, SharedResources], Catalog]
     keys: Mapping[str, object] = field(default_factory=dict)
     extra: str = ""
-    packages: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     values_of_settings: Callable[[C], Mapping[str, object]] = lambda _: {}
     ignored_settings: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What the metadata of a field says of a column."""
+"""Reads the metadata of the fields that describe columns."""
 
 import pyarrow as pa
 
@@ -8,9 +8,12 @@ DEFAULT = b"default"
 
 
 def default_of(field: pa.Field) -> str | None:
-    """The expression of its default, in DuckDB's SQL."""
+    """Return the default of a column as an expression in DuckDB's SQL, or None if it has none.
+
+    Raises BadRequest if it is not UTF-8.
+    """
     text = (field.metadata or {}).get(DEFAULT)
     try:
         return text.decode() if text else None
     except UnicodeDecodeError:
-        raise BadRequest(f"the default of column {field.name!r} is no UTF-8") from None
+        raise BadRequest(f"the default of column {field.name!r} is not UTF-8") from None

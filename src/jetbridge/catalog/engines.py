@@ -1,7 +1,7 @@
 """What catalogs may offer to the engines that run queries, beside batches of Arrow.
 
-Every table can be read as batches. DuckDB and Spark read some by themselves, in parallel and no
-more of them than a query needs; and Spark can make a table without its rows leaving Spark.
+Every table can be read as batches. DuckDB and Spark read some tables by themselves, in parallel and
+only as much as a query needs. Spark can also fill a table, so that its rows never leave Spark.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,16 @@ from jetbridge.catalog.values import CreateTable, Scan
 
 @dataclass(frozen=True)
 class Reach:
-    """What DuckDB needs to read the tables of a catalog: folders, and statements with secrets."""
+    """Say what DuckDB needs to read the tables of a catalog.
+
+    Attributes:
+        folders: The folders, or locations in an object store, that hold the files.
+        secrets: CREATE SECRET statements of DuckDB for these locations; `repr` leaves them out.
+
+    Examples:
+        >>> Reach(["s3://bucket/lake"], ["CREATE SECRET ..."])
+        Reach(folders=['s3://bucket/lake'])
+    """
 
     folders: Sequence[str]
     secrets: Sequence[str] = field(default=(), repr=False)
@@ -22,35 +31,62 @@ class Reach:
 
 @runtime_checkable
 class CanBeReached(Protocol):
-    """A catalog whose tables DuckDB reads by itself."""
+    """A catalog whose tables DuckDB reads by itself.
+
+    Examples:
+        >>> class InFiles:
+        ...     def reach(self):
+        ...         return Reach(["/data/lake"])
+        >>> supports(InFiles(), CanBeReached)
+        True
+    """
 
     def reach(self) -> Reach:
-        """The same for all its tables."""
+        """Return what DuckDB needs; it is the same for all tables."""
 
 
 @runtime_checkable
 class CanRelate(Protocol):
-    """A table that DuckDB reads by itself."""
+    """A table that DuckDB reads by itself.
+
+    Examples:
+        >>> from contextlib import contextmanager
+        >>> class InFiles:
+        ...     @contextmanager
+        ...     def relation(self, *, row_ids=False):
+        ...         yield "SELECT * FROM read_parquet('/data/lake/orders.parquet')"
+        >>> supports(InFiles(), CanRelate)
+        True
+    """
 
     def relation(self, *, row_ids: bool = False) -> AbstractContextManager[str | None]:
-        """SQL with the columns of `info()`, and `rowid` at the end if that is wanted.
+        """Give a query in DuckDB's SQL that reads the table, valid for the block.
 
-        It is good for the time of the block. None: not this table, not now; so scan it.
+        It has the columns of `info()`, and with `row_ids` also `rowid` at the end. None: DuckDB
+        cannot read this table now, so scan it.
         """
 
 
-# Given Spark, and what is needed of a table.
+# Takes Spark, and the columns and rows of the table that a query needs.
 Prepare = Callable[[Any, Scan], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class SparkRelation:
-    """A table in Spark SQL, to stand in brackets.
+    """Describe a table in Spark SQL.
 
-    `types` are those of DuckDB, of the columns that Spark has just so; `missing` of the others.
-    `size` is in bytes of its files. `prepare` makes what `sql` names, for a table that Spark does
-    not have by itself: it is given Spark and what is needed of the table, which it may give NULL
-    for otherwise.
+    Attributes:
+        sql: A query or name in Spark SQL that can stand in parentheses.
+        types: DuckDB's types of the columns that Spark has with the same values, by name.
+        missing: DuckDB's types of all other columns, by name.
+        size: The bytes of the table's files.
+        prepare: Creates what `sql` names, for the time of a block. It gets Spark and the part of
+            the table that is needed, and may fill everything else with NULL. None: Spark has the
+            table by itself.
+
+    Examples:
+        >>> SparkRelation("lake.shop.orders", {"id": "BIGINT"}, {}, size=4096).prepare is None
+        True
     """
 
     sql: str
@@ -67,11 +103,17 @@ SpoolRows = Callable[[Any, str], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class SpoolFolder:
-    """Where the rows of a query on Spark go before they are read.
+    """Say where the rows of a query on Spark go before they are read.
 
-    `location` is a folder that Spark's workers can write, or a location that `spool` writes to.
-    `prefix` returns the beginning of a name in the folder by which the owner recognizes what
-    crashes have left; None: whoever uses the folder takes care of that.
+    Attributes:
+        location: A folder that Spark's workers can write, or a location that `spool` writes to.
+        prefix: Returns the beginning of a file name in the folder, by which the catalog recognizes
+            what crashes have left. None: whoever uses the folder removes that.
+        spool: Writes the rows of a query. None: Spark writes them into the folder.
+
+    Examples:
+        >>> SpoolFolder("/data/spool").prefix is None
+        True
     """
 
     location: str
@@ -81,15 +123,32 @@ class SpoolFolder:
 
 @runtime_checkable
 class CanRelateOnSpark(Protocol):
-    """A table that Spark reads by itself."""
+    """A table that Spark reads by itself.
+
+    Examples:
+        >>> class OnSpark:
+        ...     def spark_relation(self):
+        ...         return SparkRelation("lake.shop.orders", {"id": "BIGINT"}, {}, size=4096)
+        >>> supports(OnSpark(), CanRelateOnSpark)
+        True
+    """
 
     def spark_relation(self) -> SparkRelation | None:
-        """The table as it was when the handle was loaded; None: not this one."""
+        """Return the table as it was when the handle was loaded; None: Spark cannot read it."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What a table got; `size` is in bytes."""
+    """Say what a CREATE TABLE AS has written.
+
+    Attributes:
+        rows: The number of rows.
+        size: The number of bytes.
+
+    Examples:
+        >>> Filled(rows=3, size=4096).rows
+        3
+    """
 
     rows: int
     size: int
@@ -97,11 +156,20 @@ class Filled:
 
 @runtime_checkable
 class CanFillOnSpark(Protocol):
-    """A schema in which Spark makes tables."""
+    """A schema in which Spark creates tables.
+
+    Examples:
+        >>> class OnSpark:
+        ...     def create_on_spark(self, request, query):
+        ...         return Filled(rows=3, size=4096)
+        >>> supports(OnSpark(), CanFillOnSpark)
+        True
+    """
 
     def create_on_spark(self, request: CreateTable, query: str) -> Filled:
-        """As `CanFill.creating`, with the rows of a query in Spark SQL.
+        """Do what `CanFill.creating` does, with the rows of a query in Spark SQL.
 
-        Its columns have the names of the request and Spark's types for DuckDB's. A task that
-        fails is done again, and no row comes twice.
+        The columns of the query have the names of the request, and Spark's types for DuckDB's.
+        Spark repeats a task that fails, and no row is written twice. Raises what
+        `CanFill.creating` raises, and Unavailable if Spark cannot start.
         """

@@ -1,4 +1,4 @@
-"""What catalogs are asked and what they answer: frozen values, no behaviour."""
+"""Values that catalogs get and return; they are frozen and have no behaviour."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,16 @@ MERGE_ACTION = "merge_action"
 
 @dataclass(frozen=True)
 class CatalogVersion:
-    """`number` rises with every DDL statement; `fixed` promises that it never will."""
+    """Number a state of the definitions in a catalog.
+
+    Attributes:
+        number: Rises with every DDL statement. Clients list the catalog again when it does.
+        fixed: True promises that the number never changes, so clients need not ask again.
+
+    Examples:
+        >>> MemoryCatalog().version()
+        CatalogVersion(number=1, fixed=False)
+    """
 
     number: int
     fixed: bool = False
@@ -24,6 +33,18 @@ class CatalogVersion:
 
 @dataclass(frozen=True)
 class SchemaInfo:
+    """Describe a schema.
+
+    Attributes:
+        name: The name, spelled as it was created.
+        comment: The comment, or "".
+        tags: Further properties, by name.
+
+    Examples:
+        >>> MemoryCatalog().create_schema(SchemaInfo("shop", "what we sell")).info().comment
+        'what we sell'
+    """
+
     name: str
     comment: str = ""
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -31,19 +52,42 @@ class SchemaInfo:
 
 @dataclass(frozen=True)
 class UniqueKey:
+    """Declare that no two rows have the same values in these columns.
+
+    Attributes:
+        columns: The names of the columns, at least one.
+        primary: True for PRIMARY KEY, which also means NOT NULL; False for UNIQUE.
+
+    Examples:
+        >>> UniqueKey(("id",), primary=True)
+        UniqueKey(columns=('id',), primary=True)
+    """
+
     columns: tuple[str, ...]
     primary: bool = False
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table at one version.
+    """Describe a table at one version.
 
-    `schema` holds the visible columns only. `nullable=False` is NOT NULL; the field metadata
-    `default` (a DuckDB SQL expression) and `comment` are passed on to clients.
-    `row_id` is the type of the `rowid` column of scans, or None for a table without one.
-    `version` rises with every change and is what AT (VERSION => n) takes; None: no history.
-    `identity` is another one after DROP and CREATE of the same name; empty where names suffice.
+    Attributes:
+        name: The name, spelled as it was created.
+        schema: The visible columns. `nullable=False` is NOT NULL. The field metadata `default` (an
+            expression in DuckDB's SQL) and `comment` are passed on to clients.
+        comment: The comment, or "".
+        row_id: The type of the column `rowid` of scans, or None for a table without row ids.
+        version: Rises with every change, and is what AT (VERSION => n) takes. None: the table has
+            no versions.
+        identity: Differs between a table and one that was created later under the same name.
+            Empty: the name is enough.
+        checks: The conditions of the CHECK constraints, in DuckDB's SQL.
+        keys: The PRIMARY KEY and UNIQUE constraints.
+
+    Examples:
+        >>> info = TableInfo("orders", pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+        >>> info.row_id is None
+        True
     """
 
     name: str
@@ -58,14 +102,19 @@ class TableInfo:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a scan asks for.
+    """Say which columns and rows of a table a scan reads.
 
-    `columns`: the columns to produce, in this order; may contain `rowid`; may be empty, then only
-    the number of rows counts. None: all visible columns, then `rowid` if the table has one.
-    `filter`: rows for which it is not TRUE may be left out; a table may ignore it.
-    `part`: one of the parts `CanSplit.split` gave for the same table version; None: all rows.
-    `may_use`: for functions, the catalogs the caller may use; None: all of them.
-    `owner`: for functions, the name of the caller's token; "" where callers need none.
+    Attributes:
+        columns: The columns, in this order; `rowid` may be one of them. Empty: only the number of
+            rows matters. None: all visible columns, then `rowid` if the table has row ids.
+        filter: Rows for which it is not TRUE may be left out. A table may ignore it.
+        part: A name that `CanSplit.split` returned for the same version. None: all rows.
+        may_use: For functions: the catalogs that the caller may use. None: all of them.
+        owner: For functions: the name of the caller's token, or "" without tokens.
+
+    Examples:
+        >>> sum(batch.num_rows for batch in table.scan(Scan(columns=("id",))))
+        3
     """
 
     columns: tuple[str, ...] | None = None
@@ -76,25 +125,55 @@ class Scan:
 
 
 class AtUnit(StrEnum):
+    """Name the two forms of AT.
+
+    Examples:
+        >>> AtUnit("VERSION")
+        <AtUnit.VERSION: 'VERSION'>
+    """
+
     VERSION = "VERSION"
     TIMESTAMP = "TIMESTAMP"
 
 
 @dataclass(frozen=True)
 class AsOf:
-    """A point in a table's past: a version number, or a timestamp as DuckDB prints it."""
+    """Name a past state of a table, as AT does.
+
+    Attributes:
+        unit: Whether the value is a version or a time.
+        value: The number of a version, or a timestamp as DuckDB prints it.
+
+    Examples:
+        >>> AsOf(AtUnit.VERSION, "1").value
+        '1'
+    """
 
     unit: AtUnit
     value: str
 
 
 class Merging(StrEnum):
+    """Name what MERGE INTO does with a row, in the column `MERGE_ACTION`.
+
+    Examples:
+        >>> [action.value for action in Merging]
+        ['UPDATE', 'DELETE', 'INSERT']
+    """
+
     UPDATE = "UPDATE"
     DELETE = "DELETE"
     INSERT = "INSERT"
 
 
 class OnConflict(StrEnum):
+    """Say what CREATE does if the object exists: fail, keep it, or replace it.
+
+    Examples:
+        >>> OnConflict("replace")
+        <OnConflict.REPLACE: 'replace'>
+    """
+
     ERROR = "error"
     IGNORE = "ignore"
     REPLACE = "replace"
@@ -102,7 +181,20 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True)
 class CreateTable:
-    """`schema` as in TableInfo: NOT NULL is `nullable=False`, defaults are field metadata."""
+    """Describe the table that CREATE TABLE makes.
+
+    Attributes:
+        name: The name of the table.
+        schema: The columns, as in `TableInfo`.
+        on_conflict: What happens if there is a table of this name.
+        checks: The conditions of the CHECK constraints, in DuckDB's SQL.
+        keys: The PRIMARY KEY and UNIQUE constraints.
+        comment: The comment, or "".
+
+    Examples:
+        >>> CreateTable("orders", pa.schema([("id", pa.int64())])).on_conflict
+        <OnConflict.ERROR: 'error'>
+    """
 
     name: str
     schema: pa.Schema
@@ -114,11 +206,16 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class DMLOptions:
-    """Options of one DML statement.
+    """Say what an INSERT, UPDATE or DELETE returns.
 
-    `returning`: each write must answer with `DMLResult.returning_data`.
-    `returning_columns`: with `returning`, the columns wanted; empty means all. Filled from the
-    columns the client sent, so a table may use it to save work, and may ignore it.
+    Attributes:
+        returning: True: each write must return `DMLResult.returning_data`.
+        returning_columns: With `returning`, the columns that the caller needs; empty means all. A
+            table may use it to do less, and may ignore it.
+
+    Examples:
+        >>> DMLOptions(returning=True).returning_columns
+        ()
     """
 
     returning: bool = False
@@ -127,7 +224,17 @@ class DMLOptions:
 
 @dataclass(frozen=True)
 class DMLResult:
-    """What one write did; `returning_data` is None unless RETURNING was asked for."""
+    """Say what one write did.
+
+    Attributes:
+        affected_rows: The number of rows that were inserted, updated or deleted.
+        returning_data: The rows that RETURNING returns, or None without RETURNING.
+
+    Examples:
+        >>> with table.inserting(DMLOptions()) as write:
+        ...     write(pa.record_batch({"id": [4]})).affected_rows
+        1
+    """
 
     affected_rows: int
     returning_data: pa.RecordBatch | None = None

@@ -1,7 +1,6 @@
-"""Arguments, and the way from each command to its module.
+"""Parses the arguments, and imports the module of the command that runs.
 
-A command's module is imported when it runs: `--help` need not wait for grpc, and `doctor` must
-work where a package is missing.
+`--help` does not wait for grpc then, and `doctor` works where a package is missing.
 """
 
 import argparse
@@ -21,8 +20,8 @@ examples:
   jetbridge serve --port 0                  pick a free port and print it
   jetbridge serve --config jetbridge.toml   serve what the file says
   jetbridge sql "FROM lake.shop.orders"     run SQL over all catalogs, without a server
-  jetbridge optimize lake.shop.orders       make a table of the lake small and quick again
-  jetbridge doctor                          what is installed, what is missing, how to get it
+  jetbridge optimize lake.shop.orders       compact a table of the lake
+  jetbridge doctor                          check what is installed, and how to get the rest
 
 then, in DuckDB:
   INSTALL airport FROM community; LOAD airport;
@@ -33,10 +32,10 @@ then, in DuckDB:
 SERVE_EXAMPLES = """\
 Without a configuration it serves two catalogs: 'lake', Iceberg tables in ./jetbridge-data, and
 'memory', tables that are gone when it stops. If the extra 'lake' is not installed, it serves
-'memory' only. It prints one line, 'listening on grpc://HOST:PORT', when it accepts calls; the log
-goes to standard error, that of Spark to DIR/.jetbridge/logs/spark.log. Scans are answered at once;
-Spark starts meanwhile, and writes wait for it. SIGTERM or Ctrl-C: no new calls, running ones finish
-(server.drain_seconds), exit 0.
+'memory' only. It prints 'listening on grpc://HOST:PORT' when it accepts calls. The log goes to
+standard error, and the log of Spark to DIR/.jetbridge/logs/spark.log. Scans run at once. Writes
+wait until Spark has started. After SIGTERM or Ctrl-C it accepts no new calls, gives running calls
+server.drain_seconds to finish, and exits with code 0.
 
 examples:
   jetbridge serve --port 0
@@ -50,10 +49,11 @@ SET, SHOW, DESCRIBE, EXPLAIN. Tables are named CATALOG.SCHEMA.TABLE; files are r
 read_parquet(...), read_csv(...) and read_json(...).
 """
 SQL_EXAMPLES = """\
-Rows go to standard output, reports and progress to standard error; with --format json both go to
-standard output, one JSON object a line, a report as {"report": {...}}. Exit code 0: all ran; 1: a
-statement failed, those before it stay; 2: wrong usage. Without a configuration it works on 'lake',
-Iceberg tables in ./jetbridge-data, or on 'memory' if the extra 'lake' is not installed.
+Rows go to standard output, reports and progress to standard error. With --format json, rows and
+reports go to standard output, one JSON object a line; a report is {"report": {...}}. Exit code 0:
+all statements ran; 1: a statement failed, the statements before it stay; 2: wrong usage. Without a
+configuration it works on 'lake', Iceberg tables in ./jetbridge-data, or on 'memory' if the extra
+'lake' is not installed.
 
 examples:
   jetbridge sql "CREATE SCHEMA lake.shop; CREATE TABLE lake.shop.t AS FROM read_csv('t.csv')"
@@ -61,27 +61,27 @@ examples:
   jetbridge sql "SELECT * FROM lake.shop.t AT (VERSION => 1)"
   jetbridge sql --engine spark "CREATE OR REPLACE TABLE lake.shop.u AS SELECT a, count(*) AS n
                                 FROM lake.shop.t GROUP BY a"
-  jetbridge sql "EXPLAIN SELECT ..."                    (planned types, the engine and why)
+  jetbridge sql "EXPLAIN SELECT ..."                    (types, the engine, and why)
   jetbridge sql - < statements.sql
 """
 OPTIMIZE_ABOUT = """\
-Rewrites the small files of a table of a lake as few large ones, forgets old versions, and removes
-files that no version needs. Others may read and write the table meanwhile. AT (VERSION => ...)
-reaches no further back than --older-than afterwards.
+Rewrites the small files of a lake table as few large ones, forgets old versions, and removes files
+that no version needs. Other sessions can read and write the table meanwhile. Afterwards,
+AT (VERSION => ...) reaches no further back than --older-than.
 """
 OPTIMIZE_EXAMPLES = """\
-Progress goes to standard error; a table of what was there before and after, to standard output.
-Durations are a number and a unit: 7d, 12h, 30m, 0s. Names that hold a dot or a quote are written
-as in SQL: lake.shop."a.b". Exit code 0: done; 1: it failed; 2: wrong usage.
+Progress goes to standard error, and a comparison of before and after to standard output. A duration
+is a number and a unit: 7d, 12h, 30m, 0s. Quote names with a dot or a quote as in SQL:
+lake.shop."a.b". Exit code 0: success; 1: failure; 2: wrong usage.
 
 examples:
   jetbridge optimize lake.shop.orders
   jetbridge optimize lake.shop.orders --older-than 12h --warehouse /data/lake
   jetbridge optimize lake.shop.orders --partition-by "day(ts), bucket(8, id)"
   jetbridge optimize lake.shop.orders --sort-by "id, ts DESC"
-  jetbridge optimize lake.shop.orders --upgrade        (a table that another engine made)
+  jetbridge optimize lake.shop.orders --upgrade        (a table of another engine)
 """
-WAREHOUSE = "folder of the lake's tables (default ./jetbridge-data)"
+WAREHOUSE = "folder of the lake (default ./jetbridge-data)"
 MODULES = {
     "serve": "jetbridge.cli.serve",
     "sql": "jetbridge.cli.sql",
@@ -92,6 +92,7 @@ RAW = argparse.RawDescriptionHelpFormatter
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments of all commands."""
     root = argparse.ArgumentParser(
         "jetbridge", description=ABOUT, epilog=EXAMPLES, formatter_class=RAW
     )
@@ -115,23 +116,25 @@ def parser() -> argparse.ArgumentParser:
     _sql(add)
     add = commands.add_parser(
         "optimize",
-        help="make a table of a lake small and quick again",
+        help="compact a table of a lake",
         description=OPTIMIZE_ABOUT,
         epilog=OPTIMIZE_EXAMPLES,
         formatter_class=RAW,
     )
     _common(add)
     _optimize(add)
-    add = commands.add_parser("doctor", help="what is installed, what is missing, how to get it")
+    add = commands.add_parser(
+        "doctor", help="check what is installed, what is missing, and how to get it"
+    )
     _common(add)
     add.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    sweep = "instead, drop what crashed loads have left in the SQL Servers of the configuration"
+    sweep = "only drop the tables that crashed loads have left in SQL Server"
     add.add_argument("--sweep", action="store_true", help=sweep)
     return root
 
 
 def _common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", type=Path, metavar="FILE", help="a TOML file")
+    command.add_argument("--config", type=Path, metavar="FILE", help="configuration, a TOML file")
     command.add_argument("-v", "--verbose", action="store_true", help="log more")
 
 
@@ -141,38 +144,39 @@ def _sql(command: argparse.ArgumentParser) -> None:
     formats = ("table", "json", "csv")
     command.add_argument("--format", choices=formats, default="table", help="default: table")
     command.add_argument("--echo", action="store_true", help="show each statement before it runs")
-    setting = "a setting, as SET does; may be given several times (SHOW settings lists them)"
+    setting = "change a setting, as SET does; repeatable (SHOW settings lists all settings)"
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
-    engine = "who runs queries: auto takes Spark for large tables (default auto)"
+    engine = "engine for queries: auto chooses Spark for large tables (default auto)"
     command.add_argument("--engine", choices=("auto", "spark", "duckdb"), help=engine)
-    dialect = "spark: queries are Spark SQL, unchanged (default duckdb)"
+    dialect = "spark: queries are Spark SQL and run unchanged (default duckdb)"
     command.add_argument("--dialect", choices=("duckdb", "spark"), help=dialect)
 
 
 def _optimize(command: argparse.ArgumentParser) -> None:
     command.add_argument("table", metavar="CATALOG.SCHEMA.TABLE", help="the table")
     command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
-    older = "forget versions older than this; the newest always stays (default 7d)"
+    older = "forget versions that are older; the newest one always stays (default 7d)"
     command.add_argument("--older-than", metavar="TIME", default="7d", help=older)
-    upgrade = "bring a table of Iceberg format 1 or 2 to format 3, which UPDATE and DELETE need"
+    upgrade = "upgrade a table of Iceberg format 1 or 2 to format 3, which UPDATE and DELETE need"
     command.add_argument("--upgrade", action="store_true", help=upgrade)
-    partition = "part the files by these, as in Spark's PARTITIONED BY; '' for not at all"
+    partition = "partition the table, as in Spark's PARTITIONED BY; '' removes partitions"
     command.add_argument("--partition-by", metavar="LIST", help=partition)
-    order = "keep the rows of a file in this order; '' for none"
+    order = "sort the rows of each file; '' removes the order"
     command.add_argument("--sort-by", metavar="LIST", help=order)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
     options = parser().parse_args(arguments)
     set_up_logging(verbose=options.verbose)
-    # gRPC's own lines on standard error say what we say better; it reads this when imported.
+    # gRPC prints its errors on standard error, too; it reads this variable at its import.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR" if options.verbose else "NONE")
     try:
-        outcome: int = importlib.import_module(MODULES[options.command]).run(options)
+        code: int = importlib.import_module(MODULES[options.command]).run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has gone: nothing to say, also not when Python flushes at exit.
+        # The reader (`| head`) has ended. Python must not fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
-    return outcome
+    return code

@@ -1,4 +1,4 @@
-"""`jetbridge doctor`: what is installed, what is missing, how to get it."""
+"""Runs `jetbridge doctor`: what is installed, what is missing, how to get it."""
 
 import ctypes
 import importlib
@@ -32,7 +32,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "<": operator.lt,
 }
-# The driver of SQL Server brings what it needs but for these, and finds that out when it connects.
+# Libraries that the driver of SQL Server needs and does not bring; it fails when it connects.
 # https://github.com/microsoft/mssql-python#installation
 DRIVER = ("mssql_python", "mssql_py_core")
 LIBRARIES = {
@@ -45,7 +45,10 @@ SET_UP = "run `make setup`, or `pip install jetbridge`"
 
 @dataclass(frozen=True)
 class Finding:
-    """`missing` means that it is needed; `optional` that nothing served so far needs it."""
+    """Report one thing that was checked.
+
+    `missing`: the configuration needs it. `optional`: nothing in the configuration needs it.
+    """
 
     name: str
     state: State
@@ -54,6 +57,7 @@ class Finding:
 
 
 def run(options: Namespace) -> int:
+    """Check the installation, or sweep; return the exit code."""
     if options.sweep:
         return _sweep(options.config)
     findings = list(examine(options.config))
@@ -70,7 +74,7 @@ def _sweep(config_file: Path | None) -> int:
 
     A lake is swept by its server, with Spark.
     """
-    # Here for the same reason as in `_configuration`.
+    # Not at the top, for the same reason as in `_configuration`.
     from jetbridge.app.backends import BACKENDS  # noqa: PLC0415
     from jetbridge.app.configuration import load_config  # noqa: PLC0415
     from jetbridge.config import ConfigError  # noqa: PLC0415
@@ -104,6 +108,7 @@ def _sweep_catalog(config: "Config", name: str) -> None:
 
 
 def _say_swept(name: str, tables: Sequence[str]) -> None:
+    """Print what was dropped in one catalog."""
     for table in tables:
         say(f"{name}: dropped {table}")
     if not tables:
@@ -111,15 +116,17 @@ def _say_swept(name: str, tables: Sequence[str]) -> None:
 
 
 def _line(finding: Finding) -> str:
+    """Return a finding as one line of text."""
     remedy = f": {finding.remedy}" if finding.remedy else ""
     return f"{finding.state:8}  {finding.name:24}  {finding.found}{remedy}"
 
 
 def examine(config_file: Path | None) -> Iterator[Finding]:
+    """Yield the findings about this machine and a configuration."""
     yield Finding("jetbridge", "ok", __version__)
     yield _python()
     config, configuration = _configuration(config_file)
-    used = {str(each.type) for each in config.catalogs.values()} if config else set()
+    used = {catalog.type for catalog in config.catalogs.values()} if config else set()
     for requirement in importlib.metadata.requires("jetbridge") or ():
         yield _package(requirement, used)
     yield from _driver("mssql" in used)
@@ -133,13 +140,13 @@ def examine(config_file: Path | None) -> Iterator[Finding]:
 
 
 def _configuration(config_file: Path | None) -> "tuple[Config | None, Finding]":
+    """Load the configuration; return it, or None, and the finding about it."""
     try:
-        # Here, because it imports grpc, and to say that grpc is missing is what doctor is for.
+        # Not at the top: doctor must work, and tell what is missing, if a package is.
         from jetbridge.app.configuration import load_config  # noqa: PLC0415
         from jetbridge.config import ConfigError  # noqa: PLC0415
     except ImportError as error:
-        found = f"cannot be checked: {error}"
-        return None, Finding("configuration", "missing", found, SET_UP)
+        return None, Finding("configuration", "missing", f"cannot be checked: {error}", SET_UP)
     notices: list[str] = []
     try:
         config = load_config(config_file, notify=notices.append)
@@ -150,6 +157,7 @@ def _configuration(config_file: Path | None) -> "tuple[Config | None, Finding]":
 
 
 def _python() -> Finding:
+    """Check the version of Python."""
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
         return Finding("python", "missing", version, "install Python 3.11 or newer")
@@ -157,16 +165,16 @@ def _python() -> Finding:
 
 
 def _package(requirement: str, used: Collection[str] = ()) -> Finding:
-    """From the metadata of the distribution, so that this list cannot differ from the real one.
+    """Check one requirement from the metadata of the distribution.
 
-    `used` are the types of the catalogs, each of which has an extra of its name.
+    `used` are the types of the catalogs of the configuration; each type has an extra of its name.
     """
     match = REQUIREMENT.match(requirement)
     if match is None:
         return Finding(requirement, "missing", "not understood", SET_UP)
-    name, wanted, marker = match[1], match[2].strip(), match[3] or ""
+    name, versions, marker = match[1], match[2].strip(), match[3] or ""
     extra = EXTRA.search(marker)
-    remedy = f"pip install 'jetbridge[{extra[1]}]'" if extra else f"needs {wanted}; {SET_UP}"
+    remedy = f"pip install 'jetbridge[{extra[1]}]'" if extra else f"needs {versions}; {SET_UP}"
     state: State = "missing"
     if extra and extra[1] not in used:
         state, remedy = "optional", f"only catalogs of type {extra[1]} need it: {remedy}"
@@ -174,33 +182,35 @@ def _package(requirement: str, used: Collection[str] = ()) -> Finding:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Finding(name, state, "not installed", remedy)
-    if not all(_satisfies(version, each) for each in wanted.split(",") if each):
-        return Finding(name, state, f"{version}, not {wanted}", remedy)
+    conditions = filter(None, versions.split(","))
+    if not all(_satisfies(version, condition) for condition in conditions):
+        return Finding(name, state, f"{version}, not {versions}", remedy)
     return Finding(name, "ok", version)
 
 
 def _driver(used: bool) -> Iterator[Finding]:
-    """Whether that of SQL Server can be loaded; where it is not installed, `_package` says so."""
+    """Check whether the driver of SQL Server can be loaded, if it is installed."""
     name = "driver of SQL Server"
     state: State = "missing" if used else "optional"
-    if not all(importlib.util.find_spec(each) for each in DRIVER):
+    if not all(importlib.util.find_spec(module) for module in DRIVER):
         return
-    lacking = {each: package for each, package in LIBRARIES.items() if not _loads(each)}
-    if lacking and sys.platform == "linux":
-        remedy = f"apt-get install {' '.join(lacking.values())} (Debian, Ubuntu)"
-        yield Finding(name, state, f"no {', '.join(lacking)}", remedy)
+    missing = {lib: package for lib, package in LIBRARIES.items() if not _loads(lib)}
+    if missing and sys.platform == "linux":
+        remedy = f"apt-get install {' '.join(missing.values())} (Debian, Ubuntu)"
+        yield Finding(name, state, f"no {', '.join(missing)}", remedy)
         return
     try:
-        for each in DRIVER:
-            importlib.import_module(each)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it cannot be used
-        found = f"cannot be loaded: {' '.join(str(error).split())[:300]}"
-        yield Finding(name, state, found, "pip install --force-reinstall mssql-python")
+        for module in DRIVER:
+            importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001 - with any error the driver cannot be used
+        reason = f"cannot be loaded: {' '.join(str(error).split())[:300]}"
+        yield Finding(name, state, reason, "pip install --force-reinstall mssql-python")
         return
     yield Finding(name, "ok", "can be loaded")
 
 
 def _loads(library: str) -> bool:
+    """Return whether a shared library can be loaded."""
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -209,22 +219,23 @@ def _loads(library: str) -> bool:
 
 
 def _satisfies(version: str, condition: str) -> bool:
-    """`condition` is one of ours: an operator below and a plain version."""
+    """Return whether a version meets a condition: one of the operators in COMPARE and a version."""
     sign = condition.strip().rstrip("0123456789.")
     return COMPARE[sign](_numbers(version), _numbers(condition))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """1.5.0 and 1.5 are one version."""
-    numbers = [int(each) for each in re.findall(r"\d+", version)]
+    """Return the numbers of a version without zeros at the end: 1.5.0 and 1.5 are the same."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", version)]
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
 
 
 def _spark(settings: Mapping[str, str], lakes: Sequence[Mapping[str, str]]) -> Iterator[Finding]:
+    """Check Java and the jars of Spark; `lakes` are the properties of the lakes."""
     try:
-        # Here for the same reason as the configuration.
+        # Not at the top, for the same reason as the configuration.
         from jetbridge.errors import Unavailable  # noqa: PLC0415
         from jetbridge.spark.jars import choose_jars, needed_jars  # noqa: PLC0415
         from jetbridge.spark.java import ALLOWED, REMEDY, find_java  # noqa: PLC0415
@@ -237,35 +248,38 @@ def _spark(settings: Mapping[str, str], lakes: Sequence[Mapping[str, str]]) -> I
         state: State = "missing" if lakes else "optional"
         yield Finding("java", state, f"no Java {ALLOWED}", f"only Spark needs it: {REMEDY}")
     try:
-        wanted = needed_jars(lakes)
-        yield _jars(choose_jars(settings, wanted), [jar.coordinates for jar in wanted])
+        needed = needed_jars(lakes)
+        yield _jars(choose_jars(settings, needed), [jar.coordinates for jar in needed])
     except Unavailable as error:
         yield Finding("spark jars", "missing", "not complete", str(error))
 
 
 def _jars(jars: "Jars", names: Sequence[str]) -> Finding:
-    found = {
-        "given": "given by spark.jars",
+    """Return the finding about the jars that were chosen."""
+    source = {
+        "given": "named by spark.jars",
         "folder": "found in the folder of JETBRIDGE_JARS",
         "cache": f"cached in {jars.ivy}",
         "fetch": f"Spark's first start will fetch {', '.join(names)} into {jars.ivy}",
     }[jars.source]
     remedy = "without a network, put these jars into a folder and name it in JETBRIDGE_JARS"
-    return Finding("spark jars", "ok", found, remedy if jars.source == "fetch" else "")
+    return Finding("spark jars", "ok", source, remedy if jars.source == "fetch" else "")
 
 
 def _temporary_directory() -> Finding:
+    """Check that the temporary directory can be written."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"x" * 4096)
     except OSError as error:
-        found = error.strerror or str(error)
+        reason = error.strerror or str(error)
         remedy = "large statements are staged there: free space, or set TMPDIR"
-        return Finding("temporary directory", "missing", found, remedy)
+        return Finding("temporary directory", "missing", reason, remedy)
     return Finding("temporary directory", "ok", tempfile.gettempdir())
 
 
 def _port(config: "Config") -> Finding:
+    """Check that the port of the server is free."""
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -273,6 +287,6 @@ def _port(config: "Config") -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
     except OSError as error:
-        found = f"{host}:{port}: {error.strerror or error}"
-        return Finding("port", "missing", found, "stop the other program, or set server.port")
+        reason = f"{host}:{port}: {error.strerror or error}"
+        return Finding("port", "missing", reason, "stop the other program, or set server.port")
     return Finding("port", "ok", f"{host}:{port} is free")

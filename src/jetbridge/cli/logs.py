@@ -1,4 +1,4 @@
-"""The log: standard error, one line a record, without secrets."""
+"""Writes the log to standard error, one line a record, without secrets."""
 
 import logging
 import re
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 HIDDEN = "***"
-# What a call carries when it shows a token, in any spelling a message may hold it.
+# The forms in which a message may contain the token of a call.
 SECRETS = (
     re.compile(r"(?i)(\bbearer\s+)(?!tokens?\b)[^\s'\",;)\]}]+"),
     re.compile(r"(?i)(\bauthorization\W{1,8}b?['\"]?basic\s+)[a-z0-9+/=]+"),
@@ -16,16 +16,16 @@ SECRETS = (
 
 
 def redact(text: str) -> str:
-    """The text without the tokens in it."""
+    """Return a text without the tokens in it."""
     for pattern in SECRETS:
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     return text
 
 
 class LineFormatter(logging.Formatter):
-    """One record, one line: a traceback's line ends become `\\n`, so that records stay apart.
+    """Format a record as one line: line ends of a traceback become `\\n`.
 
-    It redacts the finished line, and so also the arguments and the traceback.
+    It redacts the finished line, so also the arguments and the traceback.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,11 @@ class LineFormatter(logging.Formatter):
 
 
 def set_up_logging(*, verbose: bool = False, stream: TextIO | None = None) -> logging.Handler:
-    """Sends the log to `stream` (standard error); a second call replaces the first."""
+    """Send the log to a stream, by default standard error; a second call replaces the first."""
     logger = logging.getLogger("jetbridge")
-    for old in [each for each in logger.handlers if isinstance(each.formatter, LineFormatter)]:
-        logger.removeHandler(old)
+    for old in logger.handlers[:]:
+        if isinstance(old.formatter, LineFormatter):
+            logger.removeHandler(old)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter())
     logger.addHandler(handler)

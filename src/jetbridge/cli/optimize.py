@@ -20,6 +20,7 @@ HEADINGS = ("", "before", "after")
 
 
 def run(options: Namespace) -> int:
+    """Optimize the table; return the exit code."""
     log = logging.getLogger("jetbridge")
     if not options.verbose:
         # The error is printed at the end, as one line.

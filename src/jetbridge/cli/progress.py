@@ -1,4 +1,4 @@
-"""One line on the terminal that tells how far a statement has come; nothing in a pipe."""
+"""Shows the progress of a statement as one line on the terminal, and nothing in a pipe."""
 
 import sys
 import threading
@@ -8,13 +8,13 @@ from typing import TextIO
 from jetbridge.pipeline.report import ProgressEvent
 
 PERIOD = 0.2
-# What is done sooner needs no line.
+# A statement that ends sooner shows no line.
 PATIENCE = 0.5
 NAMES = {"plan": "planning", "spool": "running", "load": "writing"}
 
 
 class Progress:
-    """Several threads may tell it; one draws."""
+    """Draw the latest event; several threads may report events."""
 
     def __init__(self, out: TextIO = sys.stderr) -> None:
         self._out, self._shown = out, out.isatty()
@@ -37,6 +37,7 @@ class Progress:
         self.clear()
 
     def watch(self, step: ProgressEvent) -> None:
+        """Take an event of a statement."""
         now = time.monotonic()
         with self._lock:
             if self._step is None:
@@ -46,7 +47,7 @@ class Progress:
             self._step = step
 
     def clear(self) -> None:
-        """Before something else is written, and when a statement has ended."""
+        """Remove the line, before other output and at the end of a statement."""
         with self._lock:
             self._step = None
             if self._drawn:
@@ -65,16 +66,16 @@ class Progress:
 
 
 def line(step: ProgressEvent, seconds: float) -> str:
-    """`running: 12 of 40 tasks, 3 s` or `writing: 1,200,000 rows, 400,000 a second, 2 s left`."""
-    words = [f"{NAMES.get(step.phase, step.phase)}:"]
+    """Return `running: 12 of 40 tasks, 3 s` or `writing: 1,200 rows, 400 a second, 2 s left`."""
+    parts = [f"{NAMES.get(step.phase, step.phase)}:"]
     of = f" of {step.total:,}" if step.total else ""
     if step.done or step.total:
-        words.append(f"{step.done:,}{of} {step.unit},")
+        parts.append(f"{step.done:,}{of} {step.unit},")
     rate = step.done / seconds if seconds > PATIENCE else 0
     if step.unit == "rows" and rate:
-        words.append(f"{rate:,.0f} a second,")
+        parts.append(f"{rate:,.0f} a second,")
     if rate and step.total and step.total > step.done:
-        words.append(f"{(step.total - step.done) / rate:.0f} s left")
+        parts.append(f"{(step.total - step.done) / rate:.0f} s left")
     else:
-        words.append(f"{seconds:.0f} s")
-    return " ".join(words)
+        parts.append(f"{seconds:.0f} s")
+    return " ".join(parts)

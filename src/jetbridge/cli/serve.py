@@ -28,6 +28,7 @@ OPEN_FILES = 65_536
 
 
 def run(options: Namespace) -> int:
+    """Serve the catalogs of the configuration; return an exit code if it is not valid."""
     flags = {name: getattr(options, name) for name in FLAGS}
     try:
         flags = {name: value for name, value in flags.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`jetbridge sql`: statements over all catalogs at once, their rows and reports on the terminal."""
+"""Runs `jetbridge sql`: statements over all catalogs, their rows and reports on the terminal."""
 
 import csv
 import io
@@ -29,26 +29,27 @@ from jetbridge.pipeline.session import Session
 from jetbridge.runtime.cancellation import Cancellation, scope
 from jetbridge.runtime.temporary_folders import remove_all
 
-# A table for people; whoever wants all rows takes another format.
+# A table is for people; the other formats print all rows.
 MOST_ROWS = 1_000
 WIDEST = 60
 # Numbers that DuckDB sends in types of its own.
 _OPAQUE_NUMBERS = ("hugeint", "uhugeint", "bignum")
 WAIT_SECONDS = 0.2
-# After Ctrl-C a statement has so long to clear up.
-CLEARING_SECONDS = 30.0
-# More is added where something was kept.
+# After Ctrl-C, a statement has this time to clean up.
+CLEANUP_SECONDS = 30.0
+# A statement that keeps something says so in a message of its own.
 _INTERRUPTED = "interrupted: the statement was stopped"
 _GOES_ON = (
-    f"interrupted: the statement did not end within {CLEARING_SECONDS:.0f} s; look at its table "
+    f"interrupted: the statement did not end within {CLEANUP_SECONDS:.0f} s; look at its table "
     "before you run it again"
 )
 
 
 def run(options: Namespace) -> int:
+    """Run the statements; return the exit code."""
     log = logging.getLogger("jetbridge")
     if not options.verbose:
-        # What went wrong is said at the end, in one line.
+        # The error is printed at the end, as one line.
         log.setLevel(logging.CRITICAL)
     try:
         config = _config(options)
@@ -59,10 +60,10 @@ def run(options: Namespace) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     progress = Progress(sys.stderr)
     try:
-        told = progress.watch
-        with progress, open_session(config, verbose=options.verbose, watch=told) as opened:
-            _set(opened, options)
-            _interruptible(lambda: _run(opened, text, options, progress))
+        watch = progress.watch
+        with progress, open_session(config, verbose=options.verbose, watch=watch) as session:
+            _set(session, options)
+            _interruptible(lambda: _run(session, text, options, progress))
     except UsageError as error:
         print_error(str(error))
         return USAGE_ERROR
@@ -73,10 +74,10 @@ def run(options: Namespace) -> int:
         )
         return INTERRUPTED
     except ServerError as error:
-        log.debug("it failed", exc_info=error)
+        log.debug("a statement failed", exc_info=error)
         print_error(str(error))
         return 1
-    except Exception as error:  # noqa: BLE001 - nobody expected it; people see one line all the same
+    except Exception as error:  # noqa: BLE001 - print one line for an unexpected error, too
         log.critical("internal error", exc_info=error if options.verbose else None)
         print_error(f"internal error, please report it: {type(error).__name__}: {str(error)[:200]}")
         return 1
@@ -84,13 +85,12 @@ def run(options: Namespace) -> int:
 
 
 def _interruptible(work: Callable[[], None]) -> None:
-    """Python sees Ctrl-C between two steps of its own, and DuckDB and Spark take long ones.
+    """Run `work` in a thread, so that Ctrl-C reaches Python while DuckDB or Spark compute.
 
-    Raises Cancelled if it ended the work, which says so where something was kept.
-
-    The thread is not joined: Python 3.11 takes one for dead when Ctrl-C meets that.
+    Raises Cancelled if Ctrl-C ended the work; its message says if something was kept. The thread is
+    not joined: if Ctrl-C interrupts a join, Python 3.11 takes the thread for ended.
     """
-    failed: list[BaseException] = []
+    errors: list[BaseException] = []
     done = threading.Event()
     statements = Cancellation()
 
@@ -98,8 +98,8 @@ def _interruptible(work: Callable[[], None]) -> None:
         try:
             with scope(statements):
                 work()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where one waits for it
-            failed.append(error)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it again
+            errors.append(error)
         finally:
             done.set()
 
@@ -109,12 +109,12 @@ def _interruptible(work: Callable[[], None]) -> None:
             pass
     except KeyboardInterrupt:
         statements.cancel(Cancelled(_INTERRUPTED))
-        if not done.wait(CLEARING_SECONDS):
+        if not done.wait(CLEANUP_SECONDS):
             print_error(_GOES_ON)
             remove_all()
             os._exit(INTERRUPTED)
-    if failed:  # else it was done a moment before
-        raise failed[0]
+    if errors:  # without one, the work ended a moment before
+        raise errors[0]
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:
@@ -126,26 +126,28 @@ def _config(options: Namespace) -> Config:
 
 
 def _set(session: Session, options: Namespace) -> None:
-    given = [("engine", options.engine), ("dialect", options.dialect)]
+    """Apply --engine, --dialect and --set; raises UsageError."""
+    values = [("engine", options.engine), ("dialect", options.dialect)]
     for text in options.set:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--set {text!r}: must be NAME=VALUE")
-        given.append((name.strip(), value.strip()))
-    for name, value in given:
+        values.append((name.strip(), value.strip()))
+    for name, value in values:
         if value is None:
             continue
         try:
-            said = session.change_setting(name, value)
+            remark = session.change_setting(name, value)
         except ServerError as error:
             raise UsageError(f"--set: {error}") from None
-        if said:
-            note(f"--set {name}: {said}")
+        if remark:
+            note(f"--set {name}: {remark}")
 
 
 def _run(session: Session, text: str, options: Namespace, progress: Progress) -> None:
+    """Run the statements and print their results."""
     if not options.echo:
-        _told(run_statements(session, text), options.format, progress)
+        _print_results(run_statements(session, text), options.format, progress)
         return
     statements = split_text(text, session.settings.dialect)
     for statement in statements:
@@ -156,14 +158,14 @@ def _run(session: Session, text: str, options: Namespace, progress: Progress) ->
             raise
     for statement in statements:
         _echo(statement)
-        _told(run_statements(session, statement), options.format, progress)
+        _print_results(run_statements(session, statement), options.format, progress)
 
 
 def _echo(statement: str) -> None:
     note(f"\n> {without_secrets(statement)}")
 
 
-def _told(outcomes: Iterator[StatementResult], style: str, progress: Progress) -> None:
+def _print_results(outcomes: Iterator[StatementResult], style: str, progress: Progress) -> None:
     for outcome in outcomes:
         if outcome.schema is not None:
             _ROWS[style](outcome, progress)
@@ -181,14 +183,14 @@ def _report(report: Report, style: str) -> None:
 
 
 def sentence(report: Report) -> str:
-    """For people, on one line."""
-    words = [report.statement, report.target]
+    """Return a report as one line for people."""
+    parts = [report.statement, report.target]
     if report.engine:
         seconds = sum(report.seconds.values())
-        words.append(f"{report.rows_written:,} rows in {seconds:.2f} s on {report.engine}")
+        parts.append(f"{report.rows_written:,} rows in {seconds:.2f} s on {report.engine}")
     if report.note:
-        words.append(report.note)
-    return ": ".join(word for word in words if word)
+        parts.append(report.note)
+    return ": ".join(filter(None, parts))
 
 
 def _as_json(outcome: StatementResult, progress: Progress) -> None:
@@ -208,7 +210,7 @@ def _as_csv(outcome: StatementResult, progress: Progress) -> None:
 
 
 def _csv_line(row: list[str] | list[str | None]) -> str:
-    """NULL is empty."""
+    """Return a row as CSV; NULL is empty."""
     out = io.StringIO()
     csv.writer(out, lineterminator="").writerow(row)
     return out.getvalue()
@@ -219,9 +221,9 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
     rows: list[list[str | None]] = []
     more = 0
     for batch in outcome.batches:
-        wanted = batch.slice(0, max(0, MOST_ROWS - len(rows)))
-        rows += as_texts(wanted) if wanted.num_rows else []
-        more += batch.num_rows - wanted.num_rows
+        first = batch.slice(0, max(0, MOST_ROWS - len(rows)))
+        rows += as_texts(first) if first.num_rows else []
+        more += batch.num_rows - first.num_rows
     progress.clear()
     numbers = [_is_number(field.type) for field in outcome.schema]
     for line in format_table(outcome.schema.names, rows, numbers):
@@ -231,17 +233,17 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
     note(f"({count}{shown})")
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.OpaqueType):
-        return kind.type_name in _OPAQUE_NUMBERS
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return bool(numeric)
+def _is_number(data_type: pa.DataType) -> bool:
+    if isinstance(data_type, pa.OpaqueType):
+        return data_type.type_name in _OPAQUE_NUMBERS
+    checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(check(data_type) for check in checks)
 
 
 def format_table(
     names: list[str], rows: list[list[str | None]], numbers: list[bool]
 ) -> Iterator[str]:
-    """A table for people: numbers to the right, long texts cut."""
+    """Yield the lines of a table: numbers to the right, long texts cut."""
     texts = [[_cut("NULL" if cell is None else cell) for cell in row] for row in rows]
     heads = [_cut(name) for name in names]
     columns = list(zip(heads, *texts, strict=True))
@@ -256,6 +258,7 @@ def format_table(
 
 
 def _cut(text: str) -> str:
+    """Return a text as one line, cut to the widest column."""
     text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 

@@ -1,4 +1,4 @@
-"""The files that hold secrets: tokens, the certificate and its key, the key of the seals."""
+"""Reads the files with secrets: tokens, the certificate and its key, the key of the seals."""
 
 import logging
 import os
@@ -19,6 +19,7 @@ _KEY_IN_DIGITS = re.compile(rb"(?:[0-9a-fA-F]{2}){32,}")
 
 
 def load_credentials(source: str, config: Config) -> Credentials:
+    """Return the contents of the secret files that a configuration names; raises ConfigError."""
     server = config.server
     tokens = load_tokens(server.tokens_file, config.catalogs) if server.tokens_file else ()
     tls = _load_tls(source, server)
@@ -37,7 +38,7 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
         lone, other = ("tls_key", "tls_cert") if server.tls_key else ("tls_cert", "tls_key")
         raise ConfigError(source, f"server.{lone}", f"needs server.{other} beside it")
     try:
-        # grpc says nothing useful about a bad pair; ssl does. No password: never ask the terminal.
+        # ssl explains a bad pair, grpc does not. The password keeps ssl from asking the terminal.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(server.tls_cert, server.tls_key, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
@@ -47,9 +48,9 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
 
 
 def read_seal_keys(path: Path) -> tuple[bytes, ...]:
-    """One key a line, as hexadecimal digits: the first one seals, all of them open.
+    """Return the keys of a file, one in each line, as hexadecimal digits; raises ConfigError.
 
-    A file that is not such a text is one key, as it is.
+    The first key seals, and all of them open. A file that is no such text is one key, as it is.
     """
     data = _read_bytes(path)
     lines = data.split()
@@ -69,27 +70,31 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def warn_if_open_to_others(path: Path) -> None:
-    """A group may read what belongs to somebody else: else this process could not."""
+    """Log a warning if other users can read or change a file with secrets.
+
+    The group may read a file of another user; otherwise this process could not.
+    """
     status = path.stat()
     closed = stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
     if status.st_uid == os.geteuid():
         closed |= stat.S_IRGRP
     if status.st_mode & closed:
         log.warning(
-            "%s holds secrets and other users can read or change it: chmod 600 %s", path, path
+            "%s has secrets, and other users can read or change it: chmod 600 %s", path, path
         )
 
 
 def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
-    """One `name: token` a line, or `name: token: catalog1,catalog2`; `#` starts a comment line.
+    """Return the tokens of a file; raises ConfigError.
 
-    No message quotes more of a line than the name: the rest may be a secret.
+    A line is `name: token` or `name: token: catalog1,catalog2`, or a comment that begins with `#`.
+    No error shows more of a line than the name: the rest may be secret.
     """
     warn_if_open_to_others(path)
     try:
         lines = _read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:
-        raise ConfigError(str(path), "", "must be ASCII: the client dies of other tokens") from None
+        raise ConfigError(str(path), "", "must be ASCII: other tokens abort the client") from None
     known = {name.lower(): name for name in catalogs}
     tokens: list[Token] = []
     for number, line in enumerate(lines, 1):

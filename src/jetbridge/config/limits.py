@@ -1,9 +1,11 @@
-"""What a server is told when it is made: limits and tokens as plain values, and their rules."""
+"""Limits and tokens of a server, as plain values, and the rules of names and hosts."""
 
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from jetbridge.catalog.settings import SPILL_BYTES, STAGED_BYTES
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -15,10 +17,11 @@ Amount = TypeVar("Amount", int, float)
 
 @dataclass(frozen=True)
 class Limits:
-    """Where the server says RESOURCE_EXHAUSTED instead of running out of something.
+    """Set upper bounds for a server and its statements.
 
-    `exchanges` and `scans` are counted apart: an UPDATE holds its DoExchange while its scan runs,
-    so scans must never wait for exchanges.
+    Above them, a call ends with RESOURCE_EXHAUSTED. docs/reference/configuration.md explains each
+    one. `exchanges` and `scans` are counted apart: an UPDATE holds its DoExchange while its scan
+    runs, so scans must never wait for exchanges.
     """
 
     message_bytes: int = 64 * MIB
@@ -27,8 +30,8 @@ class Limits:
     concurrent_calls: int = 512
     exchanges: int = 256
     scans: int = 256
-    staged_bytes: int = 16 * GIB
-    spill_bytes: int = 256 * MIB
+    staged_bytes: int = STAGED_BYTES
+    spill_bytes: int = SPILL_BYTES
     transactions: int = 100_000
     batch_rows_out: int = 65_536
     first_message_seconds: float = 30.0
@@ -44,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Shares:
-    """What one token may have of what all share; None: all of it."""
+    """Hold what one token may use of what all tokens share; None: all of it."""
 
     calls: int | None
     exchanges: int | None
@@ -54,7 +57,7 @@ class Shares:
 
     @classmethod
     def of(cls, limits: Limits, tokens: int) -> "Shares":
-        """As given; else the half where there are several tokens, for at least one call."""
+        """Return the configured shares; without one, half if there are several tokens."""
 
         def share(value: Amount | None, all_of_it: int) -> Amount | int | None:
             return max(1, all_of_it // 2) if value is None and tokens > 1 else value
@@ -70,7 +73,10 @@ class Shares:
 
 @dataclass(frozen=True)
 class Token:
-    """Who may call: `catalogs` is the allow-list, None allows all of them."""
+    """Allow one caller: `secret` is what it sends.
+
+    `catalogs` are the catalogs that it may use; None: all of them.
+    """
 
     name: str
     secret: str = field(repr=False)
@@ -79,21 +85,21 @@ class Token:
 
 @dataclass(frozen=True)
 class Openness:
-    """What callers without a token may do; None: on loopback they may."""
+    """Say what callers without a token may do; None: they may if the host is loopback."""
 
     handshake: bool | None = None
     health: bool | None = None
     reflection: bool | None = None
 
     def on(self, host: str) -> "Openness":
-        """The same, decided."""
-        near = is_loopback(host)
-        given = (self.handshake, self.health, self.reflection)
-        return Openness(*(near if each is None else each for each in given))
+        """Return the decision for a host."""
+        default = is_loopback(host)
+        choices = (self.handshake, self.health, self.reflection)
+        return Openness(*(default if choice is None else choice for choice in choices))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. Names but `localhost` may resolve to anything."""
+    """Return whether only this machine reaches a host. Names but `localhost` may resolve to any."""
     if host == "localhost":
         return True
     try:
@@ -103,10 +109,10 @@ def is_loopback(host: str) -> bool:
 
 
 def catalog_name_error(name: str, others: Iterable[str] = ()) -> str:
-    """Why this cannot be a catalog's name, or nothing.
+    """Return why a name cannot be that of a catalog, or "".
 
-    The client sends it as a gRPC header: other characters abort the client's process. `/` and `?`
-    end the name in an ATTACH path, `,` in an allow-list.
+    The client sends it as a gRPC header, and other characters abort the client's process. `/` and
+    `?` end the name in the path of an ATTACH, and `,` in an allow-list.
     """
     if not name or not name.isascii() or not name.isprintable() or name != name.strip():
         return "is not a catalog name: it must be printable ASCII, without blanks at its ends"

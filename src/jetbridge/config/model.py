@@ -56,15 +56,16 @@ class SqlConfig:
     """Hold the table `[sql]`: what statements may do.
 
     `clients`: callers of the server may run SQL. `files`: the local command may read all files;
-    callers of the server may read those in `folders` only.
+    callers of the server may read those in `folders` only. `engine` and `spark_from` are settings
+    of sessions; None leaves their default.
     """
 
     clients: bool = True
     files: bool = True
     folders: tuple[Path, ...] = ()
     memory_limit: str = "2GB"
-    engine: str = "auto"
-    spark_from: str = "2GiB"
+    engine: str | None = None
+    spark_from: str | None = None
 
 
 @dataclass(frozen=True)

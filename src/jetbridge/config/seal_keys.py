@@ -1,4 +1,4 @@
-"""The key that seals tickets and descriptors, kept with the tables: so these outlive a restart."""
+"""Keeps the key that seals tickets and descriptors beside the tables, so they outlive a restart."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _OWNER_ONLY = 0o600
 
 
 def keep_seal_key(folder: Path) -> Path | None:
-    """The file of the key in this folder, made if there is none; None where that cannot be."""
+    """Return the file of the key in a folder, created if missing; None if that is not possible."""
     path = folder / KEPT
     try:
         if not path.exists():
@@ -28,7 +28,7 @@ def keep_seal_key(folder: Path) -> Path | None:
     except OSError as error:
         log.warning(
             "%s cannot be used (%s): clients must attach again after a restart; "
-            "name a file in server.seal_key_file",
+            "name another file in server.seal_key_file",
             path,
             error.strerror or error,
         )
@@ -37,25 +37,25 @@ def keep_seal_key(folder: Path) -> Path | None:
 
 
 def reading(path: Path) -> Callable[[], Sequence[bytes]]:
-    """Reads them anew each time; while that fails, those of before are good."""
+    """Return a function that reads the keys again, or returns the latest if that fails."""
     try:
         known = read_seal_keys(path)
     except ConfigError as error:
-        raise FailedPrecondition(f"{error}; if you remove it, a new one is made") from error
+        raise FailedPrecondition(f"{error}; if you remove it, a new one is created") from error
 
     def read() -> Sequence[bytes]:
         nonlocal known
         try:
             known = read_seal_keys(path)
         except ConfigError as error:
-            log.warning("the keys of before are used: %s", error)
+            log.warning("the previous keys are used: %s", error)
         return known
 
     return read
 
 
 def _create(path: Path) -> None:
-    """Whole or not at all: of servers that start at once all read what the first one wrote."""
+    """Write a new key in one step: servers that start together all read the first one's key."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)

@@ -1,4 +1,11 @@
-"""The one place that starts Spark."""
+"""The Spark of a process: the only room that starts Java.
+
+Examples:
+    >>> from pathlib import Path
+    >>> engine = SparkEngine({"spark.driver.memory": "4g"}, log_file=Path("spark.log"))
+    >>> engine.status()
+    'not started'
+"""
 
 from jetbridge.spark.application import SparkConnection
 from jetbridge.spark.engine import SparkEngine

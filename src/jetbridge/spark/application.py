@@ -1,4 +1,4 @@
-"""One Spark application: a JVM, its context and its session, from start to end."""
+"""Opens one Spark application, a JVM with a context and a session, and closes it."""
 
 import logging
 import os
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# They print a JSON line with a stack trace on standard error for each statement that fails.
-TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-# How far Spark's listeners may be behind.
+# Loggers that print JSON with a stack trace on standard error for each statement that fails.
+PRINTING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# How long to wait for Spark's listeners to catch up.
 LISTENER_MILLISECONDS = 2_000
 
-# Tasks of a job that was cancelled end within moments; what they write then must not stay.
+# The tasks of a cancelled job end soon. Until then they may still write files.
 _TASKS_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
 
 _one_at_a_time = threading.Lock()
@@ -37,35 +37,45 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class SparkConnection:
-    """Spark, for the time of one `with` block; several threads may use it at once."""
+    """Use Spark within one block of `SparkEngine.session`; several threads may use it at once.
+
+    Attributes:
+        spark: The session of PySpark.
+        jvm: The view of py4j on the JVM.
+
+    Examples:
+        >>> def count_rows(connection: SparkConnection, table: str) -> int:
+        ...     return connection.sql(f"SELECT * FROM {table}").count()
+    """
 
     spark: "SparkSession"
     jvm: Any
 
     def check_query(self, text: str) -> None:
-        """Raises what Spark's parser finds wrong with a text that is not exactly one query.
+        """Raise the error of Spark's parser for a text that is not exactly one query.
 
-        Only a query may stand in brackets after FROM, and only one whole statement by itself.
+        Only a query may stand in parentheses after FROM, and only one whole statement by itself.
         """
         parser = self.spark._jsparkSession.sessionState().sqlParser()
-        for each in (text, rows_of(text)):
-            parser.parsePlan(each)
+        for statement in (text, rows_of(text)):
+            parser.parsePlan(statement)
 
     def sql(self, text: str) -> "DataFrame":
+        """Return the result of a statement in Spark SQL, which Spark computes when it is read."""
         return self.spark.sql(text)
 
     def catalog(self, name: str) -> Any:
-        """Iceberg's own catalog object, in Java."""
-        own = self.spark._jsparkSession
-        # Java looks a catalog up in the settings of the session that its thread has.
-        self.static("org.apache.spark.sql.classic.SparkSession.setActiveSession")(own)
-        return self.static("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(own, name)
+        """Return Iceberg's catalog object, in Java."""
+        session = self.spark._jsparkSession
+        # Java reads the settings of a catalog from the active session of its thread.
+        self.static("org.apache.spark.sql.classic.SparkSession.setActiveSession")(session)
+        return self.static("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(session, name)
 
     def static(self, name: str) -> Callable[..., Any]:
-        """A static method, by its full name.
+        """Return a static method of Java, by its full name.
 
-        `jvm.org.apache…` would ask Java at every dot whether that is a class, and Java then looks
-        through all its jars.
+        With `jvm.org.apache...`, py4j asks Java at every dot whether that is a class, and Java then
+        searches all its jars.
         """
         from py4j.java_gateway import JavaMember  # noqa: PLC0415 - the extra `lake` brings it
         from py4j.protocol import STATIC_PREFIX  # noqa: PLC0415
@@ -77,22 +87,22 @@ class SparkConnection:
         return member
 
     def mishaps(self) -> frozenset[str]:
-        """What has gone wrong on the executors so far: each that was lost, each failed task.
+        """Return a mark for each executor that was lost or has failed tasks so far.
 
-        Spark runs such tasks again, so that their job succeeds; but nobody removes what one wrote
+        Spark runs such tasks again, so their job succeeds. But nothing removes the files of a task
         whose executor is gone.
         """
         core = _core(self.spark.sparkContext)
         # A listener keeps the list; if it does not catch up in time, that is an error.
         core.listenerBus().waitUntilEmpty(LISTENER_MILLISECONDS)
         executors = core.statusStore().executorList(False)
-        found = set()
+        marks = set()
         for index in range(executors.size()):
             executor = executors.apply(index)
             failed, lost = executor.failedTasks(), not executor.isActive()
             if failed or lost:
-                found.add(f"{executor.id()} {failed} {lost}")
-        return frozenset(found)
+                marks.add(f"{executor.id()} {failed} {lost}")
+        return frozenset(marks)
 
 
 def _runs(tracker: "StatusTracker", stage: int) -> bool:
@@ -101,11 +111,11 @@ def _runs(tracker: "StatusTracker", stage: int) -> bool:
 
 
 class Application:
-    """Spark on a JVM that has just been launched. PySpark allows one in a process."""
+    """Run Spark on a JVM that has just been launched. PySpark allows one in a process."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], seconds: float) -> None:
-        """`settings` come on top of those the JVM was launched with."""
-        # PySpark takes half a second to load: until the JVM is up, that is left to those who scan.
+        """Wait for the JVM and connect; `settings` are added to those of its launch."""
+        # PySpark takes half a second to import; until the JVM is up, scans have the processor.
         jvm.await_gateway(seconds)
         _silence()
         self._process = jvm
@@ -121,7 +131,7 @@ class Application:
                 raise
 
     def usable(self) -> bool:
-        """Whether the JVM runs and nobody has stopped Spark inside it: a call to the JVM."""
+        """Return whether the JVM runs and Spark is not stopped inside it; calls the JVM."""
         if not self._process.runs():
             return False
         try:
@@ -132,7 +142,7 @@ class Application:
 
     @contextmanager
     def own_jobs(self) -> Iterator[None]:
-        """The jobs of the block, and no others, end with an error of it or with its statement."""
+        """Cancel the jobs of the block, and no others, if it fails or is cancelled."""
         context, tag = self._context, f"jetbridge-{uuid4().hex[:12]}"
         context.addJobTag(tag)
         context.setInterruptOnCancel(True)
@@ -148,7 +158,7 @@ class Application:
                 context.removeJobTag(tag)
 
     def _end_jobs(self, tag: str) -> None:
-        """Returns when none of their tasks runs any more, or after a while."""
+        """Cancel jobs, and wait for a while until none of their tasks runs."""
         context = self._context
         context.cancelJobsWithTag(tag)
         end = time.monotonic() + _TASKS_SECONDS
@@ -159,13 +169,14 @@ class Application:
             time.sleep(_PAUSE_SECONDS)
 
     def set(self, settings: Mapping[str, str]) -> None:
+        """Set settings of the session."""
         for name, value in settings.items():
             self.session.spark.conf.set(name, value)
 
     def close(self) -> None:
-        """Returns when the JVM is gone, and PySpark is ready for another."""
+        """Stop Spark; return when the JVM is gone and PySpark is ready for another one."""
         if self._process.runs():
-            # A JVM that is stuck does not answer, and py4j would wait for it for ever.
+            # A JVM that hangs does not answer, and py4j would wait for it forever.
             stopping = threading.Thread(target=self._stop, name="spark-stop", daemon=True)
             stopping.start()
             stopping.join(END_SECONDS)
@@ -180,7 +191,7 @@ class Application:
 
 
 def refuse_a_second() -> None:
-    """PySpark would hand out the first one instead."""
+    """Raise Unavailable if the process runs Spark already: PySpark would return that one."""
     from pyspark import SparkContext  # noqa: PLC0415 - the extra `lake` brings it
 
     if SparkContext._gateway is not None:
@@ -195,7 +206,7 @@ def _open_context(gateway: Any, settings: Mapping[str, str]) -> "SparkContext":
         conf.set(name, value)
     paths = set(sys.path)
     context = SparkContext(conf=conf, gateway=gateway)
-    # It puts a folder of this JVM there, and leaves it there for ever.
+    # It adds a folder of this JVM, and never removes it.
     for added in set(sys.path) - paths:
         sys.path.remove(added)
     context.pythonExec = worker_python(dict(context.getConf().getAll()), os.environ)
@@ -211,12 +222,12 @@ def _open_session(context: "SparkContext") -> SparkConnection:
 
 
 def _core(context: "SparkContext") -> Any:
-    """Scala's own SparkContext, beneath the ones of Java and Python."""
+    """Return Scala's SparkContext, which those of Java and Python wrap."""
     return context._jsc.sc()
 
 
 def _close_context(context: "SparkContext") -> None:
-    """What SparkContext.stop() does, without its call to a JVM that is gone."""
+    """Do what SparkContext.stop() does, without its call to a JVM that is gone."""
     context._jsc = None
     if context._accumulatorServer is not None:
         context._accumulatorServer.shutdown()
@@ -224,7 +235,7 @@ def _close_context(context: "SparkContext") -> None:
 
 
 def _forget(gateway: Any) -> None:
-    """PySpark keeps its one JVM in class attributes; without this it would never start another."""
+    """Clear the class attributes with PySpark's JVM; else it never starts another one."""
     from pyspark import SparkContext  # noqa: PLC0415 - the extra `lake` brings them
     from pyspark.sql import SparkSession, SQLContext  # noqa: PLC0415
 
@@ -241,15 +252,15 @@ def _forget(gateway: Any) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Nothing to say."""
+    """Print nothing."""
 
 
 def _silence() -> None:
-    """What PySpark and py4j put on the terminal; the same errors reach the caller as well."""
+    """Turn off what PySpark and py4j print; the caller gets the same errors."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - the extra `lake` brings it
 
-    for name in TALKATIVE:
-        # Made by PySpark's own function: a plain logger of that name would break its calls.
+    for name in PRINTING_LOGGERS:
+        # PySpark's own function creates it: a plain logger of that name would break its calls.
         PySparkLogger.getLogger(name).disabled = True
     # A second call replaces the first: filters are kept once.
     logging.getLogger().addFilter(_not_from_py4j)
@@ -257,5 +268,5 @@ def _silence() -> None:
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
-    """py4j logs a broken connection with a traceback, and to the root logger."""
+    """Drop records of py4j: it logs a broken connection with a traceback, to the root logger."""
     return record.module != "java_gateway"

@@ -1,4 +1,4 @@
-"""The one Spark of a server: it starts in the background and comes back when it dies.
+"""Runs the Spark of a process: it starts in the background and restarts when it dies.
 
     engine = SparkEngine(settings, log_file=Path("spark.log"))
     engine.add_catalog("lake", {"type": "jdbc", ...})
@@ -6,8 +6,8 @@
     with engine.session() as session:
         session.sql("SELECT 1").toArrow()
 
-The engine holds the latest attempt to start Spark. Whoever finds that it failed, or that its
-application is lost, replaces it by the next; everyone else waits for that one.
+The engine holds the latest attempt to start Spark. A call that finds that it failed, or that its
+application is lost, replaces it by the next attempt; all other calls wait for that one.
 """
 
 import logging
@@ -29,16 +29,32 @@ __all__ = ["SparkConnection", "SparkEngine"]
 
 log = logging.getLogger(__name__)
 
-# How often the log says that calls wait.
+# How often the log reports that calls wait.
 REPORT_SECONDS = 5.0
-# Between a start that failed and the next: long enough not to spin, short enough not to bore.
+# Between a start that failed and the next one.
 RETRY_SECONDS = 5.0
-# The connection breaks a moment before the process is seen to be gone.
+# The connection breaks a moment before the process has ended.
 DEATH_SECONDS = 2.0
 STOP_SECONDS = 30.0
 
 
 class SparkEngine:
+    """Own the one Spark of a process. Nothing is started before a statement needs it, or `start`.
+
+    Args:
+        settings: Spark's own settings, by name.
+        log_file: The file of Spark's log.
+        scratch: An existing folder for Spark's files while it runs; None: the system's usual one.
+        verbose: Whether Spark logs more than warnings.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> engine = SparkEngine({"spark.master": "local[2]"}, log_file=Path("spark.log"))
+        >>> engine.is_local, engine.status()
+        (True, 'not started')
+        >>> engine.stop()
+    """
+
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,
@@ -60,11 +76,14 @@ class SparkEngine:
 
     @property
     def is_local(self) -> bool:
-        """Whether Spark runs on this machine only."""
+        """Return whether driver and executors run on this machine."""
         return is_local(self._settings)
 
     def add_catalog(self, name: str, properties: Mapping[str, str]) -> None:
-        """An Iceberg catalog; also while Spark runs, if its jars are there already."""
+        """Add an Iceberg catalog, also while Spark runs.
+
+        Raises FailedPrecondition if Spark runs and does not have a jar that the catalog needs.
+        """
         with self._lock:
             catalogs = {**self._catalogs, name: dict(properties)}
             known = needed_jars(self._catalogs.values())
@@ -77,15 +96,15 @@ class SparkEngine:
             application.set(catalog_settings(name, properties))
 
     def start(self) -> None:
-        """Begins to start Spark, in the background; does nothing where that is under way."""
+        """Start Spark in the background; does nothing if that is under way."""
         self._current()
 
     @contextmanager
     def session(self) -> Iterator[SparkConnection]:
-        """Spark, as soon as it is up; its jobs end with the statement that they are for.
+        """Give Spark as soon as it runs; the jobs of the block end with its statement.
 
-        Unavailable: it cannot start, or it was lost meanwhile, whatever the block has raised
-        because of that. Java's other exceptions pass.
+        Raises Unavailable if Spark cannot start, or if it is lost meanwhile, whatever error of the
+        block that has caused. Other exceptions of Java pass.
         """
         attempt, application = self._ready()
         try:
@@ -97,28 +116,28 @@ class SparkEngine:
             raise Unavailable(self._replace(attempt)) from error
 
     def running_tasks(self) -> tuple[int, int] | None:
-        """Of the stages that run now, whoever's: how many tasks are done, and how many there are.
+        """Return how many tasks of the stages that run now are done, and how many there are.
 
-        None: nothing runs. Never waits for Spark to start.
+        None: no stage runs. Never waits for Spark to start.
         """
         application = self._application()
         if application is None:
             return None
         tracker = application.session.spark.sparkContext.statusTracker()
-        asked = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-        stages = [stage for stage in asked if stage is not None]
+        infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        stages = [info for info in infos if info is not None]
         if not stages:
             return None
         done = sum(stage.numCompletedTasks for stage in stages)
         return done, sum(stage.numTasks for stage in stages)
 
     def alive(self) -> bool:
-        """Whether a session would begin at once; asks the process, not Spark."""
+        """Return whether a session would begin at once. Looks at the process, not at Spark."""
         attempt = self._attempt
         return bool(attempt and attempt.runs())
 
     def status(self) -> str:
-        """For people: one phrase."""
+        """Return a phrase for people."""
         attempt = self._attempt
         if self._closing.is_set():
             return "stopped"
@@ -131,9 +150,9 @@ class SparkEngine:
         return "running" if attempt.runs() else "lost"
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Ends Spark and returns when it is gone; the engine does not start again.
+        """Stop Spark and return when it has ended; the engine does not start again.
 
-        What takes longer than `seconds` is killed.
+        After `seconds` the process is killed.
         """
         self._closing.set()
         with self._lock:
@@ -150,7 +169,7 @@ class SparkEngine:
         patience.cancel()
 
     def _application(self) -> Application | None:
-        """The one that is up, if any is; never waits for it."""
+        """Return the application that runs, or None; never waits for it."""
         attempt = self._attempt
         return attempt.application() if attempt else None
 
@@ -163,7 +182,7 @@ class SparkEngine:
             self._replace(attempt)
 
     def _current(self) -> StartAttempt:
-        """The latest attempt, or the next one if that failed."""
+        """Return the latest attempt, or begin the next one if that failed."""
         with self._lock:
             if self._attempt is None or self._attempt.failed():
                 return self._begin(self._attempt)
@@ -183,7 +202,7 @@ class SparkEngine:
             raise Unavailable(str(error)) from error
 
     def _report(self, attempt: StartAttempt) -> None:
-        """However many calls wait, the log says so once."""
+        """Log that calls wait, once for all of them."""
         now = time.monotonic()
         with self._lock:
             if now - self._reported < REPORT_SECONDS / 2:
@@ -192,7 +211,7 @@ class SparkEngine:
         log.info("waiting for Spark (%.0f s)", now - attempt.began)
 
     def _replace(self, lost: StartAttempt) -> str:
-        """Begins the next attempt, unless someone has; returns what to tell the caller."""
+        """Begin the next attempt unless that has happened; return the message for the caller."""
         death = lost.death(DEATH_SECONDS)
         with self._lock:
             if self._closing.is_set():
@@ -204,7 +223,7 @@ class SparkEngine:
         return f"{what}; it is being restarted, run the statement again"
 
     def _begin(self, previous: StartAttempt | None) -> StartAttempt:
-        """With the lock held."""
+        """Begin an attempt; the caller holds the lock."""
         if self._closing.is_set():
             raise Unavailable(STOPPING)
         order = StartRequest(
@@ -216,7 +235,7 @@ class SparkEngine:
         return attempt
 
     def _run(self, attempt: StartAttempt, previous: StartAttempt | None) -> None:
-        """Starts Spark, then waits for its end."""
+        """Start Spark, then wait for its end."""
         try:
             if previous:
                 self._clear(previous)
@@ -234,7 +253,7 @@ class SparkEngine:
             self._closing.wait(max(0.0, previous.ended + RETRY_SECONDS - time.monotonic()))
 
     def _publish(self, attempt: StartAttempt, application: Application) -> None:
-        """With the catalogs that were added while it started."""
+        """Set the result, with the catalogs that were added while Spark started."""
         with self._lock:
             for name, properties in self._catalogs.items():
                 if attempt.order.catalogs.get(name) is not properties:

@@ -1,7 +1,7 @@
-"""Reads what Java threw, whichever way PySpark wrapped it.
+"""Reads what Java threw, in whatever form PySpark passes it on.
 
-PySpark turns some Java exceptions into its own (`PySparkException`) and lets the others through as
-`Py4JJavaError`. Both hold the Java object; asking it is a call to the JVM, which may be gone.
+PySpark turns some exceptions of Java into its own (`PySparkException`) and passes the others as
+`Py4JJavaError`. Both hold the Java object. Reading it is a call to the JVM, which may be gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,32 +13,62 @@ DEEPEST_CAUSE = 20
 
 
 def java_class(error: BaseException) -> str:
-    """The full name of the Java class that was thrown; empty when Java threw nothing."""
+    """Return the full name of the Java class that was thrown, or "" if Java threw nothing.
+
+    Args:
+        error: An exception of Python.
+
+    Examples:
+        >>> java_class(ValueError("no Java here"))
+        ''
+    """
     return next(iter(_ask(error, _name, depth=1)), "")
 
 
 def java_classes(error: BaseException) -> list[str]:
-    """The class that was thrown, then that of its cause, and so on; [] when Java threw nothing."""
+    """Return the Java class that was thrown, then that of its cause, and so on.
+
+    Args:
+        error: An exception of Python; [] if Java threw nothing.
+
+    Examples:
+        >>> java_classes(ValueError("no Java here"))
+        []
+    """
     return _ask(error, _name)
 
 
 def java_message(error: BaseException) -> str:
-    """The first line of what Java said, cut to a readable length."""
+    """Return the first line of Java's message, cut to a readable length.
+
+    Args:
+        error: An exception of Python; its own message if Java threw nothing.
+
+    Examples:
+        >>> java_message(ValueError("table not found\\nat line 1"))
+        'table not found'
+    """
     text = next(iter(_ask(error, _message, depth=1)), "") or str(error)
     first = next(iter(text.strip().splitlines()), type(error).__name__).strip()
     return first if len(first) <= LONGEST_MESSAGE else f"{first[: LONGEST_MESSAGE - 3]}..."
 
 
 def is_java(error: BaseException, name: str) -> bool:
-    """Whether Java threw the class `name`, or threw something that was caused by it.
+    """Return whether Java threw a class, or something that the class caused.
 
-    Subclasses do not count.
+    Args:
+        error: An exception of Python.
+        name: The full name of the class; subclasses do not count.
+
+    Examples:
+        >>> is_java(ValueError("no Java here"), "java.lang.IllegalStateException")
+        False
     """
     return name in java_classes(error)
 
 
 def is_from_spark(error: BaseException) -> bool:
-    """Whether this, or what caused it, came out of a call to Spark."""
+    """Return whether an exception, or its cause, comes from a call to Spark."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - the extra `lake` brings it
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
@@ -58,7 +88,7 @@ def _python_chain(error: BaseException) -> Iterator[BaseException]:
 def _ask(
     error: BaseException, question: Callable[[Any], str], depth: int = DEEPEST_CAUSE
 ) -> list[str]:
-    """The answers of the Java exception and of its causes, until the JVM answers no more."""
+    """Return the answers of a Java exception and its causes, until the JVM does not answer."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - the extra `lake` brings it
 
     answers: list[str] = []

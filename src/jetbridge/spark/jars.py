@@ -1,4 +1,4 @@
-"""Which jars Spark gets, and from where: given, found in a folder, cached, or fetched by Ivy."""
+"""Chooses the jars of Spark: the user's own, a folder, the cache, or what Ivy fetches."""
 
 import fcntl
 import glob
@@ -15,7 +15,7 @@ from jetbridge.errors import Unavailable
 from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE, Jar
 
 FOLDER_VARIABLE = "JETBRIDGE_JARS"
-# Any build of it: who gives jars by path may need another version.
+# In any version: the user's own jars may need another one.
 ICEBERG_RUNTIME = "iceberg-spark-runtime"
 POSTGRES_URI = "jdbc:postgresql:"
 S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
@@ -30,9 +30,11 @@ Source = Literal["given", "folder", "cache", "fetch"]
 
 @dataclass(frozen=True)
 class Jars:
-    """What Spark is told, and the packages that Ivy looks up for it, in the folder `ivy`.
+    """Say which jars Spark gets.
 
-    `source` is where ours come from; packages that the user asked for are always looked up.
+    `settings` are Spark's settings for them. Ivy fetches `packages` into the folder `ivy`, and
+    `fetched` are those of ours among them. `source` is where our jars come from; packages of the
+    user are always looked up.
     """
 
     source: Source
@@ -42,16 +44,17 @@ class Jars:
     fetched: tuple[Jar, ...] = ()
 
     def check_fetched(self) -> None:
-        """Raises Unavailable if a jar that was fetched is not the one it must be."""
+        """Raise Unavailable if a jar that was fetched has another SHA-256 than the known one."""
         wrong = [jar for jar in self.fetched if not _find(self.ivy / "jars", jar)]
         if wrong:
             names = ", ".join(jar.file_names[0] for jar in wrong)
             raise Unavailable(
-                f"what was fetched is not what it must be, by its SHA-256: {names}; remove "
+                f"jars that were fetched have another SHA-256 than the known ones: {names}; remove "
                 f"{self.ivy}, and check the Maven repositories"
             )
 
     def fetch_failed(self) -> Unavailable:
+        """Return the error for jars that could not be fetched."""
         names = ", ".join(self.packages)
         return Unavailable(
             f"Spark could not fetch its jars ({names}): put them into a folder and name it in the "
@@ -61,17 +64,20 @@ class Jars:
 
 
 def files_of(warehouse: str) -> dict[str, str]:
-    """How Java reads the files of a warehouse, where it must be told."""
+    """Return the properties by which Java reads the files of a warehouse, where it needs any."""
     return {"io-impl": S3_FILES} if warehouse.startswith(_S3) else {}
 
 
 def needed_jars(catalogs: Iterable[Mapping[str, str]]) -> list[Jar]:
-    """SQLite is the default catalog, so its driver always comes along; others on demand."""
-    asked = list(catalogs)
+    """Return the jars that catalogs with these properties need.
+
+    The driver of SQLite is always among them, as SQLite is the default catalog.
+    """
+    catalogs = list(catalogs)
     needed = [ICEBERG, SQLITE]
-    if any(each.get("uri", "").startswith(POSTGRES_URI) for each in asked):
+    if any(properties.get("uri", "").startswith(POSTGRES_URI) for properties in catalogs):
         needed.append(POSTGRES)
-    if any(each.get("io-impl") == S3_FILES for each in asked):
+    if any(properties.get("io-impl") == S3_FILES for properties in catalogs):
         needed.append(AWS)
     return needed
 
@@ -81,33 +87,40 @@ def choose_jars(
     needed: Sequence[Jar],
     environment: Mapping[str, str] = os.environ,
 ) -> Jars:
-    """The first that applies: `spark.jars`, the folder of JETBRIDGE_JARS, the cache, Ivy."""
+    """Return the jars from the first source that applies.
+
+    The sources are `spark.jars`, the folder of JETBRIDGE_JARS, the cache, and Ivy. Raises
+    Unavailable if one of the first two lacks a jar.
+    """
     ivy = ivy_folder(settings, environment)
-    asked = tuple(filter(None, map(str.strip, settings.get("spark.jars.packages", "").split(","))))
-    wanted = [jar for jar in needed if not _is_among(jar, asked)]
+    names = map(str.strip, settings.get("spark.jars.packages", "").split(","))
+    packages = tuple(filter(None, names))
+    needed = [jar for jar in needed if not _is_among(jar, packages)]
     if settings.get("spark.jars"):
-        return _told("given", _given(settings["spark.jars"], asked), ivy, asked)
+        return _jars("given", _user_jars(settings["spark.jars"], packages), ivy, packages)
     folder = environment.get(FOLDER_VARIABLE)
     if folder:
-        paths = _from_folder(Path(folder).expanduser().resolve(), wanted)
-        return _told("folder", paths, ivy, asked)
-    cached = {jar: str(path) for jar in wanted if (path := _find(ivy / "jars", jar))}
-    missing = tuple(jar for jar in wanted if jar not in cached)
+        paths = _from_folder(Path(folder).expanduser().resolve(), needed)
+        return _jars("folder", paths, ivy, packages)
+    cached = {jar: str(path) for jar in needed if (path := _find(ivy / "jars", jar))}
+    missing = tuple(jar for jar in needed if jar not in cached)
     source: Source = "fetch" if missing else "cache"
-    told = _told(
-        source, list(cached.values()), ivy, (*(jar.coordinates for jar in missing), *asked)
-    )
-    return replace(told, fetched=missing, settings=_alone(settings, told))
+    packages = (*(jar.coordinates for jar in missing), *packages)
+    jars = _jars(source, list(cached.values()), ivy, packages)
+    return replace(jars, fetched=missing, settings=_without_dependencies(settings, jars))
 
 
-def _alone(given: Mapping[str, str], told: Jars) -> Mapping[str, str]:
-    """Nothing comes along with what is fetched whose hash nobody has noted."""
-    if not told.packages:
-        return told.settings
-    return {"spark.jars.excludes": given.get("spark.jars.excludes", _NOT_NEEDED), **told.settings}
+def _without_dependencies(settings: Mapping[str, str], jars: Jars) -> Mapping[str, str]:
+    """Return the settings without the dependencies of what is fetched: their hashes are unknown."""
+    if not jars.packages:
+        return jars.settings
+    return {
+        "spark.jars.excludes": settings.get("spark.jars.excludes", _NOT_NEEDED),
+        **jars.settings,
+    }
 
 
-def _told(source: Source, paths: Sequence[str], ivy: Path, packages: tuple[str, ...]) -> Jars:
+def _jars(source: Source, paths: Sequence[str], ivy: Path, packages: tuple[str, ...]) -> Jars:
     settings = {"spark.jars.ivy": str(ivy)}
     if paths:
         settings["spark.jars"] = ",".join(paths)
@@ -117,17 +130,17 @@ def _told(source: Source, paths: Sequence[str], ivy: Path, packages: tuple[str, 
 
 
 def ivy_folder(settings: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Path:
-    """Where Ivy keeps what it fetched; not ~/.ivy2, which other programs clean and rename."""
-    given = settings.get("spark.jars.ivy")
-    if given:
-        return Path(given).expanduser().resolve()
+    """Return Ivy's folder. It is not ~/.ivy2, which other programs clean and rename."""
+    folder = settings.get("spark.jars.ivy")
+    if folder:
+        return Path(folder).expanduser().resolve()
     cache = environment.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser().resolve() / "jetbridge" / "ivy"
 
 
 @contextmanager
 def fetching(jars: Jars) -> Iterator[None]:
-    """One server at a time fetches into the cache: Ivy tears its own files apart otherwise."""
+    """Hold a lock of the cache: Ivy damages its files if two processes fetch at once."""
     if not jars.packages:
         yield
         return
@@ -142,18 +155,18 @@ def fetching(jars: Jars) -> Iterator[None]:
         yield
 
 
-def _given(text: str, asked: Sequence[str]) -> list[str]:
-    """The user's jars, as absolute paths: Spark runs in another folder than we do."""
-    names = [each.strip() for each in text.split(",") if each.strip()]
+def _user_jars(text: str, packages: Sequence[str]) -> list[str]:
+    """Return the user's jars as absolute paths: Spark runs in another folder than we do."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
     paths = [path for name in names for path in _expanded(name)]
-    if not any(ICEBERG_RUNTIME in each for each in (*paths, *asked)):
-        wanted = ICEBERG.file_names[1]
-        raise Unavailable(f"the setting spark.jars must also name Iceberg's own jar, {wanted}")
+    if not any(ICEBERG_RUNTIME in name for name in (*paths, *packages)):
+        jar = ICEBERG.file_names[1]
+        raise Unavailable(f"the setting spark.jars must also name Iceberg's own jar, {jar}")
     return paths
 
 
 def _expanded(name: str) -> list[str]:
-    """A path may have wildcards; a name with a scheme (file:, hdfs:, s3a:) is Spark's business."""
+    """Return the paths that a name with wildcards matches. One with a scheme (s3a:) is Spark's."""
     if ":" in name:
         return [name]
     pattern = str(Path(name).expanduser().absolute())
@@ -165,46 +178,49 @@ def _expanded(name: str) -> list[str]:
 
 
 def _is_among(jar: Jar, packages: Iterable[str]) -> bool:
-    """Whether the user named this jar in spark.jars.packages, in whichever version."""
+    """Return whether the user's packages contain a jar, in any version."""
     name = ICEBERG_RUNTIME if jar == ICEBERG else f"{jar.artifact}:"
-    return any(each.startswith(f"{jar.group}:{name}") for each in packages)
+    return any(package.startswith(f"{jar.group}:{name}") for package in packages)
 
 
-def _from_folder(folder: Path, wanted: Sequence[Jar]) -> list[str]:
-    found = {jar: _find(folder, jar) for jar in wanted}
-    lacking = [jar.file_names[1] for jar, path in found.items() if path is None]
-    wrong = next((path for jar in wanted for path in _there(folder, jar) if not found[jar]), None)
+def _from_folder(folder: Path, needed: Sequence[Jar]) -> list[str]:
+    """Return the paths of jars in a folder; raises Unavailable if one is missing or wrong."""
+    paths = {jar: _find(folder, jar) for jar in needed}
+    missing = [jar.file_names[1] for jar, path in paths.items() if path is None]
+    wrong = next(
+        (path for jar in needed for path in _files_named(folder, jar) if not paths[jar]), None
+    )
     if wrong is not None:
         raise Unavailable(
-            f"{wrong}, in the folder named by {FOLDER_VARIABLE}, is not what it must be, by its "
-            "SHA-256: fetch it again, or name it in the setting spark.jars to use it all the same"
+            f"{wrong}, in the folder of {FOLDER_VARIABLE}, has another SHA-256 than the known jar: "
+            "fetch it again, or name it in the setting spark.jars to use it nevertheless"
         )
-    if lacking:
-        problem = f"{folder}, named by {FOLDER_VARIABLE}, lacks {', '.join(lacking)}"
+    if missing:
+        problem = f"{folder}, the folder of {FOLDER_VARIABLE}, lacks {', '.join(missing)}"
         raise Unavailable(f"{problem}: put them there, or unset {FOLDER_VARIABLE} to fetch them")
-    return [str(path) for path in found.values()]
+    return [str(path) for path in paths.values()]
 
 
-def _there(folder: Path, jar: Jar) -> list[Path]:
-    """Whatever is in them."""
+def _files_named(folder: Path, jar: Jar) -> list[Path]:
+    """Return the files that have a name of the jar, whatever they contain."""
     return [path for name in jar.file_names if (path := folder / name).is_file()]
 
 
 def _find(folder: Path, jar: Jar) -> Path | None:
-    """A file that a cut download left behind, or somebody else's of that name, does not count."""
-    return next((path for path in _there(folder, jar) if _sha256(path) == jar.sha256), None)
+    """Return the file of a jar; one with another content does not count, such as a cut download."""
+    return next((path for path in _files_named(folder, jar) if _sha256(path) == jar.sha256), None)
 
 
 def _sha256(path: Path) -> str:
-    found = path.stat()
-    return _sha256_of(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    status = path.stat()
+    return _sha256_of(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @cache
 def _sha256_of(path: Path, *_: int) -> str:
-    """Once for each state of a file: a process may start Spark again and again."""
-    made = hashlib.sha256()
+    """Compute a hash once for each state of a file: a process may start Spark many times."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
-            made.update(chunk)
-    return made.hexdigest()
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ from pathlib import Path
 from jetbridge.errors import Unavailable
 from jetbridge.spark.versions import JAVA_VERSIONS
 
-# Where Debian, Ubuntu, Fedora and their kin put each Java they install.
+# Where Debian, Ubuntu and Fedora install Java.
 FOLDER = Path("/usr/lib/jvm")
 VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 SECONDS = 20.0
@@ -24,31 +24,34 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Java:
-    """`home` is what JAVA_HOME must be."""
+    """A Java on this machine; `home` is the value for JAVA_HOME."""
 
     home: Path
     version: int
 
 
 def find_java() -> Java:
-    """JAVA_HOME first, then PATH, then the usual folder; another version of Java is passed over."""
+    """Return a Java of a version that Spark supports; raises Unavailable, which names the others.
+
+    JAVA_HOME comes first, then PATH, then the usual folder.
+    """
     others: list[str] = []
-    seen: set[Path] = set()
+    homes: set[Path] = set()
     for home in _homes():
-        if home in seen:
+        if home in homes:
             continue
-        seen.add(home)
+        homes.add(home)
         version = java_version(home)
         if version in JAVA_VERSIONS:
             return Java(home, version)
         if version is not None:
             others.append(f"Java {version} in {home}")
-    found = f" (found {', '.join(others)})" if others else ""
-    raise Unavailable(f"Spark needs Java {ALLOWED}, which this machine lacks{found}: {REMEDY}")
+    listed = f" (found {', '.join(others)})" if others else ""
+    raise Unavailable(f"Spark needs Java {ALLOWED}, which this machine lacks{listed}: {REMEDY}")
 
 
 def java_version(home: Path) -> int | None:
-    """None when there is no working Java in `home`."""
+    """Return the major version of the Java in a folder, or None if none works there."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java
             [home / "bin" / "java", "-version"],
@@ -64,18 +67,19 @@ def java_version(home: Path) -> int | None:
 
 
 def parse_version(text: str) -> int | None:
-    """The major version in what `java -version` prints: 8 calls itself 1.8."""
+    """Return the major version that `java -version` prints: Java 8 calls itself 1.8."""
     match = VERSION.search(text)
     return int(match[1]) if match else None
 
 
 def _homes() -> Iterator[Path]:
-    given = os.environ.get("JAVA_HOME")
-    if given:
-        yield Path(given).resolve()
+    """Yield the folders in which there may be a Java."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home).resolve()
     path = shutil.which("java")
     if path:
         # Debian's /usr/bin/java is a link to a link to the home's bin/java.
         yield Path(path).resolve().parent.parent
     if FOLDER.is_dir():
-        yield from (each.resolve() for each in sorted(FOLDER.iterdir()) if each.is_dir())
+        yield from (path.resolve() for path in sorted(FOLDER.iterdir()) if path.is_dir())

@@ -1,8 +1,8 @@
-"""The JVM that Spark's driver runs in: a child of ours, which ends when we do.
+"""Runs the JVM of Spark's driver as a child process that ends with this process.
 
-PySpark could start it by itself, but it would inherit our terminal, wait for ever when the start
-goes wrong, and fork in a way that is not safe beside the threads of gRPC. What PySpark supports is
-a JVM that someone else started: PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET tell where.
+PySpark could start the JVM, but it would inherit our terminal, wait forever when the start fails,
+and fork in a way that is not safe beside the threads of gRPC. PySpark supports a JVM that someone
+else has started: PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET say where it is.
 """
 
 import importlib.util
@@ -24,18 +24,18 @@ from jetbridge.spark.settings import LOOPBACK, is_local, properties_text, worker
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-# How long an orderly end may take before it becomes a disorderly one.
+# The JVM is killed if it has not ended by itself after this.
 END_SECONDS = 10.0
 TAIL_BYTES = 16_384
-# They would turn the JVM, or PySpark's view of it, into something else.
-STRANGERS = (
+# Variables that would change the JVM, or how PySpark connects to it.
+REMOVED_VARIABLES = (
     "PYSPARK_GATEWAY_PORT",
     "PYSPARK_GATEWAY_SECRET",
     "SPARK_REMOTE",
     "SPARK_CONNECT_MODE_ENABLED",
     "SPARK_API_MODE",
 )
-# What the end of the output says, what it means.
+# Texts in the output, and what they mean.
 REASONS = (
     ("Could not reserve enough space", "there is not enough memory for spark.driver.memory"),
     ("Cannot allocate memory", "there is not enough memory for spark.driver.memory"),
@@ -51,14 +51,14 @@ _environment_lock = threading.Lock()
 
 
 class FetchFailed(Exception):
-    """Ivy did not get the jars."""
+    """Ivy could not fetch the jars."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a JVM is started with; `folder` is its own and becomes its working directory.
+    """Say how a JVM is started. `folder` is its own folder and its working directory.
 
-    It inherits `descriptors`: the lock of its folder is not free before it has ended as well.
+    It inherits `descriptors`: the lock of its folder is held until it has ended, too.
     """
 
     java: Java
@@ -69,7 +69,7 @@ class Launch:
 
 
 class Jvm:
-    """A running JVM. It has begun when this is made, and answers when `connect` returns."""
+    """Run a JVM. It is launched by the constructor, and answers when `connect` returns."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -80,30 +80,31 @@ class Jvm:
             self._output_starts = output.tell()
             self._process = subprocess.Popen(  # noqa: S603 - PySpark's own script
                 self._command(),
-                # Its gateway ends with this pipe, and so with our process, however that dies.
+                # Its gateway ends with this pipe, and so with our process, even if that is killed.
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
                 cwd=launch.folder,
                 pass_fds=launch.descriptors,
-                # Ctrl-C is for us alone: running statements still need Spark while we drain.
+                # Ctrl-C must not reach it: running statements need Spark while the server drains.
                 process_group=0,
             )
 
     @property
     def pid(self) -> int:
+        """Return the number of the process."""
         return self._process.pid
 
     def _write_properties(self) -> None:
-        """Settings go through a file: a command line is readable by every user."""
+        """Write the settings to a file: every user can read a command line."""
         descriptor = os.open(self._properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(properties_text(self._launch.settings))
 
     def _command(self) -> list[str]:
         submit = str(spark_home() / "bin" / "spark-submit")
-        # Spark's own defaults (SPARK_CONF_DIR) still count where we say nothing.
+        # Spark's own defaults (SPARK_CONF_DIR) apply to all other settings.
         files = ["--properties-file", str(self._properties), "--load-spark-defaults"]
         return [submit, *files, "pyspark-shell"]
 
@@ -116,29 +117,29 @@ class Jvm:
             "PYSPARK_PYTHON": worker_python(settings, os.environ),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
         }
-        environment = {k: v for k, v in os.environ.items() if k not in STRANGERS} | ours
+        environment = {k: v for k, v in os.environ.items() if k not in REMOVED_VARIABLES} | ours
         if is_local(settings):
-            # Else it asks for the address of the host name, which may have none.
+            # Otherwise it resolves the host name, which may fail.
             environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         return environment
 
     def connect(self, seconds: float) -> Any:
-        """Waits until the JVM listens, and returns the py4j gateway to it."""
+        """Wait until the JVM listens, and return the py4j gateway to it; raises Unavailable."""
         self.await_gateway(seconds)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - the extra `lake`
 
         # The port and the length of the secret, four bytes each, then the secret.
-        said = self._address.read_bytes()
-        port, secret = int.from_bytes(said[:4]), said[8:].decode()
+        content = self._address.read_bytes()
+        port, secret = int.from_bytes(content[:4]), content[8:].decode()
         for file_with_secrets in (self._address, self._properties):
             file_with_secrets.unlink(missing_ok=True)
         with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
             return launch_gateway()  # type: ignore[no-untyped-call]
 
     def await_gateway(self, seconds: float) -> None:
-        """Raises Unavailable, or FetchFailed, if it does not come."""
+        """Wait until the JVM listens; raises Unavailable or FetchFailed if it does not."""
         deadline = time.monotonic() + seconds
-        # The gateway renames the finished file into place: once it is there it is whole.
+        # The gateway renames the finished file, so a file that exists is complete.
         while not self._address.exists():
             if self._process.poll() is not None:
                 raise self._start_error()
@@ -151,7 +152,7 @@ class Jvm:
 
     def _start_error(self) -> Exception:
         text = self._output()
-        if any(each in text for each in UNRESOLVED):
+        if any(sign in text for sign in UNRESOLVED):
             return FetchFailed()
         reason = next((meaning for sign, meaning in REASONS if sign in text), None)
         if reason is None:
@@ -162,7 +163,7 @@ class Jvm:
         return Unavailable(f"Spark did not start: {reason}; see {self._launch.log_file}")
 
     def _output(self) -> str:
-        """The end of what this JVM has written; its log is in the same file."""
+        """Return the end of what this JVM has printed; the file also holds its log."""
         with suppress(OSError), self._launch.log_file.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(min(self._output_starts, end), end - TAIL_BYTES))
@@ -170,15 +171,17 @@ class Jvm:
         return ""
 
     def runs(self) -> bool:
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it has ended, after at most so many seconds."""
+        """Wait for the end of the process, at most so many seconds; return whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return not self.runs()
 
     def how_it_ended(self) -> str:
+        """Return a phrase for the log: a signal, an exit code, or lack of memory."""
         code = self._process.poll()
         if code in OUT_OF_MEMORY:
             return "out of memory: raise the setting spark.driver.memory"
@@ -187,12 +190,13 @@ class Jvm:
         return f"exit code {code}"
 
     def end(self) -> None:
-        """In an orderly way if it can; returns when the process is gone."""
+        """Let the JVM end by itself, then kill it; return when the process has ended."""
         self._close_pipe()
         if not self.wait(END_SECONDS):
             self.kill()
 
     def kill(self) -> None:
+        """Kill the process and wait for its end."""
         self._process.kill()
         self._process.wait()
         self._close_pipe()
@@ -204,8 +208,11 @@ class Jvm:
 
 
 def spark_home() -> Path:
-    """The Spark inside PySpark: a SPARK_HOME of another version would not fit it."""
-    # Not by importing it: that takes half a second, which the JVM need not wait for.
+    """Return the folder of the Spark inside PySpark; raises Unavailable if there is none.
+
+    A SPARK_HOME of another version would not fit.
+    """
+    # An import takes half a second, which the JVM need not wait for.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise Unavailable("Spark is not installed: pip install 'jetbridge[lake]'")
@@ -214,7 +221,7 @@ def spark_home() -> Path:
 
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """PySpark takes the address of a running JVM from the environment, and from nowhere else."""
+    """Set variables for a block: PySpark reads the address of a running JVM only from there."""
     with _environment_lock:
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)

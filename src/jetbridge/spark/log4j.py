@@ -1,4 +1,4 @@
-"""Where Spark's log goes: to a file, never to the terminal."""
+"""Sends Spark's log to a file, never to the terminal."""
 
 from pathlib import Path
 
@@ -24,17 +24,17 @@ appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.fileIndex = min
 appender.file.strategy.max = 2
 
-# Spark takes the level of this one for everything (Logging.initializeLogging).
+# Spark applies the level of this logger to all others (Logging.initializeLogging).
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
-# It warns at every start that it runs without native code, as it does nearly everywhere.
+# It warns at every start that it runs without native code, which is normal.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
 
 
 def log4j_properties(log_file: Path, *, verbose: bool = False) -> str:
-    """The text of a log4j2 properties file that logs to `log_file`, 10 MB a file, three of them."""
+    """Return a log4j2 configuration that logs to a file: three files of 10 MB each."""
     # log4j looks for ${...} in every value, and for %i and its like in the pattern.
     file = str(log_file).replace("${", "$${")
     level = "info" if verbose else "warn"

@@ -1,4 +1,4 @@
-"""What Spark is told: our defaults, the user's own settings above them."""
+"""Completes the settings of Spark: our defaults, and the user's settings over them."""
 
 import os
 import re
@@ -10,46 +10,46 @@ from pathlib import Path
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 LOOPBACK = "127.0.0.1"
-# More partitions than this only cost time on one machine; Spark's default of 200 is for clusters.
+# On one machine, more partitions only cost time; Spark's default of 200 is for clusters.
 MOST_LOCAL_PARTITIONS = 8
 HIDDEN = "***"
-# Spark would put values of the environment and of settings into the text of every statement.
+# Replaces ${...} in statements by values of the environment and of settings.
 SUBSTITUTE = "spark.sql.variable.substitute"
-# What nobody may change, since statements would read secrets or lose rows: the value, and why.
+# Settings that cannot be changed: the value, and what would happen with another one.
 FIXED = {
     SUBSTITUTE: ("false", "statements could read the environment and the settings of the server"),
     "spark.sql.files.ignoreMissingFiles": ("false", "rows would be lost without an error"),
     "spark.sql.files.ignoreCorruptFiles": ("false", "rows would be lost without an error"),
 }
 SECRET = re.compile(r"password|secret|token|key|credential|authorization", re.IGNORECASE)
-# What a connection string may carry.
+# Secrets in a connection string.
 SECRET_IN_URI = re.compile(r"(?i)(://[^/\s:@]+:|[?;&](?:password|token|secret)=)[^@;&\s]+")
 
 
 def is_local(settings: Mapping[str, str]) -> bool:
-    """Whether driver and executors share this machine."""
+    """Return whether driver and executors run on this machine."""
     return settings.get("spark.master", "local").startswith("local")
 
 
-def complete(given: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """All settings; Spark's own files go to `folder`, and what the user gave stands, but FIXED."""
+def complete(user_settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return all settings; Spark's own files go to `folder`. `FIXED` wins over the user's."""
     settings = {
         "spark.app.name": "jetbridge",
         "spark.master": "local[*]",
         "spark.driver.memory": "2g",
-        # What Spark hides in its own log and event log: keys and headers of catalogs, too.
+        # Spark hides these in its own log and event log, keys and headers of catalogs included.
         "spark.redaction.regex": f"(?i){SECRET.pattern}|uri$",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
-        # Spools are read by others, to whom a time as Spark's own INT96 has no zone.
+        # Other programs read spools; for them a time in Spark's own INT96 has no zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **(_local_settings(folder) if is_local(given) else {"spark.speculation": "true"}),
-        **given,
+        **(_local_settings(folder) if is_local(user_settings) else {"spark.speculation": "true"}),
+        **user_settings,
     }
-    settings["spark.sql.extensions"] = _with_iceberg(given.get("spark.sql.extensions", ""))
+    settings["spark.sql.extensions"] = _with_iceberg(user_settings.get("spark.sql.extensions", ""))
     return {**settings, **{name: value for name, (value, _) in FIXED.items()}}
 
 
@@ -58,7 +58,7 @@ def _local_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
-        # Others on this machine can connect, too; what they could say is as good as code.
+        # Other users of this machine can connect, and whoever connects can run code.
         "spark.authenticate": "true",
         "spark.authenticate.secret": secrets.token_hex(32),
         "spark.local.dir": str(folder / "local"),
@@ -67,39 +67,39 @@ def _local_settings(folder: Path) -> dict[str, str]:
 
 
 def _with_iceberg(extensions: str) -> str:
-    names = [each.strip() for each in extensions.split(",") if each.strip()]
+    names = [name.strip() for name in extensions.split(",") if name.strip()]
     return ",".join(names if ICEBERG_EXTENSIONS in names else [ICEBERG_EXTENSIONS, *names])
 
 
 def with_java_options(settings: Mapping[str, str], folder: Path, log4j: Path) -> dict[str, str]:
-    """The options of the driver's JVM: ours first, so that the user's win."""
+    """Return settings with options for the driver's JVM; the user's own come last and win."""
     name = "spark.driver.extraJavaOptions"
     ours = (
         _quoted(f"-Dlog4j2.configurationFile={log4j.as_uri()}"),
         _quoted(f"-Djava.io.tmpdir={folder / 'tmp'}"),
         _quoted(f"-Dderby.system.home={folder}"),
-        # A driver without memory is broken for good; a new one is not.
+        # A driver that ran out of memory does not recover; a new one starts instead.
         "-XX:+ExitOnOutOfMemoryError",
     )
     return {**settings, name: " ".join((*ours, settings.get(name, ""))).strip()}
 
 
 def _quoted(option: str) -> str:
-    """One option in the way Spark's launcher takes a line of options apart."""
+    """Return one option as Spark's launcher reads it from a line of options."""
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def worker_python(settings: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """The Python of Spark's tasks: on this machine, ours."""
-    given = settings.get("spark.pyspark.python") or environment.get("PYSPARK_PYTHON")
-    if given:
-        return given
+    """Return the Python of Spark's tasks: on this machine, the one that runs now."""
+    python = settings.get("spark.pyspark.python") or environment.get("PYSPARK_PYTHON")
+    if python:
+        return python
     return sys.executable if is_local(settings) else "python3"
 
 
 def catalog_settings(name: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """An Iceberg catalog as Spark wants it."""
+    """Return the settings by which Spark has an Iceberg catalog."""
     prefix = f"spark.sql.catalog.{name}"
     return {
         prefix: ICEBERG_CATALOG,
@@ -108,7 +108,7 @@ def catalog_settings(name: str, properties: Mapping[str, str]) -> dict[str, str]
 
 
 def shown(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings for a log: no secret among them."""
+    """Return settings for a log, without secrets."""
     return {
         name: HIDDEN if SECRET.search(name) else SECRET_IN_URI.sub(rf"\g<1>{HIDDEN}", value)
         for name, value in settings.items()
@@ -116,12 +116,15 @@ def shown(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """The settings as a Java properties file."""
+    """Return settings as a Java properties file."""
     return "".join(f"{escaped(name)}={escaped(value)}\n" for name, value in settings.items())
 
 
 def escaped(text: str) -> str:
-    """For a properties file: all but plain letters and digits as \\uXXXX, which needs no rules."""
+    """Return a text for a properties file: all but plain letters and digits as \\uXXXX.
+
+    No other rules of the format apply then.
+    """
     units = text.encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
     return "".join(

@@ -1,7 +1,7 @@
-"""Whether all executors of Spark work in the same folder as the driver: they are asked, once each.
+"""Checks that all executors of Spark work in the same folder as the driver, once for each of them.
 
-Files go between driver and executors by path. On a cluster without a shared disk each machine has a
-folder of that name of its own, and a statement would find nothing, or a part of its rows.
+Driver and executors exchange files by path. On a cluster without a shared disk, each machine has a
+folder of its own at that path, and a statement would find nothing, or only some of its rows.
 """
 
 import logging
@@ -21,28 +21,28 @@ from jetbridge.spark.application import LISTENER_MILLISECONDS, SparkConnection
 
 log = logging.getLogger(__name__)
 
-# The first executors of an application may take so long to report.
+# How long to wait for the first executors of an application.
 _FIRST_SECONDS = 10.0
 _POLL_SECONDS = 0.1
-# A task goes elsewhere where its executor is busy; then that one is asked once more.
+# Spark gives the task of a busy executor to another one; then the check is repeated.
 _ROUNDS = 3
-# What Java says of a file that is not there or that it may not read or write.
+# Java's messages about a file that does not exist, or that it may not read or write.
 _PROBLEMS = ("FileNotFound", "NoSuchFile", "does not exist", "ermission", "AccessDenied", "Mkdirs")
 _SILENT = (
-    "executors %s of Spark were too busy to say whether they share %s: "
-    "asked again by the next statement"
+    "executors %s of Spark were too busy to check whether they share %s: "
+    "the next statement checks it again"
 )
 _DRIVER = "driver"
-# Executors may be another user's.
+# Executors may run as another user.
 _SHARED = 0o777
 _MOST_TASKS = 10_000
 
 
 @dataclass
 class Application:
-    """What is known of one application of Spark; a probe holds its lock, and no other's.
+    """Hold what is known of one Spark application; a check holds its lock, and no other one.
 
-    `folders` has for each folder the executors that share it.
+    `folders` maps each folder to the executors that share it.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -50,7 +50,7 @@ class Application:
     has_executors: bool = False
 
 
-# The last ones: a Spark that restarts is another application.
+# A Spark that restarts is another application; only the latest ones are kept.
 _MOST_APPLICATIONS = 100
 _lock = threading.Lock()
 _applications: dict[str, Application] = {}
@@ -58,18 +58,20 @@ _applications: dict[str, Application] = {}
 
 @dataclass(frozen=True)
 class Executor:
+    """One executor; Spark numbers them."""
+
     number: str
     host: str
 
     @property
     def place(self) -> str:
-        """As Spark writes the preferred place of a task."""
+        """Return the executor as Spark writes the preferred location of a task."""
         return f"executor_{self.host}_{self.number}"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """At the part of a job with this number."""
+    """One attempt at the part of a job with this number."""
 
     part: int
     executor: Executor
@@ -78,9 +80,9 @@ class Attempt:
 
 
 def refuse_unshared(session: SparkConnection, folder: str | Path) -> None:
-    """Raises FailedPrecondition if an executor has another folder of this name, or none.
+    """Raise FailedPrecondition if an executor does not share a folder of this machine.
 
-    The folder is one of this machine. Executors that come later are asked by the next statement.
+    The next statement checks executors that come later.
     """
     context = session.spark.sparkContext
     if str(context.master).startswith("local"):
@@ -93,10 +95,10 @@ def refuse_unshared(session: SparkConnection, folder: str | Path) -> None:
             new = [executor for executor in executors if executor.number not in known]
             if not new:
                 return
-            known |= _asked(session, Path(folder), new)
-        silent = [each for each in new if each.number not in known]
+            known |= _check(session, Path(folder), new)
+        silent = [executor.number for executor in new if executor.number not in known]
         if silent:
-            log.warning(_SILENT, ", ".join(each.number for each in silent), folder)
+            log.warning(_SILENT, ", ".join(silent), folder)
 
 
 def _application(identity: str) -> Application:
@@ -109,16 +111,16 @@ def _application(identity: str) -> Application:
 
 
 def _executors(session: SparkConnection, application: Application) -> list[Executor]:
-    """Those that are there; at the first statement of an application also the first to come."""
+    """Return the executors; the first statement of an application waits for the first of them."""
     seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds
     while True:
         listed = _core(session).statusStore().executorList(True)
-        found = [listed.apply(index) for index in range(listed.size())]
-        workers = [each for each in found if each.id() != _DRIVER]
+        executors = [listed.apply(index) for index in range(listed.size())]
+        workers = [executor for executor in executors if executor.id() != _DRIVER]
         if workers or _comes_on_demand(session) or time.monotonic() > deadline:
             application.has_executors = True
-            hosts = [(str(each.id()), str(each.hostPort())) for each in workers]
+            hosts = [(str(worker.id()), str(worker.hostPort())) for worker in workers]
             return [Executor(number, host.rpartition(":")[0]) for number, host in hosts]
         current().wait(_POLL_SECONDS)
 
@@ -127,23 +129,24 @@ def _comes_on_demand(session: SparkConnection) -> bool:
     return bool(session.spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true")
 
 
-def _asked(session: SparkConnection, folder: Path, executors: Sequence[Executor]) -> set[str]:
-    """The numbers of those that share the folder, if all that answer do."""
+def _check(session: SparkConnection, folder: Path, executors: Sequence[Executor]) -> set[str]:
+    """Return the numbers of the executors that share the folder; raises FailedPrecondition."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        place = TemporaryFolder("probe", folder, mode=_SHARED)
+        probe = TemporaryFolder("probe", folder, mode=_SHARED)
     except OSError as error:
         raise FailedPrecondition(f"the folder {folder} cannot be used: {error.strerror}") from None
     try:
-        attempts = _tried(session, place.path, executors)
-        for each in attempts:
-            written = (place.path / "out" / f"part-{each.part:05d}").exists()
-            if each.problem or (each.done and not written):
-                log.warning("probe of %s on %s: %s", folder, each.executor, each.problem or "lost")
-                raise _unshared(folder, each.executor)
-        return {each.executor.number for each in attempts if each.done}
+        attempts = _run_probe(session, probe.path, executors)
+        for attempt in attempts:
+            written = (probe.path / "out" / f"part-{attempt.part:05d}").exists()
+            if attempt.problem or (attempt.done and not written):
+                problem = attempt.problem or "lost"
+                log.warning("probe of %s on %s: %s", folder, attempt.executor, problem)
+                raise _unshared(folder, attempt.executor)
+        return {attempt.executor.number for attempt in attempts if attempt.done}
     finally:
-        place.remove()
+        probe.remove()
 
 
 def _unshared(folder: Path, executor: Executor) -> FailedPrecondition:
@@ -154,17 +157,19 @@ def _unshared(folder: Path, executor: Executor) -> FailedPrecondition:
     )
 
 
-def _tried(session: SparkConnection, place: Path, executors: Sequence[Executor]) -> list[Attempt]:
-    """Each executor reads a file of the driver and writes one; in Java, as it may lack Python."""
-    (place / "token").write_text("jetbridge\n")
+def _run_probe(
+    session: SparkConnection, folder: Path, executors: Sequence[Executor]
+) -> list[Attempt]:
+    """Let each executor read a file of the driver and write one. In Java: it may lack Python."""
+    (folder / "token").write_text("jetbridge\n")
     context, tag = session.spark.sparkContext, f"jetbridge-probe-{uuid4().hex[:12]}"
     context.addJobTag(tag)
     try:
-        token = context._jsc.textFile((place / "token").as_uri(), 1)
-        _pinned(session, executors).cartesian(token).saveAsTextFile((place / "out").as_uri())
+        token = context._jsc.textFile((folder / "token").as_uri(), 1)
+        _pinned(session, executors).cartesian(token).saveAsTextFile((folder / "out").as_uri())
     except Exception as error:
         attempts = _attempts(session, tag)
-        if not any(each.problem for each in attempts):
+        if not any(attempt.problem for attempt in attempts):
             raise
         log.debug("the probe failed", exc_info=error)
         return attempts
@@ -175,34 +180,34 @@ def _tried(session: SparkConnection, place: Path, executors: Sequence[Executor])
 
 
 def _pinned(session: SparkConnection, executors: Sequence[Executor]) -> Any:
-    """One element for each executor, whose task Spark gives to it if it can."""
+    """Return one element for each executor, whose task Spark runs there if it can."""
     jvm = session.jvm
     sequence = session.static("org.apache.spark.api.python.PythonUtils.toSeq")
     elements = jvm.java.util.ArrayList()
-    for each in executors:
-        places = jvm.java.util.ArrayList()
-        places.add(each.place)
-        elements.add(jvm.scala.Tuple2(each.number, sequence(places)))
+    for executor in executors:
+        locations = jvm.java.util.ArrayList()
+        locations.add(executor.place)
+        elements.add(jvm.scala.Tuple2(executor.number, sequence(locations)))
     anything = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").AnyRef()
     return _core(session).makeRDD(sequence(elements), anything).toJavaRDD()
 
 
 def _attempts(session: SparkConnection, tag: str) -> list[Attempt]:
-    """All attempts at the tasks of a job."""
+    """Return all attempts at the tasks of a job."""
     core = _core(session)
     core.listenerBus().waitUntilEmpty(LISTENER_MILLISECONDS)
-    tracker, found = core.statusTracker(), []
+    tracker, attempts = core.statusTracker(), []
     for job in tracker.getJobIdsForTag(tag):
         for stage in tracker.getJobInfo(job).get().stageIds():
             tasks = core.statusStore().taskList(stage, 0, _MOST_TASKS)
-            found += [_attempt(tasks.apply(index)) for index in range(tasks.size())]
-    return found
+            attempts += [_attempt(tasks.apply(index)) for index in range(tasks.size())]
+    return attempts
 
 
 def _attempt(task: Any) -> Attempt:
     error = task.errorMessage()
     text = str(error.get()) if error.isDefined() else ""
-    problem = text.split("\n", 1)[0] if any(each in text for each in _PROBLEMS) else ""
+    problem = text.split("\n", 1)[0] if any(sign in text for sign in _PROBLEMS) else ""
     executor = Executor(str(task.executorId()), str(task.host()))
     return Attempt(int(task.index()), executor, str(task.status()) == "SUCCESS", problem)
 

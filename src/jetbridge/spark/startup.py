@@ -1,4 +1,4 @@
-"""One try to start Spark, from nothing to an application that answers."""
+"""Makes one attempt to start Spark, up to an application that answers."""
 
 import importlib.util
 import logging
@@ -35,7 +35,7 @@ FOLDERS = ("local", "tmp", "warehouse")
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What to start; `scratch` is an existing folder or None for the system's usual one."""
+    """Say what to start; `scratch` is an existing folder, or None for the system's usual one."""
 
     settings: Mapping[str, str]
     catalogs: Mapping[str, Mapping[str, str]]
@@ -46,7 +46,7 @@ class StartRequest:
 
 @dataclass(eq=False)
 class StartAttempt:
-    """`result` holds the application, or the ServerError that says why there is none."""
+    """Start Spark once; `result` gets the application, or the ServerError that says what failed."""
 
     order: StartRequest
     began: float = field(default_factory=time.monotonic)
@@ -57,7 +57,7 @@ class StartAttempt:
     _folder: TemporaryFolder | None = None
 
     def open(self) -> Application:
-        """Starts Spark; it is for the caller to put the outcome into `result`."""
+        """Start Spark and return the application; the caller puts the outcome into `result`."""
         if importlib.util.find_spec("pyspark") is None:
             raise Unavailable("Spark is not installed: pip install 'jetbridge[lake]'")
         refuse_a_second()
@@ -65,7 +65,7 @@ class StartAttempt:
         folder = self._make_folder()
         order = self.order
         with fetching(_jars(order)):
-            # Once more: another server may have fetched them while this one waited.
+            # Again: another process may have fetched them while this one waited.
             jars = _jars(order)
             settings = _settings(order, jars, folder.path)
             warn_open(settings)
@@ -78,12 +78,12 @@ class StartAttempt:
             return self._connect(self._jvm, jars)
 
     def fail(self, error: Exception) -> None:
-        """Cleans up, and tells whoever waits."""
-        told = error if isinstance(error, ServerError) else self._explained(error)
-        log.log(logging.DEBUG if self._cancelled.is_set() else logging.WARNING, "%s", told)
+        """Clean up, and set the error for all calls that wait."""
+        failure = error if isinstance(error, ServerError) else self._explained(error)
+        log.log(logging.DEBUG if self._cancelled.is_set() else logging.WARNING, "%s", failure)
         self._clear()
         self.ended = time.monotonic()
-        self.result.set_exception(told)
+        self.result.set_exception(failure)
 
     def _explained(self, error: Exception) -> ServerError:
         log.debug("Spark did not start", exc_info=error)
@@ -95,59 +95,63 @@ class StartAttempt:
         if jars.packages:
             log.info("fetching %s into %s", ", ".join(jars.packages), jars.ivy)
         catalogs = self.order.catalogs.items()
-        conf = {k: v for name, each in catalogs for k, v in catalog_settings(name, each).items()}
+        settings: dict[str, str] = {}
+        for name, properties in catalogs:
+            settings |= catalog_settings(name, properties)
         try:
             jvm.await_gateway(seconds)
-            # They are on its path, and nothing of them has run yet.
+            # The jars are on its class path, and none of their code has run yet.
             jars.check_fetched()
-            return Application(jvm, conf, seconds)
+            return Application(jvm, settings, seconds)
         except FetchFailed:
             raise jars.fetch_failed() from None
 
     def _make_folder(self) -> TemporaryFolder:
         try:
             self.order.log_file.parent.mkdir(parents=True, exist_ok=True)
-            self._folder = made = TemporaryFolder("spark", self.order.scratch)
+            self._folder = folder = TemporaryFolder("spark", self.order.scratch)
             for name in FOLDERS:
-                (made.path / name).mkdir()
+                (folder.path / name).mkdir()
             text = log4j_properties(self.order.log_file, verbose=self.order.verbose)
-            (made.path / "log4j2.properties").write_text(text)
+            (folder.path / "log4j2.properties").write_text(text)
         except OSError as error:
             reason = error.strerror or str(error)
             raise Unavailable(f"Spark cannot use {error.filename}: {reason}") from None
-        return made
+        return folder
 
     def cancel(self) -> None:
-        """A start under way fails soon."""
+        """Make a start that is under way fail soon."""
         self._cancelled.set()
         if self._jvm and not self.result.done():
             self._jvm.kill()
 
     def kill(self) -> None:
-        """Whatever it does; who waits for its end sees it."""
+        """Kill the JVM; whoever waits for its end sees it."""
         if self._jvm:
             self._jvm.kill()
 
     def application(self) -> Application | None:
-        """None while it starts, and when the start failed."""
+        """Return the application, or None while it starts or if the start failed."""
         if not self.result.done() or self.result.exception() is not None:
             return None
         return self.result.result()
 
     def failed(self) -> bool:
+        """Return whether the start failed."""
         return self.result.done() and self.result.exception() is not None
 
     def runs(self) -> bool:
+        """Return whether the application is up and its JVM runs."""
         return bool(self.application() and self._jvm and self._jvm.runs())
 
     def death(self, seconds: float | None = None) -> str:
-        """How the JVM ended, empty if it still runs; waits so long for its end."""
+        """Wait for the end of the JVM and return how it ended; empty if it still runs."""
         if self._jvm is None or not self._jvm.wait(seconds):
             return ""
         return self._jvm.how_it_ended()
 
     def close(self) -> None:
-        """Leaves nothing: no process, no file."""
+        """Stop the application and remove its folder."""
         application = self.application()
         if application:
             application.close()
@@ -161,10 +165,13 @@ class StartAttempt:
 
 
 def warn_open(settings: Mapping[str, str]) -> None:
-    """On a cluster its operator has the secret; without one whoever reaches a port may do all."""
+    """Log a warning if a cluster accepts connections without a secret.
+
+    Then everyone who reaches a port of it can run code there. The operator sets the secret.
+    """
     if not is_local(settings) and settings.get("spark.authenticate", "").lower() != "true":
         log.warning(
-            "whoever reaches the driver or a worker of Spark can run code there: set "
+            "everyone who reaches the driver or a worker of Spark can run code there: set "
             "spark.authenticate and spark.authenticate.secret, here and on the cluster"
         )
 

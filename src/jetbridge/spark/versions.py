@@ -1,11 +1,11 @@
-"""The one place that says which Java and which jars go with the PySpark of the extra `lake`."""
+"""Pins the Java versions and the jars that go with the PySpark of the extra `lake`."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Jar:
-    """The Maven coordinates of a jar, and what its file must be."""
+    """Name a jar by its Maven coordinates and the SHA-256 of its file."""
 
     group: str
     artifact: str
@@ -14,11 +14,12 @@ class Jar:
 
     @property
     def coordinates(self) -> str:
+        """Return the name by which Ivy fetches the jar."""
         return f"{self.group}:{self.artifact}:{self.version}"
 
     @property
     def file_names(self) -> tuple[str, str]:
-        """What Ivy calls the file, and what the repository calls it."""
+        """Return the name that Ivy gives the file, and the one in the repository."""
         plain = f"{self.artifact}-{self.version}.jar"
         return f"{self.group}_{plain}", plain
 

@@ -1,8 +1,8 @@
-"""Rows that Spark writes to files for others: counted, and compared with what is there to read.
+"""Lets Spark write rows to files, and checks that all of them can be read.
 
-Spark's workers write by path, and what they wrote is on their machine. So a folder that is not
-shared would lose their rows, unless someone counts: the tasks whose output was committed say how
-many rows they wrote, each once, however often a task was tried.
+Spark's workers write by path, on their own machines. Without a shared folder their rows would be
+lost unnoticed. So the tasks whose output was committed report how many rows they wrote; a task
+that ran several times counts once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,18 +22,18 @@ from jetbridge.spark.application import SparkConnection
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Hadoop puts its settings, in which are all of Spark's, in the place of what begins so: in the
-# schema of a Parquet file that Spark writes or reads, too.
+# Hadoop replaces what begins like this by one of its settings, which contain all of Spark's. It
+# does so in the schema of a Parquet file that Spark writes or reads, too.
 _REFERENCE = "${"
-# Of a column that is NULL in all rows.
+# The type of a column that is NULL in all rows.
 _VOID = "void"
 
 
 @dataclass(frozen=True)
 class Written:
-    """Parquet files, in the order of their rows, and how many rows and bytes each has.
+    """List Parquet files in the order of their rows, with the rows and bytes of each.
 
-    `secrets` are what DuckDB needs to reach them, as statements.
+    `secrets` are statements by which DuckDB reaches the files.
     """
 
     files: tuple[tuple[str, int, int], ...]
@@ -41,65 +41,66 @@ class Written:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Return the paths of the files."""
         return tuple(name for name, _, _ in self.files)
 
     @property
     def rows(self) -> int:
+        """Return the rows of all files."""
         return sum(rows for _, rows, _ in self.files)
 
     @property
     def size(self) -> int:
+        """Return the bytes of all files."""
         return sum(size for _, _, size in self.files)
 
 
 def file_columns(count: int) -> list[str]:
-    """What the columns of files are called that Spark writes or reads."""
+    """Return the names of the columns in files that Spark writes or reads."""
     return [f"c{number}" for number in range(count)]
 
 
 def write_parquet(session: SparkConnection, query: str, folder: Path) -> Written:
-    """The rows of a query in Spark SQL in a new folder; the columns are `file_columns`.
+    """Write the rows of a query in Spark SQL to a new folder; the columns are `file_columns`.
 
-    Raises FailedPrecondition if not all rows are there.
+    Raises BadRequest for the query, and FailedPrecondition if rows are missing in the folder.
     """
     rows = plain(session, query)
     _make(folder)
     with view(rows) as source, _folder_view(session, rows, folder) as target:
         count = rows_in_files(session.sql(sql.insert_all(sql.identifier(target), source)))
-    found = readable(sorted(folder.glob("*.parquet")))
-    refuse_lost(count, found.rows, str(folder))
-    return found
+    written = readable(sorted(folder.glob("*.parquet")))
+    refuse_lost(count, written.rows, str(folder))
+    return written
 
 
 def plain(session: SparkConnection, query: str) -> "DataFrame":
-    """A query whose columns are `file_columns`, each of a type that files have."""
+    """Return a query as a DataFrame with `file_columns`, of types that files have."""
     session.check_query(query)
     rows = session.sql(query)
     names = file_columns(len(rows.columns))
-    found = rows.toDF(*names)
-    refuse_references(found.schema)
-    untyped = [
-        n for n, f in zip(names, found.schema, strict=True) if f.dataType.typeName() == _VOID
-    ]
-    return found.withColumns({name: found[name].cast("string") for name in untyped})
+    renamed = rows.toDF(*names)
+    refuse_references(renamed.schema)
+    untyped = [field.name for field in renamed.schema if field.dataType.typeName() == _VOID]
+    return renamed.withColumns({name: renamed[name].cast("string") for name in untyped})
 
 
 def rows_in_files(insert: "DataFrame") -> int:
-    """How many rows an INSERT of Spark has written into files, as the committed tasks say.
+    """Return how many rows an INSERT of Spark has written into files, by its committed tasks.
 
-    These counts come with the result of each task. Those of `observe` come later, as an event,
-    which Spark drops when it is busy; and accumulators may count a task that was repeated twice.
+    These counts come with the result of each task. Those of `observe` come later, as an event that
+    a busy Spark drops, and accumulators may count a task twice that ran twice.
     """
     return int(_executed(insert).metrics().apply("numOutputRows").value())
 
 
 def rows_in_table(insert: "DataFrame") -> int:
-    """The same for a table of Iceberg."""
+    """Return how many rows an INSERT of Spark has written into an Iceberg table."""
     return int(_executed(insert).commitProgress().get().numOutputRows())
 
 
 def _executed(insert: "DataFrame") -> Any:
-    """The command in Spark's plan, which has run; an adaptive plan wraps it."""
+    """Return the command in Spark's plan, which has run; an adaptive plan wraps it."""
     plan: Any = insert._jdf.queryExecution().commandExecuted().commandPhysicalPlan()
     while True:
         name = str(plan.getClass().getSimpleName())
@@ -112,47 +113,47 @@ def _executed(insert: "DataFrame") -> Any:
 
 
 def readable(files: Iterable[str | Path]) -> Written:
-    """Those of the files that this process sees."""
-    seen = []
+    """Return those of the files that this process can see."""
+    listed = []
     for file in files:
         with suppress(FileNotFoundError):
             rows = int(pq.read_metadata(file).num_rows)
-            seen.append((str(file), rows, Path(file).stat().st_size))
-    return Written(tuple(seen))
+            listed.append((str(file), rows, Path(file).stat().st_size))
+    return Written(tuple(listed))
 
 
-def refuse_lost(written: int, found: int, folder: str) -> None:
-    """Raises FailedPrecondition if what Spark wrote is not what there is to read."""
-    if written != found:
+def refuse_lost(written: int, readable_rows: int, folder: str) -> None:
+    """Raise FailedPrecondition if Spark wrote another number of rows than there are to read."""
+    if written != readable_rows:
         raise FailedPrecondition(
-            f"Spark wrote {written:,} rows to {folder}, and {found:,} of them are there; nothing "
-            "was changed: use a folder that the server and all workers of Spark share"
+            f"Spark wrote {written:,} rows to {folder}, and {readable_rows:,} of them are there; "
+            "nothing was changed: use a folder that the server and all workers of Spark share"
         )
 
 
 def refuse_references(schema: Any) -> None:
-    """Raises BadRequest for names that Hadoop would replace."""
-    found = next(filter(has_reference, _names(schema)), None)
-    if found is not None:
+    """Raise BadRequest for a field name that Hadoop would replace."""
+    name = next(filter(has_reference, _names(schema)), None)
+    if name is not None:
         raise BadRequest(
-            f"Spark cannot pass on the field {found!r}, whose name has {_REFERENCE!r} in it: "
+            f"Spark cannot write the field {name!r}, whose name has {_REFERENCE!r} in it: "
             "rename it in the query"
         )
 
 
 def has_reference(name: str) -> bool:
-    """Whether Hadoop would put something else in its place."""
+    """Return whether Hadoop would replace a part of a name."""
     return _REFERENCE in name
 
 
-def _names(kind: Any) -> Iterator[str]:
-    """Of all fields, however deep."""
-    for each in getattr(kind, "fields", ()):
-        yield each.name
-        yield from _names(each.dataType)
+def _names(data_type: Any) -> Iterator[str]:
+    """Yield the names of all fields of a type, at every depth."""
+    for member in getattr(data_type, "fields", ()):
+        yield member.name
+        yield from _names(member.dataType)
     for part in ("elementType", "keyType", "valueType"):
-        if hasattr(kind, part):
-            yield from _names(getattr(kind, part))
+        if hasattr(data_type, part):
+            yield from _names(getattr(data_type, part))
 
 
 def _make(folder: Path) -> None:
@@ -167,7 +168,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def view(rows: "DataFrame") -> Iterator[str]:
-    """The rows under a name, for as long as the block lasts."""
+    """Give the rows a name for a block."""
     name = f"jetbridge_{uuid4().hex}"
     rows.createTempView(name)
     try:
@@ -179,16 +180,18 @@ def view(rows: "DataFrame") -> Iterator[str]:
 
 @contextmanager
 def _folder_view(session: SparkConnection, rows: "DataFrame", folder: Path) -> Iterator[str]:
-    """What is inserted there becomes files of the folder, whatever characters its name has."""
-    there = session.spark.read.schema(rows.schema).option("__globPaths__", "false")
-    with view(there.parquet(str(folder))) as name:
+    """Give a view whose inserted rows become files of the folder, whatever its name contains."""
+    reader = session.spark.read.schema(rows.schema).option("__globPaths__", "false")
+    with view(reader.parquet(str(folder))) as name:
         yield name
 
 
-def all_rows(batches: Iterator[pa.RecordBatch], wanted: int, what: str) -> Iterator[pa.RecordBatch]:
-    """The same batches; raises at their end if they had not so many rows."""
+def all_rows(
+    batches: Iterator[pa.RecordBatch], written: int, folder: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same batches; raise FailedPrecondition at their end if rows are missing."""
     count = 0
     for batch in batches:
         count += batch.num_rows
         yield batch
-    refuse_lost(wanted, count, what)
+    refuse_lost(written, count, folder)

@@ -95,7 +95,7 @@ def test_jars_are_fetched_given_or_wrong(findings, tmp_path, monkeypatch):
     assert (jars.state, jars.found.split()[-1]) == ("ok", str(tmp_path / "jetbridge" / "ivy"))
     (tmp_path / "iceberg-spark-runtime.jar").touch()
     given = {"spark.jars": str(tmp_path / "iceberg-spark-runtime.jar")}
-    assert findings(given)["spark jars"].found == "given by spark.jars"
+    assert findings(given)["spark jars"].found == "named by spark.jars"
     monkeypatch.setenv("JETBRIDGE_JARS", str(tmp_path))
     wrong = findings({})["spark jars"]
     assert wrong.state == "missing"

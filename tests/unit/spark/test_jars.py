@@ -168,7 +168,7 @@ def test_jar_of_another_hash_is_not_taken_from_the_cache(environment, cache):
     (cache / "jars" / SQLITE.file_names[0]).write_bytes(WHOLE + b"more")
     jars = choose_jars({}, NEEDED, environment)
     assert jars.packages == (SQLITE.coordinates,)
-    with pytest.raises(Unavailable, match=r"is not what it must be, by its SHA-256: .*sqlite-jdbc"):
+    with pytest.raises(Unavailable, match=r"another SHA-256 than the known ones: .*sqlite-jdbc"):
         jars.check_fetched()
     put(cache / "jars", SQLITE.file_names[0])
     jars.check_fetched()
@@ -178,7 +178,7 @@ def test_jar_of_another_hash_in_the_folder_is_named(environment, tmp_path):
     put(tmp_path / "jars", ICEBERG.file_names[1], SQLITE.file_names[1])
     (tmp_path / "jars" / ICEBERG.file_names[1]).write_bytes(WHOLE + b"more")
     with pytest.raises(
-        Unavailable, match=r"iceberg-spark-runtime.*jar, in the folder .* not what it must be"
+        Unavailable, match=r"iceberg-spark-runtime.*jar, in the folder .* has another SHA-256"
     ):
         choose_jars({}, NEEDED, {**environment, "JETBRIDGE_JARS": str(tmp_path / "jars")})
 

@@ -32,7 +32,7 @@ def asked(monkeypatch):
 
     executors = [Executor("1", "a"), Executor("2", "b")]
     monkeypatch.setattr(shared_folders, "_executors", lambda *_: executors)
-    monkeypatch.setattr(shared_folders, "_asked", ask)
+    monkeypatch.setattr(shared_folders, "_check", ask)
     return found
 
 
@@ -40,8 +40,8 @@ def test_an_executor_that_does_not_answer_is_logged_and_asked_again(asked, tmp_p
     refuse_unshared(SESSION, tmp_path)
     assert asked == [["1", "2"], ["2"], ["2"]]
     assert [each.getMessage() for each in caplog.records] == [
-        f"executors 2 of Spark were too busy to say whether they share {tmp_path}: "
-        "asked again by the next statement"
+        f"executors 2 of Spark were too busy to check whether they share {tmp_path}: "
+        "the next statement checks it again"
     ]
     refuse_unshared(SESSION, tmp_path)
     assert asked[3:] == [["2"], ["2"], ["2"]]

@@ -18,16 +18,16 @@ from jetbridge.errors import BadRequest, ServerError, Unavailable
 if TYPE_CHECKING:
     from jetbridge.backends.lake.catalog import LakeCatalog
 
-PACKAGES = (
-    "duckdb_extension_avro",
-    "duckdb_extension_httpfs",
-    "duckdb_extension_iceberg",
-    "py4j",
-    "pyiceberg",
-    "pyroaring",
-    "pyspark",
-    "sqlalchemy",
-)
+PACKAGES = {
+    "duckdb_extension_avro": "duckdb-extension-avro",
+    "duckdb_extension_httpfs": "duckdb-extension-httpfs",
+    "duckdb_extension_iceberg": "duckdb-extension-iceberg",
+    "py4j": "py4j",
+    "pyiceberg": "pyiceberg",
+    "pyroaring": "pyroaring",
+    "pyspark": "pyspark",
+    "sqlalchemy": "sqlalchemy",
+}
 
 
 def open_catalog(name: str, config: LakeConfig, resources: SharedResources) -> "LakeCatalog":

@@ -38,6 +38,7 @@ from jetbridge.backends.lake.write.commit import (
 from jetbridge.backends.lake.write.commit_turns import CommitTurns, pauses
 from jetbridge.backends.lake.write.dropped_tables import DroppedTable, DroppedTables, new_folder
 from jetbridge.backends.lake.write.server_locks import ServerLock
+from jetbridge.catalog.settings import SPILL_BYTES, STAGED_BYTES
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current, shielded
@@ -82,8 +83,8 @@ class LakeOptions:
 
     warehouse: str
     enforce_keys_rows: int = 10_000_000
-    staged_bytes: int = 16 * 1024**3
-    spill_bytes: int = 256 * 1024**2
+    staged_bytes: int = STAGED_BYTES
+    spill_bytes: int = SPILL_BYTES
     hot_bytes: int = 96 * 1024**2
     state_bytes: int = 32 * 1024**2
     server: str = field(default_factory=lambda: uuid4().hex[:8])

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from jetbridge.backends.memory.schema import MemorySchema, MemorySnapshotSchema
 from jetbridge.backends.memory.store import Clock, MemoryOptions, SchemaCell, Store, utc_now
 from jetbridge.catalog import CatalogVersion, SchemaInfo, fold
+from jetbridge.catalog.settings import SPILL_BYTES, STAGED_BYTES
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 
 MIB = 1024 * 1024
@@ -25,8 +26,8 @@ class MemoryCatalog:
         keep_versions: int = 1000,
         history_bytes: int = 1024 * MIB,
         total_history_bytes: int = 1024 * MIB,
-        spill_bytes: int = 256 * MIB,
-        staged_bytes: int = 16 * 1024 * MIB,
+        spill_bytes: int = SPILL_BYTES,
+        staged_bytes: int = STAGED_BYTES,
         clock: Clock = utc_now,
     ) -> None:
         self._store = Store(

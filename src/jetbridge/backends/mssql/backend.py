@@ -17,7 +17,7 @@ from jetbridge.catalog.backend import Backend, SharedResources
 if TYPE_CHECKING:
     from jetbridge.backends.mssql.catalog import MssqlCatalog
 
-PACKAGES = ("mssql_python", "mssql_py_core")
+PACKAGES = {"mssql_python": "mssql-python", "mssql_py_core": "mssql-python-rs"}
 
 
 def open_catalog(name: str, config: MssqlConfig, resources: SharedResources) -> "MssqlCatalog":

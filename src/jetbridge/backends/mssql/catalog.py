@@ -139,8 +139,7 @@ class MssqlCatalog:
         return SpoolFolder(folder) if folder else None
 
     def start_sweeper(self) -> None:
-        """Sweep once after the first connection; each later use starts a sweep that is due."""
-        self._sweeper.start()
+        """Do nothing: the first use of the catalog, and later ones, start a sweep that is due."""
 
     def sweep(self) -> list[str]:
         """Drop the tables of loads that crashed; return their names."""

@@ -12,6 +12,7 @@ from jetbridge.backends.mssql.metadata.schema_properties import schema_info
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.catalog import SchemaInfo
 from jetbridge.catalog.identifiers import find_duplicate_name, fold
+from jetbridge.catalog.settings import STAGED_BYTES
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import FailedPrecondition, LimitExceeded, NotFound
 from jetbridge.runtime.temporary_folders import TemporaryFolder, sweep
@@ -31,7 +32,7 @@ class SpoolOptions:
 
     spool: str = ""
     shared: bool = False
-    staged_bytes: int = 64 * 1024**3
+    staged_bytes: int = STAGED_BYTES
 
     def spool_folder(self) -> str:
         """Return the folder for spools."""
