@@ -1,0 +1,137 @@
+"""Writes benchmarks/results/scoreboard.json: how queries of known corpora fare as stages.
+
+    make scoreboard ARGS="--tests WORKTREE"
+
+WORKTREE is a work tree of DuckDB, whose SELECTs in test/sql are judged besides TPC-H and TPC-DS.
+Judged files are kept beside the temporary files, so a run that was stopped goes on.
+"""
+
+import argparse
+import json
+import os
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scoreboard.corpora import GENERATORS
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "scoreboard.json"
+SECONDS = 90.0
+CORPUS_SECONDS = 600.0
+
+
+class Worker:
+    """A process that judges, which is started again if a file takes too long or ends it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.scoreboard.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True).start()
+
+    @staticmethod
+    def _read(process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
+        for line in process.stdout or ():
+            lines.put(line)
+        lines.put("")
+
+    def judge(self, name: str, seconds: float) -> dict[str, Any]:
+        """Return what the process answers, or that it did not."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(name + "\n")
+            self._process.stdin.flush()
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            line = ""
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.close()
+        self._start()
+        return {"name": name, "counts": {"files without an end": 1}, "others": [], "seconds": []}
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def judged_files(folder: Path, names: list[str], state: Path) -> list[dict[str, Any]]:
+    """Return the verdicts of files, from an earlier run where there are any."""
+    known = {}
+    if state.exists():
+        known = {one["name"]: one for one in map(json.loads, state.read_text().splitlines())}
+    worker = Worker(folder)
+    with state.open("a") as log:
+        for name in names:
+            if name not in known:
+                seconds = CORPUS_SECONDS if name in GENERATORS else SECONDS
+                known[name] = worker.judge(name, seconds)
+                log.write(json.dumps(known[name]) + "\n")
+                log.flush()
+    worker.close()
+    return [known[name] for name in names]
+
+
+def report(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return counts, reasons, and the median of plan, render and cut together."""
+    counts: Counter[str] = Counter()
+    reasons: dict[str, Counter[str]] = {"whole": Counter(), "cut": Counter()}
+    seconds: list[float] = []
+    for verdict in verdicts:
+        counts.update(verdict["counts"])
+        seconds += verdict["seconds"]
+        for other in verdict["others"]:
+            for kind, key in (("whole", "reason"), ("cut", "cut_reason")):
+                if other[kind] == "refused":
+                    reasons[kind][other[key]] += 1
+    return {
+        "counts": dict(sorted(counts.items())),
+        "refused as one stage": dict(reasons["whole"].most_common(60)),
+        "refused as stages": dict(reasons["cut"].most_common(60)),
+        "plan, render and cut (median ms)": round(1000 * statistics.median(seconds or [0]), 1),
+    }
+
+
+def main() -> None:
+    """Judge the corpora, write the results and print them."""
+    parser = argparse.ArgumentParser(prog="make scoreboard")
+    parser.add_argument("--tests", type=Path, help="a work tree of DuckDB")
+    parser.add_argument("--under", default="test/sql", help="a folder of it")
+    parser.add_argument("--again", action="store_true", help="forget what was judged")
+    parser.add_argument("--corpora", nargs="*", default=list(GENERATORS), help="tpch, tpcds")
+    options = parser.parse_args()
+    state = Path(tempfile.gettempdir()) / "jetbridge-scoreboard.jsonl"
+    if options.again:
+        state.unlink(missing_ok=True)
+    results = {}
+    for corpus in options.corpora:
+        results[corpus] = report(judged_files(ROOT, [corpus], state))
+    if options.tests:
+        tests = sorted((options.tests / options.under).rglob("*.test"))
+        names = [str(path.relative_to(options.tests)) for path in tests]
+        results["duckdb"] = report(judged_files(options.tests, names, state))
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
