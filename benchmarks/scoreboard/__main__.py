@@ -7,6 +7,7 @@ Judged files are kept beside the temporary files, so a run that was stopped goes
 """
 
 import argparse
+import hashlib
 import json
 import os
 import queue
@@ -23,7 +24,7 @@ from benchmarks.scoreboard.corpora import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "scoreboard.json"
-SECONDS = 90.0
+SECONDS = 60.0
 CORPUS_SECONDS = 600.0
 
 
@@ -111,6 +112,10 @@ def report(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.name.encode()).digest()
+
+
 def main() -> None:
     """Judge the corpora, write the results and print them."""
     parser = argparse.ArgumentParser(prog="make scoreboard")
@@ -126,7 +131,8 @@ def main() -> None:
     for corpus in options.corpora:
         results[corpus] = report(judged_files(ROOT, [corpus], state))
     if options.tests:
-        tests = sorted((options.tests / options.under).rglob("*.test"))
+        # In an order in which a part of them is a fair sample of all.
+        tests = sorted((options.tests / options.under).rglob("*.test"), key=_digest)
         names = [str(path.relative_to(options.tests)) for path in tests]
         results["duckdb"] = report(judged_files(options.tests, names, state))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")

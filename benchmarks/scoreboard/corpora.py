@@ -19,6 +19,6 @@ def judge_benchmark(name: str) -> Iterator[Judged]:
     connection.execute(f"LOAD {literal(str(extension_file(name)))}")
     connection.execute(f"CALL {GENERATORS[name]}(sf = {SCALE})")
     judge = Judge(connection)
-    for (query,) in connection.execute(f"SELECT query FROM {name}_queries()").fetchall():
+    for (query,) in connection.sql(f"FROM {name}_queries() SELECT query").fetchall():
         yield query, judge.verdict(query)
     connection.close()

@@ -68,9 +68,7 @@ class LocalRun:
             if keys
             else []
         )
-        above = (
-            " + ".join(f"CAST(p >= {literal(bytes(bound))} AS INTEGER)" for bound in bounds) or "0"
-        )
+        above = " + ".join(f"CAST(p >= {literal(bound)} AS INTEGER)" for bound in bounds) or "0"
         self.connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * REPLACE ({above} AS p) FROM {table}"
         )

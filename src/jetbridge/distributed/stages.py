@@ -12,7 +12,7 @@ class Exchange:
 
     `kind` is one of
     - "hash": `partition_sql` says to which partition each row goes;
-    - "range": `sort_key` orders the rows; partition boundaries come from a sample of it;
+    - "range": `sort_key`, a BIGINT or a BLOB, orders the rows; a sample of it gives the ranges;
     - "all": the next stage reads all rows, in the order of tasks (broadcast, or one task);
     - "keep": the rows are read by splits, by more than one stage;
     - "result": the rows are the answer, in the order of tasks.

@@ -1,7 +1,7 @@
 """From the text of a query to its stages."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jetbridge.dialects.quoting import identifier
@@ -12,7 +12,7 @@ from jetbridge.distributed.expressions import Aggregate, Call, Window, walk
 from jetbridge.distributed.prune import prune
 from jetbridge.distributed.render.stage import RenderedStage, column_names
 from jetbridge.distributed.stages import StagedQuery, own_text
-from jetbridge.distributed.types import NotDistributed, Type, type_sql
+from jetbridge.distributed.types import NotDistributed, type_sql
 
 
 class Serialized(Protocol):
@@ -41,6 +41,8 @@ class QueryStager:
     """Cuts queries into stages over the tables that a DuckDB knows."""
 
     source: PlanSource
+    # Types of columns as DuckDB names them.
+    _names: dict[plan.Types, list[str]] = field(default_factory=dict)
 
     def stage(self, query: str, options: CutOptions) -> StagedQuery:
         """Return the stages of a query; whatever has no distributed form is one stage."""
@@ -90,9 +92,12 @@ class QueryStager:
         if self._type_names(types) != bound:
             raise NotDistributed("a plan with other columns than the query")
 
-    def _type_names(self, types: Sequence[Type]) -> list[str]:
-        items = ", ".join(f"CAST(NULL AS {type_sql(type)})" for type in types)
-        return [name for _, name in self.source.columns(f"SELECT {items}")]
+    def _type_names(self, types: plan.Types) -> list[str]:
+        if types not in self._names:
+            items = ", ".join(f"CAST(NULL AS {type_sql(type)})" for type in types)
+            bound = self.source.columns(f"SELECT {items}")
+            self._names[types] = [name for _, name in bound]
+        return self._names[types]
 
     def _check_types(self, rendered: RenderedStage, types: plan.Types) -> None:
         """Bind a rendered stage again, and refuse it if its columns are not those of the plan."""

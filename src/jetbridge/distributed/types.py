@@ -53,6 +53,7 @@ class Type:
 
 BOOLEAN = Type("BOOLEAN")
 BIGINT = Type("BIGINT")
+INTEGER = Type("INTEGER")
 DOUBLE = Type("DOUBLE")
 HUGEINT = Type("HUGEINT")
 VARCHAR = Type("VARCHAR")

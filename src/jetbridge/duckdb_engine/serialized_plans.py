@@ -14,6 +14,8 @@ DISABLED_OPTIMIZERS = (
     "join_filter_pushdown,row_group_pruner,late_materialization,column_lifetime,unused_columns,"
     "empty_result_pullup"
 )
+# Some plans with unnest() of a column in FROM serialise only without it.
+_SECOND_ATTEMPT = "unnest_rewriter"
 Columns = Sequence[tuple[str, str]]
 
 
@@ -39,13 +41,16 @@ class PlanSerializer:
         """Return the optimised plan of a query."""
         row = self._connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
         before = str(row[0]) if row else ""
-        self._connection.execute(f"SET disabled_optimizers = '{DISABLED_OPTIMIZERS}'")
         try:
-            return self._plan(query)
+            plan = self._plan(query, DISABLED_OPTIMIZERS)
+            if plan.problem:
+                plan = self._plan(query, f"{DISABLED_OPTIMIZERS},{_SECOND_ATTEMPT}")
+            return plan
         finally:
             self._connection.execute(f"SET disabled_optimizers = '{before}'")
 
-    def _plan(self, query: str) -> SerializedPlan:
+    def _plan(self, query: str, disabled: str) -> SerializedPlan:
+        self._connection.execute(f"SET disabled_optimizers = '{disabled}'")
         try:
             row = self._connection.execute(
                 "SELECT json_serialize_plan(?, optimize := true)", [query]

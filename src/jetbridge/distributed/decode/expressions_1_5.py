@@ -154,7 +154,7 @@ def _aggregate(fields: Fields, name: str, alias: str) -> Expression:
     condition = _optional(fields.take_or("filter", None))
     orders = _modifier(fields.take_or("order_bys", None))
     function, data = function_fields(fields)
-    function, children, orders = decode_aggregate_data(function, children, orders, data)
+    children = decode_aggregate_data(function, type, children, data)
     return Aggregate(type, function, children, distinct, condition, orders)
 
 
@@ -195,10 +195,9 @@ def _window(fields: Fields, name: str, alias: str) -> Expression:
     type = decode_type(fields.take("return_type"))
     children = fields.map("children", decode_expression)
     function = name.removeprefix("WINDOW_").lower()
-    orders: tuple[Order, ...] = ()
     if name == "WINDOW_AGGREGATE":
         function, data = function_fields(fields)
-        function, children, orders = decode_aggregate_data(function, children, (), data)
+        children = decode_aggregate_data(function, type, children, data)
     extras = (_optional(fields.take_or(key, None)) for key in ("offset_expr", "default_expr"))
     children += tuple(extra for extra in extras if extra is not None)
     start, unit = _bound(fields.take("start"), fields.take_or("start_expr", None))
@@ -216,7 +215,7 @@ def _window(fields: Fields, name: str, alias: str) -> Expression:
         fields.take("exclude_clause"),
         fields.take("distinct"),
         fields.take("ignore_nulls"),
-        orders + fields.map("arg_orders", decode_order),
+        fields.map("arg_orders", decode_order),
     )
 
 

@@ -1,12 +1,13 @@
 """What functions of DuckDB 1.5 took out of their arguments when they were bound."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant
-from jetbridge.distributed.expressions import Call, Constant, Expression, Lambda, Order, walk
-from jetbridge.distributed.types import BIGINT, DOUBLE, VARCHAR, NotDistributed, Type
+from jetbridge.distributed.expressions import Call, Constant, Expression, Lambda, walk
+from jetbridge.distributed.types import DOUBLE, INTEGER, VARCHAR, NotDistributed, Type
 
 _QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "mad", "median")
 _STRINGS = ("string_agg", "group_concat", "listagg")
@@ -37,8 +38,8 @@ def bound_call(
         return _list_aggregate(name, type, children, data)
     if "sequence" in data or "bind_data" in data:
         raise NotDistributed(f"{name}()")
-    if name in _ARITHMETIC:
-        # The types and the check for overflow, which the binder finds again.
+    if name in _ARITHMETIC or set(data) == {"variable_return_type"}:
+        # Types and the check for overflow, which the binder finds again.
         data = {}
     if any(value is not None for value in data.values()):
         raise NotDistributed(f"{name}() with bind data")
@@ -85,46 +86,48 @@ def _list_aggregate(
 
 
 def decode_aggregate_data(
-    name: str, children: tuple[Expression, ...], orders: tuple[Order, ...], data: Data
-) -> tuple[str, tuple[Expression, ...], tuple[Order, ...]]:
-    """Return the aggregate with the arguments that its binding took."""
+    name: str, type: Type, children: tuple[Expression, ...], data: Data
+) -> tuple[Expression, ...]:
+    """Return the arguments of an aggregate, with those that its binding took."""
     if not data:
-        return name, children, orders
+        return children
     fields = Fields(data, f"{name}()")
+    taken: tuple[Expression, ...] = ()
+    many = type.name == "LIST" and children[0].type.name != "LIST"
     if name in _STRINGS:
-        children += (Constant(VARCHAR, fields.take("separator")),)
+        taken = (Constant(VARCHAR, fields.take("separator")),)
     elif name in _QUANTILES:
-        name, children = _quantile(name, children, fields)
+        taken = _quantiles(name, fields, many=many)
     elif name == "bitstring_agg":
         bounds = (decode_constant(fields.take(key)) for key in ("min", "max"))
-        children += tuple(bound for bound in bounds if bound.value is not None)
+        taken = tuple(bound for bound in bounds if bound.value is not None)
     elif name == "approx_quantile":
-        children += (_numbers(fields.take("quantiles"), Type("FLOAT")),)
+        taken = (_numbers(fields.take("quantiles"), Type("FLOAT"), many=many),)
     elif name == "reservoir_quantile":
-        quantiles = _numbers(fields.take("quantiles"), DOUBLE)
-        children += (quantiles, Constant(BIGINT, fields.take("sample_size")))
+        quantiles = _numbers(fields.take("quantiles"), DOUBLE, many=many)
+        taken = (quantiles, Constant(INTEGER, fields.take("sample_size")))
     fields.end()
-    return name, children, orders
+    return children + taken
 
 
-def _quantile(
-    name: str, children: tuple[Expression, ...], fields: Fields
-) -> tuple[str, tuple[Expression, ...]]:
+def _quantiles(name: str, fields: Fields, *, many: bool) -> tuple[Expression, ...]:
+    """Return the quantiles; negative ones count from the largest value."""
     quantiles = [decode_constant(value) for value in fields.take("quantiles")]
     fields.drop("order")
-    is_descending = fields.take("desc")
+    if fields.take("desc"):
+        if any(not one.value for one in quantiles):
+            raise NotDistributed(f"{name}() of 0 in descending order")
+        quantiles = [replace(one, value=-one.value) for one in quantiles]
     if name in ("mad", "median"):
-        return name, children
-    if is_descending:
-        raise NotDistributed(f"{name}() in descending order")
-    if len(quantiles) == 1:
-        return name, (*children, quantiles[0])
-    many = Type("LIST", children=(("", quantiles[0].type),))
-    return name, (*children, Constant(many, tuple(quantiles)))
+        return ()
+    if not many:
+        return (quantiles[0],)
+    type = quantiles[0].type if quantiles else DOUBLE
+    return (Constant(Type("LIST", children=(("", type),)), tuple(quantiles)),)
 
 
-def _numbers(values: list[float], type: Type) -> Constant:
+def _numbers(values: list[float], type: Type, *, many: bool) -> Constant:
     constants = tuple(Constant(type, value) for value in values)
-    if len(constants) == 1:
+    if not many:
         return constants[0]
     return Constant(Type("LIST", children=(("", type),)), constants)
