@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +77,31 @@ class Worker:
         self._process.wait()
 
 
-def judged_files(folder: Path, names: list[str], state: Path) -> list[dict[str, Any]]:
+def judged_files(folder: Path, names: list[str], state: Path, jobs: int) -> list[dict[str, Any]]:
     """Return the verdicts of files, from an earlier run where there are any."""
     known = {}
     if state.exists():
         known = {one["name"]: one for one in map(json.loads, state.read_text().splitlines())}
-    worker = Worker(folder)
-    with state.open("a") as log:
-        for name in names:
-            if name not in known:
-                seconds = CORPUS_SECONDS if name in GENERATORS else SECONDS
-                known[name] = worker.judge(name, seconds)
-                log.write(json.dumps(known[name]) + "\n")
-                log.flush()
-    worker.close()
+    waiting: queue.Queue[str] = queue.Queue()
+    for name in names:
+        if name not in known:
+            waiting.put(name)
+    lock = threading.Lock()
+
+    def judge() -> None:
+        worker = Worker(folder)
+        with suppress(queue.Empty):
+            while True:
+                name = waiting.get_nowait()
+                answer = worker.judge(name, CORPUS_SECONDS if name in GENERATORS else SECONDS)
+                with lock, state.open("a") as log:
+                    known[name] = answer
+                    log.write(json.dumps(answer) + "\n")
+        worker.close()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for job in [pool.submit(judge) for _ in range(jobs)]:
+            job.result()
     return [known[name] for name in names]
 
 
@@ -123,18 +136,19 @@ def main() -> None:
     parser.add_argument("--under", default="test/sql", help="a folder of it")
     parser.add_argument("--again", action="store_true", help="forget what was judged")
     parser.add_argument("--corpora", nargs="*", default=list(GENERATORS), help="tpch, tpcds")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that judge")
     options = parser.parse_args()
     state = Path(tempfile.gettempdir()) / "jetbridge-scoreboard.jsonl"
     if options.again:
         state.unlink(missing_ok=True)
     results = {}
     for corpus in options.corpora:
-        results[corpus] = report(judged_files(ROOT, [corpus], state))
+        results[corpus] = report(judged_files(ROOT, [corpus], state, 1))
     if options.tests:
         # In an order in which a part of them is a fair sample of all.
         tests = sorted((options.tests / options.under).rglob("*.test"), key=_digest)
         names = [str(path.relative_to(options.tests)) for path in tests]
-        results["duckdb"] = report(judged_files(options.tests, names, state))
+        results["duckdb"] = report(judged_files(options.tests, names, state, options.jobs))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
 

@@ -79,14 +79,17 @@ class LocalRun:
 
     def _scan(self, scan: Scan, task: int) -> str:
         path = (scan.table.catalog, scan.table.schema, scan.table.table)
-        table = ".".join(map(identifier, path))
+        table, row_number = ".".join(map(identifier, path)), "rowid"
+        if not scan.table.catalog:
+            table = f"read_parquet({literal(scan.table.table)})"
+            row_number = "file_row_number"
         columns = ", ".join(dict.fromkeys(identifier(c.name) for c in scan.columns)) or "NULL"
         where = ""
         if not scan.whole:
-            row = self.connection.execute(f"SELECT max(rowid) + 1 FROM {table}").fetchone()
+            row = self.connection.execute(f"SELECT max({row_number}) + 1 FROM {table}").fetchone()
             rows = (row and row[0]) or 0
             low, high = rows * task // self.tasks, rows * (task + 1) // self.tasks
-            where = f" WHERE rowid >= {low} AND rowid < {high}"
+            where = f" WHERE {row_number} >= {low} AND {row_number} < {high}"
         return f"{scan.name} AS NOT MATERIALIZED (SELECT {columns} FROM {table}{where})"
 
     def _input(self, one: StageInput, task: int) -> str:

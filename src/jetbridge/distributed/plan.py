@@ -40,6 +40,8 @@ class Unary(Node):
 
 @dataclass(frozen=True)
 class TableName:
+    """A table; one Parquet file is a table named by its path, in no catalog."""
+
     catalog: str
     schema: str
     table: str
@@ -77,7 +79,6 @@ class TableFunction(Node):
 
     name: str
     parameters: tuple[Constant, ...]
-    named: tuple[tuple[str, Constant], ...]
     width: int
     columns: tuple[ScanColumn, ...]
     positions: tuple[int, ...]

@@ -9,6 +9,7 @@ from typing import Any
 
 from jetbridge.distributed import plan
 from jetbridge.distributed.expressions import Expression, Order, Ref, refs, remap
+from jetbridge.distributed.types import BOOLEAN
 
 Positions = dict[int, int]
 Pruned = tuple[plan.Node, Positions]
@@ -54,6 +55,8 @@ def _some(node: plan.Node, wanted: Iterable[int], reads: Reads) -> Pruned:
 
 
 def _get(node: plan.Get, wanted: frozenset[int], reads: Reads) -> Pruned:
+    if not wanted:
+        node = _counted(node)
     kept = _kept(len(node.output), wanted)
     columns = sorted({node.output[index] for index in kept} | _read(node.filters))
     place = _moved(columns)
@@ -64,6 +67,13 @@ def _get(node: plan.Get, wanted: frozenset[int], reads: Reads) -> Pruned:
         filters=tuple(remap(condition, place) for condition in node.filters),
     )
     return pruned, _moved(kept)
+
+
+def _counted(node: plan.Get) -> plan.Get:
+    """Return a scan of which only the number of rows matters."""
+    if node.filters:
+        return replace(node, output=(min(_read(node.filters)),))
+    return replace(node, columns=(plan.ScanColumn("", BOOLEAN),), output=(0,))
 
 
 def _function(node: plan.TableFunction, wanted: frozenset[int], reads: Reads) -> Pruned:

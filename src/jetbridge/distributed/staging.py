@@ -10,9 +10,10 @@ from jetbridge.distributed.cut import CutOptions, CutPlan, cut_plan, one_stage
 from jetbridge.distributed.decode import decode_plan
 from jetbridge.distributed.expressions import Aggregate, Call, Window, walk
 from jetbridge.distributed.prune import prune
+from jetbridge.distributed.render.constants import null_sql
 from jetbridge.distributed.render.stage import RenderedStage, column_names
 from jetbridge.distributed.stages import StagedQuery, own_text
-from jetbridge.distributed.types import NotDistributed, type_sql
+from jetbridge.distributed.types import NotDistributed
 
 
 class Serialized(Protocol):
@@ -94,7 +95,7 @@ class QueryStager:
 
     def _type_names(self, types: plan.Types) -> list[str]:
         if types not in self._names:
-            items = ", ".join(f"CAST(NULL AS {type_sql(type)})" for type in types)
+            items = ", ".join(map(null_sql, types))
             bound = self.source.columns(f"SELECT {items}")
             self._names[types] = [name for _, name in bound]
         return self._names[types]
@@ -120,13 +121,10 @@ def _stubs(rendered: RenderedStage) -> list[str]:
     stubs = []
     for name, scan in rendered.scans:
         columns = {column.name: column.type for column in scan.columns if column.name}
-        items = [
-            f"CAST(NULL AS {type_sql(type)}) AS {identifier(column)}"
-            for column, type in columns.items()
-        ]
+        items = [f"{null_sql(type)} AS {identifier(column)}" for column, type in columns.items()]
         stubs.append(f"{name} AS (SELECT {', '.join(items) or 'NULL'})")
     for name, one in rendered.inputs:
         columns_of_input = zip(one.types, column_names(len(one.types)), strict=True)
-        items = [f"CAST(NULL AS {type_sql(type)}) AS {column}" for type, column in columns_of_input]
+        items = [f"{null_sql(type)} AS {column}" for type, column in columns_of_input]
         stubs.append(f"{name} AS (SELECT {', '.join(items)})")
     return stubs

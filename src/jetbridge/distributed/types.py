@@ -48,7 +48,11 @@ class Type:
     @property
     def is_unnamed(self) -> bool:
         """Return whether the fields of this STRUCT have no names, as those of row(1, 2)."""
-        return self.name == "STRUCT" and all(not name for name, _ in self.children)
+        return (
+            self.name == "STRUCT"
+            and bool(self.children)
+            and all(not name for name, _ in self.children)
+        )
 
 
 BOOLEAN = Type("BOOLEAN")
@@ -85,6 +89,11 @@ _NAMES: Mapping[str, Callable[[Type], str]] = {
     "STRUCT": _fields,
     "UNION": _fields,
 }
+
+
+def has_unnamed(type: Type) -> bool:
+    """Return whether a type has a STRUCT without names in it."""
+    return type.is_unnamed or any(has_unnamed(child) for _, child in type.children)
 
 
 def can_be_key(type: Type) -> bool:

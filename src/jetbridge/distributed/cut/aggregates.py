@@ -117,8 +117,11 @@ class TwoSteps:
 def two_steps(node: plan.Aggregation, child: plan.Node) -> TwoSteps | None:
     """Return an aggregation in two steps, if each of its aggregates has them.
 
-    With grouping sets, the number of the set and the values of GROUPING() are keys as well.
+    With grouping sets, the number of the set and the values of GROUPING() are keys as well; rows
+    of the same set twice could not be told apart.
     """
+    if len(set(node.sets)) < len(node.sets):
+        return None
     steps = [steps_of(value) for value in node.aggregates]
     known = [one for one in steps if one is not None]
     if len(known) < len(steps):

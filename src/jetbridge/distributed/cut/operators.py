@@ -122,6 +122,11 @@ class _Cutter:
         return single(replace(node, child=rows.node), ordered=rows.ordered)
 
     def aggregation(self, node: plan.Aggregation) -> Rows:
+        rows = self._aggregated(node)
+        # One row has only one order.
+        return rows if node.groups or node.sets else replace(rows, steady=True)
+
+    def _aggregated(self, node: plan.Aggregation) -> Rows:
         rows = self.rows(node.child)
         if any(value.name not in _STEADY_AGGREGATES for value in node.aggregates):
             self.depends_on_order(rows)

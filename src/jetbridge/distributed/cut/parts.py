@@ -8,6 +8,7 @@ from jetbridge.distributed.expressions import Expression, Order, Ref
 from jetbridge.distributed.render import expression_sql, render_stage
 from jetbridge.distributed.render.stage import RenderedStage, column_names
 from jetbridge.distributed.stages import Exchange, Scan, Stage, StageInput
+from jetbridge.distributed.types import NotDistributed, has_unnamed
 
 CheckTypes = Callable[[RenderedStage, plan.Types], None]
 
@@ -90,6 +91,8 @@ class StageBuilder:
         return tuple(self._close(part, exchange) for part in rows.parts)
 
     def _close(self, part: Part, exchange: Exchange) -> int:
+        if any(map(has_unnamed, part.node.types)):
+            raise NotDistributed("a stage that gives a STRUCT without names")
         rendered = render_stage(part.node)
         self._check_types(rendered, part.node.types)
         number = len(self.stages)

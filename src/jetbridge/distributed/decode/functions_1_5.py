@@ -6,7 +6,7 @@ from typing import Any
 
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant
-from jetbridge.distributed.expressions import Call, Constant, Expression, Lambda, walk
+from jetbridge.distributed.expressions import Call, Constant, Expression, Lambda
 from jetbridge.distributed.types import DOUBLE, INTEGER, VARCHAR, NotDistributed, Type
 
 _QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "mad", "median")
@@ -59,12 +59,8 @@ def _over_list(
     data.end()
     if body is None:
         return Call(type, name, children)
-    if any(isinstance(child, Call) and child.function for child in children[1:]):
-        raise NotDistributed("a lambda function that captures a lambda function")
     parameters = (2 if name in _REDUCING else 1) + bool(has_index)
     function = Lambda(parameters, decode(body))
-    if any(isinstance(part, Call) and part.function for part in walk(function.body)):
-        raise NotDistributed("a lambda function in a lambda function")
     captures = len(children) - (2 if has_initial else 1)
     return Call(type, name, children, function, captures)
 

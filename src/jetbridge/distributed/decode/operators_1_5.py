@@ -59,7 +59,7 @@ class _Decoder:
         return self.node(left), self.node(right)
 
     def _get(self, fields: Fields) -> plan.Node:
-        return scans_1_5.decode_get(fields)
+        return scans_1_5.decode_get(fields, self.node)
 
     def _dummy_scan(self, fields: Fields) -> plan.Node:
         return plan.Values(((Constant(Type("INTEGER"), 1),),), (Type("INTEGER"),))
@@ -82,7 +82,10 @@ class _Decoder:
         return plan.Union(tuple(plan.Projection(child, row) for row in rows))
 
     def _projection(self, fields: Fields) -> plan.Node:
-        return plan.Projection(self._child(fields), fields.map("expressions", decode_expression))
+        (below,) = fields.take("children")
+        child = self.node(below)
+        expressions = _with_positions(fields.take("expressions"), below.get("table_index"))
+        return plan.Projection(child, tuple(map(decode_expression, expressions)))
 
     def _filter(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
@@ -141,11 +144,14 @@ class _Decoder:
         plain = tuple(Ref(type, index) for index, type in enumerate(child.types))
         if kind == "DISTINCT" and not orders and set(on) <= set(plain):
             on = () if set(on) == set(plain) or not on else on
+        if isinstance(child, plan.Distinct) and not (on or child.on):
+            return child
         return plan.Distinct(child, on, orders)
 
     def _union(self, fields: Fields) -> plan.Node:
-        fields.drop("column_count", "setop_all", "allow_out_of_order")
-        return plan.Union(tuple(map(self.node, fields.take("children"))))
+        fields.drop("column_count", "allow_out_of_order")
+        rows = plan.Union(tuple(map(self.node, fields.take("children"))))
+        return rows if fields.take_or("setop_all", default=False) else plan.Distinct(rows)
 
     def _except(self, fields: Fields) -> plan.Node:
         return self._set_operation(fields, "EXCEPT")
@@ -224,6 +230,24 @@ class _Decoder:
             if columns == types:
                 return plan.CommonTableRef(number, tuple(range(len(types))), types)
         raise NotDistributed("DELIM_GET without its join")
+
+
+def _with_positions(value: Any, table: int | None) -> Any:
+    """Return expressions with positions: below some functions in FROM, DuckDB left out to add them.
+
+    That is so over operators with one number for all of their columns.
+    """
+    match value:
+        case list():
+            return [_with_positions(part, table) for part in value]
+        case {"expression_class": "BOUND_COLUMN_REF", "binding": binding, "depth": 0, **rest}:
+            if binding["table_index"] != table:
+                raise NotDistributed("a reference to another operator")
+            rest["index"] = binding["column_index"]
+            return {**rest, "expression_class": "BOUND_REF"}
+        case dict():
+            return {key: _with_positions(part, table) for key, part in value.items()}
+    return value
 
 
 def _limit_value(value: Any) -> tuple[int | float | None, bool]:

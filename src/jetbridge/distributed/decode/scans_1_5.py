@@ -15,35 +15,63 @@ from jetbridge.distributed.expressions import (
     Logic,
     Operator,
     Ref,
+    Unnest,
     remap,
 )
 from jetbridge.distributed.types import BIGINT, BOOLEAN, VARCHAR, NotDistributed, Type
 
 _NO_INDEX = 2**64 - 1
+_EMPTY = 2**64 - 2
 _VIRTUAL = 2**63
 _FUNCTIONS = frozenset(("range", "generate_series", "repeat", "repeat_row"))
 
 
-def decode_get(fields: Fields) -> plan.Node:
-    """Return the scan of a table, or a table function of constants."""
+def decode_get(fields: Fields, decode_child: Callable[[Any], plan.Node]) -> plan.Node:
+    """Return the scan of a table or a file, or a table function."""
     name = fields.take("name")
     fields.title = f"the scan {name}()"
-    if fields.take("children"):
-        raise NotDistributed(f"{name}() of columns in FROM")
+    children = tuple(map(decode_child, fields.take("children")))
+    projected = tuple(fields.take("projected_input"))
     _refuse_options(fields)
     names, types = fields.take("names"), fields.map("returned_types", _Lazy)
     read = [_column_index(value) for value in fields.take("column_indexes")]
     output = tuple(fields.take("projection_ids") or range(len(read)))
     filters = fields.take("table_filters")["filters"]
     fields.drop("arguments", "original_arguments", "catalog_name", "schema_name")
-    if name == "seq_scan":
-        data = fields.take("function_data")
-        fields.drop("has_serialize", "parameters", "named_parameters")
-        table = plan.TableName(data["catalog"], data["schema"], data["table"])
+    fields.drop("has_serialize", "named_parameters")
+    parameters, data = fields.take_or("parameters", None) or (), fields.take_or("function_data", {})
+    if name in ("seq_scan", "read_parquet", "parquet_scan"):
+        table = _table(data) if name == "seq_scan" else _file(data, fields.title)
         return _scan(table, names, types, read, output, filters)
-    if name not in _FUNCTIONS or filters:
+    if filters or data:
         raise NotDistributed(f"the table function {name}()")
-    return _function(name, fields, names, types, [read[index] for index in output])
+    columns = [_column(read[index], names, types) for index in output]
+    if children:
+        return _lateral(name, children[0], columns, projected)
+    return _function(name, parameters, len(names), columns, [read[index] for index in output])
+
+
+def _table(data: dict[str, Any]) -> plan.TableName:
+    return plan.TableName(data["catalog"], data["schema"], data["table"])
+
+
+def _file(data: dict[str, Any], title: str) -> plan.TableName:
+    """Return one Parquet file, read without options, as a table: its path, in no catalog."""
+    options = Fields(data["parquet_options"], title)
+    options.drop("explicit_cardinality", "can_have_nan", "binary_as_string")
+    options.expect("file_row_number", False)
+    options.expect("encryption_config", None)
+    options.expect("schema", [])
+    files = Fields(options.take("file_options"), title)
+    files.drop("auto_detect_hive_partitioning", "hive_types_autocast", "filename_column")
+    files.expect("hive_types_schema", [])
+    for name in ("filename", "hive_partitioning", "union_by_name"):
+        files.expect(name, False)
+    files.end()
+    options.end()
+    if len(data["files"]) != 1:
+        raise NotDistributed(f"{title} of {len(data['files'])} files")
+    return plan.TableName("", "", data["files"][0])
 
 
 class _Lazy:
@@ -57,7 +85,7 @@ class _Lazy:
 
 
 def _refuse_options(fields: Fields) -> None:
-    fields.drop("input_table_types", "input_table_names", "projected_input")
+    fields.drop("input_table_types", "input_table_names")
     extra = Fields(fields.take_or("extra_info", None) or {}, fields.title)
     extra.expect("sample_options", None)
     extra.expect("file_filters", "", None)
@@ -82,9 +110,11 @@ def _column_index(value: Any) -> int:
 def _column(index: int, names: list[str], types: tuple[_Lazy, ...]) -> plan.ScanColumn:
     if index == _NO_INDEX:
         return plan.ScanColumn("rowid", BIGINT)
-    if index >= _VIRTUAL:
+    if index == _EMPTY:
         # The column of a scan that only counts rows.
         return plan.ScanColumn("", BOOLEAN)
+    if index >= _VIRTUAL:
+        raise NotDistributed("a virtual column of a scan")
     return plan.ScanColumn(names[index], types[index].type())
 
 
@@ -171,12 +201,28 @@ _FILTERS: Mapping[str, Callable[[str, Fields, Expression], Expression | None]] =
 
 
 def _function(
-    name: str, fields: Fields, names: list[str], types: tuple[_Lazy, ...], read: list[int]
+    name: str, parameters: Any, width: int, columns: list[plan.ScanColumn], positions: list[int]
 ) -> plan.Node:
-    parameters = fields.map("parameters", decode_constant)
-    named = fields.take("named_parameters")
-    fields.drop("has_serialize", "function_data")
-    if named:
-        raise NotDistributed(f"the table function {name}() with named parameters")
-    columns = tuple(_column(index, names, types) for index in read)
-    return plan.TableFunction(name, parameters, (), len(names), columns, tuple(read))
+    if name not in _FUNCTIONS:
+        raise NotDistributed(f"the table function {name}()")
+    constants = tuple(map(decode_constant, parameters))
+    return plan.TableFunction(name, constants, width, tuple(columns), tuple(positions))
+
+
+def _lateral(
+    name: str, child: plan.Node, columns: list[plan.ScanColumn], projected: tuple[int, ...]
+) -> plan.Node:
+    """Return a function over columns of a row, in FROM, as unnest() of a list in SELECT."""
+    arguments = tuple(
+        Ref(type, index) for index, type in enumerate(child.types) if index not in projected
+    )
+    if name in ("range", "generate_series") and len(columns) == 1 and columns[0].name:
+        element = columns[0].type
+        values: Expression = Call(Type("LIST", children=(("", element),)), name, arguments)
+    elif name == "unnest" and len(columns) == len(arguments) == 1 and columns[0].name:
+        element, values = columns[0].type, arguments[0]
+    else:
+        raise NotDistributed(f"{name}() of columns in FROM")
+    unnested = plan.Unnesting(child, (Unnest(element, values),))
+    kept = [len(child.types), *projected]
+    return plan.Projection(unnested, tuple(Ref(unnested.types[i], i) for i in kept))

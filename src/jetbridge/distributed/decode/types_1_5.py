@@ -80,7 +80,7 @@ def _content(type: Type, content: Any) -> Any:
         case "MAP":
             entry = Type("STRUCT", children=type.children)
             return tuple(decode_constant(child, entry) for child in content["children"])
-        case "UNION" | "BIT" | "BIGNUM" | "TIME WITH TIME ZONE":
+        case "UNION" | "BIT" | "BIGNUM":
             raise NotDistributed(f"a constant of the type {type.name}")
         case "INTERVAL":
             return (content["months"], content["days"], content["micros"])

@@ -4,28 +4,36 @@ avg() divides numbers of 80 bits (64 of them are the mantissa) and rounds the qu
 SQL has no such numbers, so the division is done here with integers, and rounded twice as well.
 """
 
-_FULL = "18446744073709551616"  # 2 ** 64
+# With a literal of another type, DuckDB would compute with doubles.
+_ZERO, _ONE, _TWO, _FULL = (f"CAST('{number}' AS UHUGEINT)" for number in (0, 1, 2, 2**64))
 _DROPPED = 2**11
+# The quotient of such numbers is never so near to the middle of two doubles that a rounding to 64
+# bits before would matter: the distance is at least 2 ** -54 / divisor of the quotient.
+_PLAIN_DIVISOR = 2**9
+_PLAIN_TOTAL = 2**53
 
 
 def average_sql(total: str, count: str, scale: int, *, short: bool) -> str:
     """Return avg() of values whose sum, a HUGEINT or a DECIMAL of `scale`, and count are SQL."""
     if scale:
         total = f"CAST(replace(CAST({total} AS VARCHAR), '.', '') AS HUGEINT)"
+    divisor = f"{count} * {10**scale}"
+    quotient = f"CAST({total} AS DOUBLE) / CAST({divisor} AS DOUBLE)"
     if short:
-        divisor = f"CAST({count} * {10**scale} AS DOUBLE)"
-        return f"CASE WHEN {count} > 0 THEN CAST({total} AS DOUBLE) / {divisor} END"
-    first = {"t": total, "n": f"CAST({count} AS UHUGEINT) * {10**scale}"}
-    quotient = _with(first, [_NUMBERS, _LENGTHS, _DIVIDEND, _SHIFTED, _QUOTIENT, _ROUNDED])
-    return f"CASE WHEN {count} > 0 THEN {quotient} END"
+        return f"CASE WHEN {count} > 0 THEN {quotient} END"
+    first = {"t": total, "n": f"CAST({count} AS UHUGEINT) * CAST({10**scale} AS UHUGEINT)"}
+    steps = [_NUMBERS, _LENGTHS, _DIVIDEND, _SHIFTED, _QUOTIENT, _ROUNDED]
+    plain = f"{divisor} <= {_PLAIN_DIVISOR} AND abs({total}) <= {_PLAIN_TOTAL}"
+    cases = f"WHEN {count} = 0 THEN NULL WHEN {plain} THEN {quotient}"
+    return f"CASE {cases} ELSE {_with(first, steps)} END"
 
 
 def _half_even(number: str, power: str, rest: str = "FALSE") -> str:
     """Return number / power, rounded to an integer; `rest` says that the number is a bit larger."""
-    half = f"({power} // 2)"
-    up = f"({rest} OR ({number} // {power}) % 2 = 1)"
+    half = f"({power} // {_TWO})"
+    up = f"({rest} OR ({number} // {power}) % {_TWO} = {_ONE})"
     more = f"{number} % {power} > {half} OR ({number} % {power} = {half} AND {up})"
-    return f"({number} // {power} + CASE WHEN {more} THEN 1 ELSE 0 END)"
+    return f"({number} // {power} + CASE WHEN {more} THEN {_ONE} ELSE {_ZERO} END)"
 
 
 def _power(exponent: str) -> str:
@@ -59,9 +67,9 @@ _SHIFTED = {
 _QUOTIENT = {
     "q": "v.a // v.d",
     "rest": "v.a % v.d <> 0",
-    "p": "CASE WHEN v.a // v.d < 36893488147419103232 THEN 1 "
-    "WHEN v.a // v.d < 73786976294838206464 THEN 2 "
-    "WHEN v.a // v.d < 147573952589676412928 THEN 3 ELSE 4 END",
+    "p": "CASE WHEN v.a // v.d < CAST('36893488147419103232' AS UHUGEINT) THEN 1 "
+    "WHEN v.a // v.d < CAST('73786976294838206464' AS UHUGEINT) THEN 2 "
+    "WHEN v.a // v.d < CAST('147573952589676412928' AS UHUGEINT) THEN 3 ELSE 4 END",
     "t": "v.t",
     "k": "v.k",
 }

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from jetbridge.dialects.quoting import identifier, literal
 from jetbridge.distributed.expressions import Constant
-from jetbridge.distributed.types import INTEGERS, NotDistributed, Type, type_sql
+from jetbridge.distributed.types import INTEGERS, NotDistributed, Type, has_unnamed, type_sql
 
 _LAST_DAY = 2**31 - 1
 _LAST_MOMENT = 2**63 - 1
+_LARGEST_OFFSET = 16 * 60 * 60 - 1
 _EPOCH = datetime(1970, 1, 1)
 _INFINITIES = {
     _LAST_DAY: "infinity",
@@ -30,12 +31,31 @@ def constant_sql(constant: Constant) -> str:
     """Return a constant as SQL, with its type."""
     type = constant.type
     if constant.value is None:
-        return "NULL" if type.name == "NULL" else f"CAST(NULL AS {type_sql(type)})"
+        return "NULL" if type.name == "NULL" else null_sql(type)
     if type.name == "BOOLEAN":
         return "TRUE" if constant.value else "FALSE"
     if type.name in ("STRUCT", "MAP"):
         return _struct(constant) if type.name == "STRUCT" else _map(constant)
     return f"CAST({_value(constant)} AS {type_sql(type)})"
+
+
+def null_sql(type: Type) -> str:
+    """Return NULL of a type, and be it one that has no name."""
+    if not has_unnamed(type):
+        return f"CAST(NULL AS {type_sql(type)})"
+    values = [null_sql(child) for _, child in type.children]
+    match type.name:
+        case "STRUCT":
+            value = struct_sql(type, values)
+        case "LIST":
+            value = f"[{values[0]}]"
+        case "ARRAY":
+            value = f"array_value({', '.join(values * type.size)})"
+        case "MAP":
+            value = f"MAP([{values[0]}], [{values[1]}])"
+        case _:
+            raise NotDistributed(f"the type {type.name} of a STRUCT without names")
+    return f"CASE WHEN FALSE THEN {value} END"
 
 
 def _value(constant: Constant) -> str:
@@ -88,8 +108,21 @@ def _moment(value: int, type: Type) -> str:
 
 
 def _time(constant: Constant) -> str:
-    seconds, micros = divmod(int(constant.value), 1_000_000)
-    return literal(f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}")
+    return literal(_clock(int(constant.value)))
+
+
+def _clock(value: int) -> str:
+    seconds, micros = divmod(value, 1_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+
+
+def _zoned_time(constant: Constant) -> str:
+    """Return a time and its distance from UTC, which are the bits above 24 and those below."""
+    micros, distance = divmod(int(constant.value), 1 << 24)
+    offset = _LARGEST_OFFSET - distance
+    seconds = abs(offset)
+    zone = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return literal(f"{_clock(micros)}{'-' if offset < 0 else '+'}{zone}")
 
 
 def _uuid(constant: Constant) -> str:
@@ -140,6 +173,7 @@ _WRITERS: Mapping[str, Callable[[Constant], str]] = {
     "DECIMAL": _decimal,
     "DATE": _date,
     "TIME": _time,
+    "TIME WITH TIME ZONE": _zoned_time,
     "UUID": _uuid,
     "INTERVAL": _interval,
     "ENUM": _enum,

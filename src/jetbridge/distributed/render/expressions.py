@@ -1,5 +1,6 @@
 """Expressions as SQL. Columns are named by position, so no name of a user can be in the way."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from jetbridge.distributed.types import NotDistributed, type_sql
 Columns = Sequence[str]
 _SYMBOLS = frozenset("+-*/%|&^~<>=!@")
 _BINARY = 2
+_PARAMETER = re.compile(r"\bp([0-9]+)\b")
 # Functions whose named arguments do not stand in a plan, and those of the state of a session.
 _REFUSED = frozenset(("struct_update", "getvariable", "alias", "current_setting", "remap_struct"))
 _SLICES = frozenset(("list_slice", "array_slice"))
@@ -173,7 +175,11 @@ def _over_list(expression: Call, function: Lambda, columns: Columns) -> str:
     arguments = [expression_sql(child, columns) for child in expression.children]
     split = len(arguments) - expression.captures
     captured = [f"({text})" for text in arguments[split:]]
-    parameters = [f"p{number}" for number in range(function.parameters)]
+    # Not one of those of a lambda function around this one.
+    start = 1 + max(
+        (int(n) for n in _PARAMETER.findall(" ".join((*columns, *arguments)))), default=0
+    )
+    parameters = [f"p{number}" for number in range(start, start + function.parameters)]
     body = expression_sql(function.body, [*reversed(parameters), *captured])
     text = f"lambda {', '.join(parameters)}: {body}"
     first, *rest = arguments[:split]

@@ -6,9 +6,9 @@ from jetbridge.dialects.quoting import identifier
 from jetbridge.distributed import plan
 from jetbridge.distributed.render import joins
 from jetbridge.distributed.render.aggregates import aggregates_sql, window_sql
-from jetbridge.distributed.render.constants import constant_sql
+from jetbridge.distributed.render.constants import constant_sql, null_sql
 from jetbridge.distributed.render.expressions import expression_sql, list_sql, orders_sql
-from jetbridge.distributed.types import NotDistributed, type_sql
+from jetbridge.distributed.types import NotDistributed
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Renderer:
 
     def _values(self, node: plan.Values) -> str:
         if not node.rows:
-            nulls = [f"CAST(NULL AS {type_sql(type)})" for type in node.types]
+            nulls = [null_sql(type) for type in node.types]
             return self._select(nulls, " WHERE FALSE")
         rows = (list_sql(row, ()) for row in node.rows)
         names = ", ".join(column_names(len(node.types)))
