@@ -26,9 +26,9 @@ def _read(expressions: Iterable[Expression | Order]) -> frozenset[int]:
     return frozenset().union(*map(refs, expressions))
 
 
-def _kept(width: int, wanted: Iterable[int]) -> list[int]:
+def _kept(width: int, needed: Iterable[int]) -> list[int]:
     """Return the columns to keep, in order; at least one."""
-    return sorted({index for index in wanted if index < width}) or [0]
+    return sorted({index for index in needed if index < width}) or [0]
 
 
 def _moved(kept: Sequence[int]) -> Positions:
@@ -45,26 +45,26 @@ def _whole(node: plan.Node, reads: Reads) -> plan.Node:
     return plan.Projection(pruned, tuple(columns))
 
 
-def _some(node: plan.Node, wanted: Iterable[int], reads: Reads) -> Pruned:
-    """Return a node with at least the wanted columns."""
+def _some(node: plan.Node, needed: Iterable[int], reads: Reads) -> Pruned:
+    """Return a node with at least the needed columns."""
     method = _METHODS.get(type(node))
     if method is not None:
-        return method(node, frozenset(wanted), reads)
+        return method(node, frozenset(needed), reads)
     whole = plan.map_children(node, lambda child: _whole(child, reads))
     return whole, _moved(range(len(node.types)))
 
 
-def _get(node: plan.Get, wanted: frozenset[int], reads: Reads) -> Pruned:
-    if not wanted:
+def _get(node: plan.Get, needed: frozenset[int], reads: Reads) -> Pruned:
+    if not needed:
         node = _counted(node)
-    kept = _kept(len(node.output), wanted)
+    kept = _kept(len(node.output), needed)
     columns = sorted({node.output[index] for index in kept} | _read(node.filters))
-    place = _moved(columns)
+    positions = _moved(columns)
     pruned = replace(
         node,
         columns=tuple(node.columns[index] for index in columns),
-        output=tuple(place[node.output[index]] for index in kept),
-        filters=tuple(remap(condition, place) for condition in node.filters),
+        output=tuple(positions[node.output[index]] for index in kept),
+        filters=tuple(remap(condition, positions) for condition in node.filters),
     )
     return pruned, _moved(kept)
 
@@ -76,48 +76,48 @@ def _counted(node: plan.Get) -> plan.Get:
     return replace(node, columns=(plan.ScanColumn("", BOOLEAN),), output=(0,))
 
 
-def _function(node: plan.TableFunction, wanted: frozenset[int], reads: Reads) -> Pruned:
-    kept = _kept(len(node.columns), wanted)
+def _function(node: plan.TableFunction, needed: frozenset[int], reads: Reads) -> Pruned:
+    kept = _kept(len(node.columns), needed)
     columns = tuple(node.columns[index] for index in kept)
     positions = tuple(node.positions[index] for index in kept)
     return replace(node, columns=columns, positions=positions), _moved(kept)
 
 
-def _values(node: plan.Values, wanted: frozenset[int], reads: Reads) -> Pruned:
-    kept = _kept(len(node.columns), wanted)
+def _values(node: plan.Values, needed: frozenset[int], reads: Reads) -> Pruned:
+    kept = _kept(len(node.columns), needed)
     rows = tuple(tuple(row[index] for index in kept) for row in node.rows)
     columns = tuple(node.columns[index] for index in kept)
     return plan.Values(rows, columns), _moved(kept)
 
 
-def _projection(node: plan.Projection, wanted: frozenset[int], reads: Reads) -> Pruned:
-    kept = _kept(len(node.expressions), wanted)
+def _projection(node: plan.Projection, needed: frozenset[int], reads: Reads) -> Pruned:
+    kept = _kept(len(node.expressions), needed)
     expressions = [node.expressions[index] for index in kept]
     child, moved = _some(node.child, _read(expressions), reads)
     changed = tuple(remap(expression, moved) for expression in expressions)
     return plan.Projection(child, changed), _moved(kept)
 
 
-def _filter(node: plan.Filter, wanted: frozenset[int], reads: Reads) -> Pruned:
-    child, moved = _some(node.child, wanted | _read(node.conditions), reads)
+def _filter(node: plan.Filter, needed: frozenset[int], reads: Reads) -> Pruned:
+    child, moved = _some(node.child, needed | _read(node.conditions), reads)
     conditions = tuple(remap(condition, moved) for condition in node.conditions)
     return plan.Filter(child, conditions), moved
 
 
-def _sorted(node: plan.OrderBy | plan.TopN, wanted: frozenset[int], reads: Reads) -> Pruned:
-    child, moved = _some(node.child, wanted | _read(node.orders), reads)
+def _sorted(node: plan.OrderBy | plan.TopN, needed: frozenset[int], reads: Reads) -> Pruned:
+    child, moved = _some(node.child, needed | _read(node.orders), reads)
     orders = tuple(remap(order, moved) for order in node.orders)
     return replace(node, child=child, orders=orders), moved
 
 
-def _limit(node: plan.Limit, wanted: frozenset[int], reads: Reads) -> Pruned:
-    child, moved = _some(node.child, wanted, reads)
+def _limit(node: plan.Limit, needed: frozenset[int], reads: Reads) -> Pruned:
+    child, moved = _some(node.child, needed, reads)
     return replace(node, child=child), moved
 
 
-def _aggregation(node: plan.Aggregation, wanted: frozenset[int], reads: Reads) -> Pruned:
+def _aggregation(node: plan.Aggregation, needed: frozenset[int], reads: Reads) -> Pruned:
     groups, width = len(node.groups), len(node.aggregates)
-    aggregates = [index for index in range(width) if groups + index in wanted]
+    aggregates = [index for index in range(width) if groups + index in needed]
     if not groups and not aggregates:
         aggregates = [0] if width else []
     values = [node.aggregates[index] for index in aggregates]
@@ -132,16 +132,16 @@ def _aggregation(node: plan.Aggregation, wanted: frozenset[int], reads: Reads) -
     return pruned, _moved([*kept, *range(groups + width, len(node.types))])
 
 
-def _appending(node: plan.Windows | plan.Unnesting, wanted: frozenset[int], reads: Reads) -> Pruned:
+def _appending(node: plan.Windows | plan.Unnesting, needed: frozenset[int], reads: Reads) -> Pruned:
     """Operators that add columns to those of their child; all unnested lists are kept."""
     width = len(node.child.types)
     added = [
         index
         for index in range(len(node.expressions))
-        if width + index in wanted or isinstance(node, plan.Unnesting)
+        if width + index in needed or isinstance(node, plan.Unnesting)
     ]
     expressions = [node.expressions[index] for index in added]
-    below = {index for index in wanted if index < width} | _read(expressions)
+    below = {index for index in needed if index < width} | _read(expressions)
     child, moved = _some(node.child, below, reads)
     if not added:
         return child, moved
@@ -151,13 +151,13 @@ def _appending(node: plan.Windows | plan.Unnesting, wanted: frozenset[int], read
     return replace(node, child=child, expressions=changed), {**moved, **places}
 
 
-def _join(node: plan.Join, wanted: frozenset[int], reads: Reads) -> Pruned:
+def _join(node: plan.Join, needed: frozenset[int], reads: Reads) -> Pruned:
     width = len(node.left.types)
-    used = wanted | (_read((node.predicate,)) if node.predicate else frozenset())
+    used = needed | (_read((node.predicate,)) if node.predicate else frozenset())
     left_used = {index for index in used if index < width}
     right_used = {index - width for index in used if index >= width}
     if node.kind == "MARK":
-        right_used = {index - width for index in used - wanted if index >= width}
+        right_used = {index - width for index in used - needed if index >= width}
     left_used |= _read(condition.left for condition in node.conditions)
     right_used |= _read(condition.right for condition in node.conditions)
     left, left_moved = _some(node.left, left_used, reads)
@@ -175,16 +175,16 @@ def _join(node: plan.Join, wanted: frozenset[int], reads: Reads) -> Pruned:
     return pruned, left_moved if node.kind in ("SEMI", "ANTI") else {**left_moved, **shifted}
 
 
-def _distinct(node: plan.Distinct, wanted: frozenset[int], reads: Reads) -> Pruned:
+def _distinct(node: plan.Distinct, needed: frozenset[int], reads: Reads) -> Pruned:
     if not node.on:
         return replace(node, child=_whole(node.child, reads)), _moved(range(len(node.types)))
-    child, moved = _some(node.child, wanted | _read((*node.on, *node.orders)), reads)
+    child, moved = _some(node.child, needed | _read((*node.on, *node.orders)), reads)
     on = tuple(remap(expression, moved) for expression in node.on)
     return plan.Distinct(child, on, tuple(remap(order, moved) for order in node.orders)), moved
 
 
-def _union(node: plan.Union, wanted: frozenset[int], reads: Reads) -> Pruned:
-    kept = _kept(len(node.types), wanted)
+def _union(node: plan.Union, needed: frozenset[int], reads: Reads) -> Pruned:
+    kept = _kept(len(node.types), needed)
     children = []
     for child in node.children:
         pruned, moved = _some(child, kept, reads)
@@ -194,22 +194,22 @@ def _union(node: plan.Union, wanted: frozenset[int], reads: Reads) -> Pruned:
     return plan.Union(tuple(children)), _moved(kept)
 
 
-def _common_table(node: plan.CommonTable, wanted: frozenset[int], reads: Reads) -> Pruned:
-    body, moved = _some(node.body, wanted, reads)
+def _common_table(node: plan.CommonTable, needed: frozenset[int], reads: Reads) -> Pruned:
+    body, moved = _some(node.body, needed, reads)
     used = reads.get(node.number, set())
     definition, places = _some(node.definition, used, reads)
     return plan.CommonTable(node.number, definition, _reading(body, node.number, places)), moved
 
 
-def _common_table_ref(node: plan.CommonTableRef, wanted: frozenset[int], reads: Reads) -> Pruned:
-    kept = _kept(len(node.columns), wanted)
+def _common_table_ref(node: plan.CommonTableRef, needed: frozenset[int], reads: Reads) -> Pruned:
+    kept = _kept(len(node.columns), needed)
     columns = tuple(node.columns[index] for index in kept)
     types = tuple(node.column_types[index] for index in kept)
     reads.setdefault(node.number, set()).update(columns)
     return replace(node, columns=columns, column_types=types), _moved(kept)
 
 
-def _recursion(node: plan.Recursion, wanted: frozenset[int], reads: Reads) -> Pruned:
+def _recursion(node: plan.Recursion, needed: frozenset[int], reads: Reads) -> Pruned:
     whole = plan.map_children(node, lambda child: _whole(child, reads))
     return whole, _moved(range(len(node.types)))
 

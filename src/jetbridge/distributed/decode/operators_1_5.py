@@ -101,8 +101,8 @@ class _Decoder:
         grouping = fields.map("grouping_functions", tuple)
         if sets == (tuple(range(len(groups))),) and not grouping:
             sets = ()
-        wanted = tuple(value for value in aggregates if isinstance(value, Aggregate))
-        return plan.Aggregation(child, groups, wanted, sets, grouping)
+        values = tuple(value for value in aggregates if isinstance(value, Aggregate))
+        return plan.Aggregation(child, groups, values, sets, grouping)
 
     def _window(self, fields: Fields) -> plan.Node:
         fields.drop("window_index")
