@@ -35,8 +35,8 @@ from jetbridge.catalog import (
     DMLOptions,
     Scan,
 )
-from tests.lakes import engine, new_lake
-from tests.mssql_server import is_babelfish, new_catalog
+from tests.helpers.lakes import engine, new_lake
+from tests.helpers.mssql_server import is_babelfish, new_catalog
 
 CATALOG_CAPABILITIES = frozenset(
     {CanSnapshot, CanList, CanCreateSchemas, CanBeReached, CanClose, CanSweep, CanSpool}

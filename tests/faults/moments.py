@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tests.faults.lake_process import PATIENCE
+from tests.faults.lake.process import PATIENCE
 
 STEP = 0.001
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.errors import BadRequest
-from tests import mssql_server
+from tests.helpers import mssql_server
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = pytest.mark.mssql

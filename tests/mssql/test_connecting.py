@@ -22,8 +22,8 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from tests import mssql_server
 from tests.conformance.harness import insert, rows
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 ONE = pa.schema([("id", pa.int32())])

@@ -35,7 +35,7 @@ from jetbridge.errors import (
     NotFound,
     NotSupported,
 )
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 

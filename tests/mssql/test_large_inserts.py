@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from jetbridge.pipeline.query import run_on_spark
-from tests import mssql_server
+from tests.helpers import mssql_server
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]

@@ -21,8 +21,8 @@ from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
 from jetbridge.spark.engine import SparkEngine
-from tests import lakes, mssql_server
-from tests.mssql_orders import sent, stand_in
+from tests.helpers import lakes, mssql_server
+from tests.helpers.mssql_orders import sent, stand_in
 from tests.pipeline.targets import Bench, bench
 from tests.pipeline.test_ctas_mssql import ALL_TYPES, declared, same
 

@@ -10,7 +10,7 @@ from jetbridge.backends.mssql.read import scan
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests import lakes, mssql_server
+from tests.helpers import lakes, mssql_server
 from tests.pipeline.targets import Bench, spark
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]

@@ -25,10 +25,10 @@ from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
 from standins.tds import process
 from standins.tds.engine import DuckEngine
-from tests import lakes, mssql_server
-from tests.faults.mssql_driver import driver
-from tests.faults.mssql_scene import DATABASE
-from tests.mssql_server import StandIn
+from tests.faults.mssql.driver import driver
+from tests.faults.mssql.scene import DATABASE
+from tests.helpers import lakes, mssql_server
+from tests.helpers.mssql_server import StandIn
 from tests.pipeline.targets import Bench, spark
 
 pytestmark = [

@@ -16,7 +16,7 @@ from jetbridge.app.sessions import Statements
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 COMMAND = [sys.executable, "-m", "jetbridge", "sql", "--format", "json", "--echo"]

@@ -26,7 +26,7 @@ from jetbridge.errors import (
 )
 from jetbridge.expr import And, Column, Comparison, Constant
 from jetbridge.service import Server
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 

@@ -17,8 +17,8 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.write.load_tables import run_load
 from jetbridge.cli import main
 from jetbridge.dialects.tsql import load
-from tests import mssql_server
-from tests.faults.peers import wait_until
+from tests.helpers import mssql_server
+from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.mssql, pytest.mark.usefixtures("log_as_it_was")]
 DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"

@@ -15,7 +15,7 @@ from jetbridge.pipeline.report import ProgressEvent
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests import lakes, mssql_server
+from tests.helpers import lakes, mssql_server
 
 # A backend joins here.
 TARGETS: dict[str, Callable[[], Any]] = {

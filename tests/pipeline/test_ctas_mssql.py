@@ -6,7 +6,7 @@ import re
 import pytest
 
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, PermissionDenied, ServerError
-from tests.mssql_orders import failing, refusing_rows, sent
+from tests.helpers.mssql_orders import failing, refusing_rows, sent
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = pytest.mark.mssql

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from jetbridge.errors import FailedPrecondition
-from tests import lakes
+from tests.helpers import lakes
 from tests.pipeline import tpch
 from tests.pipeline.targets import Bench, bench
 

@@ -27,10 +27,10 @@ from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit
 from jetbridge.wire.flight_pb2 import Ticket
-from tests.faults.peers import wait_until
-from tests.integration.raw import SERVICE, Raw
-from tests.integration.test_limits import eventually
-from tests.security.callers.running import AT_ONCE, Caller, status, wait_until_left
+from tests.helpers.raw import SERVICE, Raw
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
+from tests.security.cancelled.running import AT_ONCE, Caller, status, wait_until_left
 
 ADA, BOB = "ada's token", "bob's token"
 NUMBER = pa.schema([("n", pa.int64())])

@@ -15,7 +15,7 @@ import pytest
 
 from jetbridge.runtime import temporary_folders
 from jetbridge.runtime.temporary_folders import TemporaryFolder, sweep
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import wait_until
 
 HOUR = 3600
 # An owner on another host.

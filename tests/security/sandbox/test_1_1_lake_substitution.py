@@ -10,8 +10,8 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.spark.settings import SUBSTITUTE, complete
-from tests import lakes
 from tests.conformance.harness import rows
+from tests.helpers import lakes
 from tests.pipeline.targets import Bench, bench
 from tests.security.running import Caller, running
 

@@ -28,8 +28,8 @@ from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
 from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rows
-from tests.faults.peers import ServerProcess
-from tests.lakes import engine, folder, new_lake, reader
+from tests.helpers.lakes import engine, folder, new_lake, reader
+from tests.helpers.peers import ServerProcess
 
 COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.

@@ -12,7 +12,7 @@ from jetbridge.backends.mssql.read import snapshots
 from jetbridge.backends.mssql.read.snapshots import SnapshotReaders
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Cancelled, Conflict, Unavailable
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import wait_until
 
 
 class Connection:
