@@ -13,12 +13,22 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from tests.plugins import class_archive
-from tests.plugins.selection import file_of, group_of, leave_out, put_into_groups
+from tests.plugins.selection import (
+    file_of,
+    group_of,
+    leave_out,
+    name_groups,
+    put_into_groups,
+    without_group,
+)
 from tests.plugins.soak_report import SoakReport
 
 # Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
 # the computing of a start, and a fifth of that of a long run. Threads to collect garbage cost more.
 os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Set in the processes that xdist starts.
+XDIST = "PYTEST_XDIST_WORKER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,21 +49,22 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     leave_out(items)
     put_into_groups(items)
+    yield
+    if config.getoption("loadgroup", False):  # in a process of xdist
+        name_groups(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remove the group, which xdist adds to the name of a test: you can run the name that is left.
-
-    The last `]` ends the parameters, which may have an `@` of their own.
-    """
-    name, at, group = report.nodeid.rpartition("@")
-    if at and "]" not in group:
-        report.nodeid = name
+    """Remove the group from the name of a test, once xdist's controller has the report."""
+    if XDIST not in os.environ:
+        report.nodeid = without_group(report.nodeid)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import NodeId
 
 STANDINS = Path(__file__).resolve().parents[2] / "standins"
 # The group of the tests of a lake, which share the Spark of one process (tests/helpers/lakes.py).
@@ -52,6 +53,22 @@ def put_into_groups(items: list[pytest.Item]) -> None:
             group = SPARK if item.get_closest_marker("lake") else file_of(item)
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: order.get(group_of(item), len(order)))
+
+
+def name_groups(items: Iterable[pytest.Item]) -> None:
+    """Add the group to the name of each test, by which xdist's controller knows it.
+
+    xdist 3.8 sets an attribute that pytest 9.2 does not read any more, so every test is a group of
+    its own. test_selection.py fails when this is no longer needed.
+    """
+    for item in items:
+        item._id = NodeId.parse(f"{item.nodeid}@{group_of(item)}")
+
+
+def without_group(name: str) -> str:
+    """Return the name of a test that you can run. The last `]` ends its parameters."""
+    test, at, group = name.rpartition("@")
+    return test if at and "]" not in group else name
 
 
 def file_of(item: pytest.Item) -> str:
