@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 from jetbridge.spark.java import find_java
 from jetbridge.spark.jvm import spark_home
 from tests.helpers.jvms import jvms
+from tests.helpers.waiting import wait_until_it_succeeds
 
 LOOPBACK = "127.0.0.1"
 # Spark tries a slow task a second time on another host only, and judges by the name.
@@ -79,14 +79,14 @@ class Cluster:
 
     def _said(self, pattern: re.Pattern[str], times: int) -> list[str]:
         """What the master has logged, as soon as it has so often."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            found = pattern.findall(self._log.read_text())
-            if len(found) >= times:
-                return found
-            assert time.monotonic() < deadline, self._log.read_text()
+
+        def found() -> list[str]:
             assert self._master.is_running(), self._log.read_text()
-            time.sleep(0.05)
+            matches = pattern.findall(self._log.read_text())
+            assert len(matches) >= times, self._log.read_text()
+            return matches
+
+        return wait_until_it_succeeds(found, AssertionError, seconds=SECONDS, step=0.05)
 
     def add_workers(self, count: int = 1) -> None:
         for _ in range(count):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from _pytest.mark import ParameterSet
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.settings import SETTINGS
@@ -24,6 +26,16 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "mssql": lambda: mssql_server.new_catalog(lakes.engine()),
 }
 SPOOLS = "spools"
+
+
+def marked(*targets: str) -> list[ParameterSet]:
+    """Return the targets as parameters that say what their tests need."""
+    return [pytest.param(target, marks=getattr(pytest.mark, target)) for target in targets]
+
+
+def only_on(*targets: str) -> pytest.MarkDecorator:
+    """Run a test that takes the fixture `target` on these alone."""
+    return pytest.mark.parametrize("target", marked(*targets), indirect=True)
 
 
 def spark() -> SparkRunner:

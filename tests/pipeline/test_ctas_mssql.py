@@ -181,8 +181,8 @@ def test_fr_010_a_name_that_is_too_long(server):
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("[1] AS l, 1::HUGEINT AS h", r"column 'l' \(INTEGER\[\]\), 'h' \(HUGEINT\): cast"),
-        ("1::HUGEINT AS h", r"'h' \(HUGEINT\): cast .*, or SET mssql_ctas_extended_types = true$"),
+        ("[1] AS l, 1::HUGEINT AS h", r"column 'l' \(INTEGER\[\]\), 'h' \(HUGEINT\); cast"),
+        ("1::HUGEINT AS h", r"'h' \(HUGEINT\); cast .*, or SET mssql_ctas_extended_types = true$"),
     ],
 )
 def test_fr_012_sc_004_every_column_without_a_type_is_named(server, columns, told):

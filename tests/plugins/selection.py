@@ -1,7 +1,8 @@
 """Which tests `make test` runs, and which of them share a process of xdist.
 
-`make test` leaves out tests with the marker `full`, the tests of the stand-ins, and of a test with
-the marker `sampled` all repetitions but one in so many. `make test-all` runs them too.
+`make test` leaves out tests with the marker `full`, those that may need a network, the tests of the
+stand-ins, and of a test with the marker `sampled` all repetitions but one in so many. `make
+test-all` runs them too.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
     """
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:
-        if item.path.is_relative_to(STANDINS):
+        if item.path.is_relative_to(STANDINS) or item.get_closest_marker("installs"):
             item.add_marker(pytest.mark.full)
         sample = item.get_closest_marker("sampled")
         if sample is None or any(item.iter_markers("memory")) or any(item.iter_markers("soak")):

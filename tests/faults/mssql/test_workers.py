@@ -1,8 +1,7 @@
 """Loads into SQL Server whose workers, Spark's Python processes, are killed."""
 
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 
 import psutil
@@ -95,7 +94,7 @@ def test_workers_that_are_always_killed_leave_the_table_as_it_was(scene, kind):
                 for each in workers(scene):
                     with suppress(psutil.NoSuchProcess):
                         each.kill()
-            time.sleep(0.1)
+            wait([running], 0.1)
         error = running.result()
     assert error is not None
     assert "Spark could not load the rows" in str(error)

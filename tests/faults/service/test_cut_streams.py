@@ -110,7 +110,7 @@ def test_cut_after_every_message_leaves_the_table_as_it_was(
 def test_cut_before_the_servers_schema_came_leaves_the_table_as_it_was(
     witness, proxy, operation, breaker
 ):
-    for pause in (0, 0.001, 0.003):
+    for pause in (0, 0.001, 0.003):  # each cuts at another moment
         with unchanged(witness), channel_to(proxy.location) as channel:
             grpc.channel_ready_future(channel).result(10)
             exchange = RawExchange(channel, operation, PATH, columns_of(operation))
@@ -288,7 +288,7 @@ exchange = client.exchange("insert", *PATH, COLUMNS, returning=True)
 for number in range(50):
     exchange.write(some_rows(10_000 + 8 * number, 8))
 print("written", flush=True)
-time.sleep(600)
+time.sleep(600)  # until it is killed
 """
 
 

@@ -73,7 +73,7 @@ def test_slow_readers_hold_a_bounded_amount_of_memory(big):
         clients = [stack.enter_context(connect(big.location, "memory")) for _ in range(3)]
         for each in clients:
             slow_reader(stack, each)
-        for _ in range(10):
+        for _ in range(10):  # memory that is not bounded grows with time
             time.sleep(0.1)
             assert big.rss - before < len(clients) * PER_READER
 
@@ -98,7 +98,7 @@ def test_slow_reader_blocks_neither_writers_nor_other_readers(big, client):
 def test_slow_reader_gets_every_row_of_its_snapshot_in_the_end(big, client):
     with client.scan("s", "big", ["id"]) as reader:
         first = reader.read_next_batch()
-        time.sleep(0.3)
+        time.sleep(0.3)  # a slow reader: the server has no room for more
         ids = pa.chunked_array([first["id"], *(batch["id"] for batch in reader)])
     assert ids.combine_chunks().sort().equals(pa.array(range(ROWS)))
 

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.helpers.waiting import wait_until_it_succeeds
 from tests.integration.catalogs.postgres import free_port
 
 BUCKET = "lake"
@@ -32,12 +32,8 @@ def running_object_store() -> Iterator[str]:
 
 def _make_bucket(address: str) -> None:
     request = urllib.request.Request(f"{address}/{BUCKET}", method="PUT")  # noqa: S310
-    end = time.monotonic() + SECONDS
-    while True:
-        try:
-            urllib.request.urlopen(request, timeout=SECONDS).close()  # noqa: S310
-            return
-        except urllib.error.URLError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+
+    def make() -> None:
+        urllib.request.urlopen(request, timeout=SECONDS).close()  # noqa: S310
+
+    wait_until_it_succeeds(make, urllib.error.URLError, seconds=SECONDS)

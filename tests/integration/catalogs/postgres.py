@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg2
+
+from tests.helpers.waiting import wait_until_it_succeeds
 
 USER, PASSWORD, DATABASE = "loader", "geheim: /?#@&%", "postgres"
 SECONDS = 60.0
@@ -83,18 +84,13 @@ class Postgres:
         self._await()
 
     def _await(self) -> None:
-        end = time.monotonic() + SECONDS
-        while True:
-            try:
-                psycopg2.connect(
-                    host="127.0.0.1", port=self.port, user=USER, password=PASSWORD, dbname=DATABASE
-                ).close()
-                return
-            except psycopg2.OperationalError:
-                log = (self._folder / "log").read_text()
-                assert self._process.poll() is None, log
-                assert time.monotonic() < end, log
-                time.sleep(0.1)
+        def connect() -> None:
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            psycopg2.connect(
+                host="127.0.0.1", port=self.port, user=USER, password=PASSWORD, dbname=DATABASE
+            ).close()
+
+        wait_until_it_succeeds(connect, psycopg2.OperationalError, seconds=SECONDS)
 
     def stop(self) -> None:
         """Its clients are cut off."""

@@ -6,7 +6,6 @@ Its jar (200 MB) is fetched by Spark's Ivy on first use, and cached beside the j
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from jetbridge.spark.jars import FOLDER_VARIABLE, Jars, fetching, ivy_folder
 from jetbridge.spark.java import find_java
 from jetbridge.spark.versions import Jar
 from tests.helpers.lakes import engine
+from tests.helpers.waiting import wait_until_it_succeeds
 from tests.integration.catalogs.postgres import free_port
 
 # The last release that was published as a jar.
@@ -81,12 +81,8 @@ def running_rest_catalog(folder: Path) -> Iterator[str]:
 
 
 def _await(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    end = time.monotonic() + SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.1)
+    def connect() -> None:
+        assert process.poll() is None, log.read_text()
+        socket.create_connection(("127.0.0.1", port)).close()
+
+    wait_until_it_succeeds(connect, OSError, seconds=SECONDS)

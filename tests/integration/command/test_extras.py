@@ -44,6 +44,8 @@ sys.modules.update(dict.fromkeys(hidden.split(",")))
 from jetbridge.cli import main
 sys.exit(main(arguments))
 """
+# Tests that share an environment share a process.
+INSTALLS = pytest.mark.xdist_group(f"{__name__} installs")
 # Spark starts, and may fetch its jars first.
 SECONDS = 180
 
@@ -253,6 +255,7 @@ def installed(tmp_path, wheel, request) -> Command:
     return Command(folder, str(place / "bin" / "jetbridge"))
 
 
+@INSTALLS
 @pytest.mark.installs
 @pytest.mark.parametrize("installed", [""], indirect=True)
 def test_wheel_without_extras_runs_every_command_on_memory(installed):
@@ -265,6 +268,7 @@ def test_wheel_without_extras_runs_every_command_on_memory(installed):
 LAKE_STORY = "CREATE SCHEMA lake.s; CREATE TABLE lake.s.t AS SELECT 42 AS x; FROM lake.s.t"
 
 
+@INSTALLS
 @pytest.mark.installs
 @pytest.mark.lake
 @pytest.mark.parametrize("installed", ["[lake]", "[lake,mssql]"], indirect=True)
@@ -278,6 +282,7 @@ def test_wheel_with_the_extra_lake_runs_sql_and_serve_on_durable_tables(installe
     assert (code, [each for each in log.splitlines() if "pip install" in each]) == (0, [])
 
 
+@INSTALLS
 @pytest.mark.installs
 @pytest.mark.mssql
 @pytest.mark.skipif(mssql_server.is_given(), reason="the password of a real server is not known")
@@ -297,6 +302,7 @@ def database() -> str:
     return f"mssql://{address.user}@{host}:{port}/{address.database}?encrypt=no"
 
 
+@INSTALLS
 @pytest.mark.installs
 @pytest.mark.mssql
 @pytest.mark.skipif(mssql_server.is_given(), reason="the password of a real server is not known")

@@ -17,6 +17,7 @@ import pytest
 
 from jetbridge.client import Client, Exchange, connect
 from jetbridge.errors import NotFound, ServerError, Unavailable
+from tests.helpers.waiting import wait_until, wait_until_it_succeeds
 
 COMMAND = str(Path(sys.executable).with_name("jetbridge"))
 MEMORY = ("--config", str(Path(__file__).with_name("memory.toml")))
@@ -65,15 +66,15 @@ def fill(client: Client) -> None:
 
 
 def wait_until_refused(location: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    def refused() -> bool:
         with connect(location, "memory") as newcomer:
             try:
                 newcomer.catalog_version()
             except Unavailable:
-                return
-        time.sleep(0.02)
-    raise AssertionError("new calls are still taken")
+                return True
+        return False
+
+    wait_until(refused)
 
 
 def test_location_is_the_only_line_on_standard_output_and_the_log_goes_to_standard_error():
@@ -178,13 +179,8 @@ def test_killed_server_starts_again_on_its_port():
 
 def listed_again(client: Client) -> list[object]:
     """The same client connects again by itself, after a moment."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            return [each for each in client.list_schemas() if each.name != "jetbridge"]
-        except Unavailable:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    schemas = wait_until_it_succeeds(client.list_schemas, Unavailable)
+    return [schema for schema in schemas if schema.name != "jetbridge"]
 
 
 def test_port_in_use_is_said_in_one_line_with_exit_one():

@@ -21,6 +21,7 @@ import pytest
 
 from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
+from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
 
@@ -135,10 +136,7 @@ def new_file(folder: Path) -> Iterator[Callable[[], None]]:
     before = set(folder.rglob("*.metadata.json"))
 
     def wait_for_it() -> None:
-        deadline = time.monotonic() + SECONDS
-        while set(folder.rglob("*.metadata.json")) <= before:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: set(folder.rglob("*.metadata.json")) - before, SECONDS)
 
     yield wait_for_it
 

@@ -88,10 +88,7 @@ def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
     kill_in(lake, what)
     left = files(lake) - before
     assert left
-    limit = time.monotonic() + SECONDS
-    while not lake.sweep(AT_ONCE).servers:
-        assert time.monotonic() < limit, "its Spark does not end"
-        time.sleep(0.2)
+    wait_until(lambda: lake.sweep(AT_ONCE).servers, SECONDS, step=0.2)  # when its Spark has ended
     made = {name for name in contents(lake) if name not in there}
     if what == "create":
         assert made <= {"half"}  # the table was made, nobody was told

@@ -23,6 +23,7 @@ from jetbridge.catalog import Scan
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Conflict, Unavailable
 from jetbridge.spark.engine import SparkEngine
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 AT_ONCE = Grace(files=0, dropped=0)
@@ -348,10 +349,3 @@ def test_the_sweeper_survives_a_sweep_that_fails(lake, monkeypatch, caplog):
     bury(lake)
     lake.lake.on_trouble()
     wait_until(lambda: not stray.exists())
-
-
-def wait_until(condition: Any, seconds: float = 10.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.02)

@@ -20,6 +20,7 @@ from jetbridge.backends.lake.write.commit import IcebergCommitter
 from jetbridge.catalog import CreateTable
 from tests.conformance.harness import insert, rowids, update
 from tests.helpers import lakes
+from tests.helpers.waiting import wait_until
 
 ROWS = pa.record_batch({"id": pa.array(range(100, 300_100)), "v": pa.array([0.5] * 300_000)})
 
@@ -33,7 +34,7 @@ def main(name: str, warehouse: Path, what: str) -> None:
 def stop(*_: Any, **__: Any) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    time.sleep(600)
+    time.sleep(600)  # until it is killed
 
 
 def before_commit(schema: Any) -> None:
@@ -71,8 +72,7 @@ def in_compaction(schema: Any) -> None:
     catalog.execute("BEGIN IMMEDIATE")
 
     def watch() -> None:
-        while not any(path.suffix == ".parquet" for path in set(folder.iterdir()) - before):
-            time.sleep(0.05)
+        wait_until(lambda: {path.suffix for path in set(folder.iterdir()) - before} & {".parquet"})
         stop()
 
     threading.Thread(target=watch, daemon=True).start()

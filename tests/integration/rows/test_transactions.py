@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from jetbridge.errors import BadRequest, NotFound
 from jetbridge.service import Limits, Server
 from jetbridge.wire.flight_pb2 import Action
 from tests.helpers.raw import Raw, said
+from tests.helpers.waiting import wait_until
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "airport"
 MEMORY = ("airport-catalog", "memory")
@@ -119,16 +119,14 @@ def test_ids_of_one_catalog_are_nothing_to_another(tables, catalog, raw):
 
 
 def test_id_that_was_not_used_for_long_expires_and_starts_afresh(tables, catalog):
-    with Server({"memory": catalog}, port=0, transaction_seconds=0.3) as server:
+    with Server({"memory": catalog}, port=0, transaction_seconds=2) as server:
         server.start()
         with Raw(server.location, MEMORY) as caller:
             used, unused = begin(caller), begin(caller)
             assert seen(caller, used) == seen(caller, unused) == [1]
             tables.insert("s", "a", numbers(2))
-            deadline = time.monotonic() + 0.6
-            while time.monotonic() < deadline:
-                assert seen(caller, used) == [1]
-                time.sleep(0.05)
+            wait_until(lambda: seen(caller, used) == [1] and len(server.transactions) == 1)
+            assert seen(caller, used) == [1]
             assert seen(caller, unused) == [1, 2]
             assert len(server.transactions) == 2
 

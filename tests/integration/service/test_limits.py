@@ -1,7 +1,6 @@
 """Every limit: what is over it is refused by name, what is under it still runs."""
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from jetbridge.errors import BadRequest, DuplicateKey, LimitExceeded
 from jetbridge.service import Limits, Server
 from jetbridge.wire.flight_pb2 import Ticket
 from tests.helpers.raw import SERVICE, Raw, said
+from tests.helpers.waiting import wait_until_it_succeeds
 
 NUMBER = pa.schema([("n", pa.int64())])
 HERE = ("s", "t")
@@ -44,15 +44,8 @@ def stored(client: Client) -> list[int]:
 
 
 def eventually(succeeds: Callable[[], Any]) -> Any:
-    """For what follows a moment after the other side was told."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            return succeeds()
-        except (LimitExceeded, AssertionError, grpc.RpcError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+    """Wait for what follows a moment after the server has learned of it."""
+    return wait_until_it_succeeds(succeeds, LimitExceeded, AssertionError, grpc.RpcError)
 
 
 @pytest.mark.parametrize("returning", [False, True])

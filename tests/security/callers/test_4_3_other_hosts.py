@@ -27,7 +27,7 @@ temporary_folders._ROUND_SECONDS = float(sys.argv[2])
 folder = temporary_folders.TemporaryFolder("test", sys.argv[1])
 (folder.path / "rows").write_text("rows")
 print(folder.path, flush=True)
-time.sleep(60)
+time.sleep(60)  # until it is killed
 """
 
 

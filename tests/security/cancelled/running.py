@@ -165,5 +165,5 @@ def wait_until_left(server: Server, seconds: float = AT_ONCE) -> float:
 def load() -> float:
     """How many processors this process takes."""
     began, before = time.monotonic(), time.process_time()
-    time.sleep(0.2)
+    time.sleep(0.2)  # a share of processors is measured over a time
     return (time.process_time() - before) / (time.monotonic() - began)

@@ -146,7 +146,7 @@ def test_a_change_that_is_cancelled_at_any_moment_is_applied_completely_or_not_a
     outcomes = set()
     for pause in (0, *(random.uniform(0, longest) for _ in range(trials - 1))):
         call = caller.send(operation, "big", rows)
-        time.sleep(pause)
+        time.sleep(pause)  # each cancels at another moment
         call.cancel()
         answered = status(call)
         wait_until_left(server)

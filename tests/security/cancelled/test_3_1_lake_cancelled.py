@@ -123,7 +123,7 @@ def test_a_statement_on_duckdb_ends_at_once(caller, server, lake, name):
 def test_a_statement_on_spark_ends_at_once(caller, server, lake, name):
     call = caller.start(ON_SPARK + STATEMENTS[name])
     wait_until(lakes.engine().running_tasks)
-    time.sleep(0.5)
+    time.sleep(0.5)  # into the work of the tasks, which nothing reports
     call.cancel()
     wait_until_left(server, 30)  # it waits for its tasks to end, and clears up behind them
     wait_until(lambda: lakes.engine().running_tasks() is None, 10)
@@ -137,7 +137,7 @@ def test_the_jobs_of_others_go_on(caller, server):
     wait_until(lakes.engine().running_tasks)
     mine = caller.start(ON_SPARK + SLOW)
     wait_until(lambda: server._shutdown._running == 2)
-    time.sleep(1.0)
+    time.sleep(1.0)  # both go on
     assert server._shutdown._running == 2
     mine.cancel()
     assert status(other) is grpc.StatusCode.OK
@@ -179,7 +179,7 @@ def test_a_change_that_is_cancelled_at_any_moment_is_there_as_a_whole_or_not_at_
     caller.run(undo.format(table))
     for _ in range(trials):
         call = caller.start(text.format(table, ROWS))
-        time.sleep(random.uniform(0, longest))
+        time.sleep(random.uniform(0, longest))  # at any moment
         call.cancel()
         answered = status(call)
         wait_until_left(server, 30)
@@ -195,7 +195,7 @@ def test_rows_that_were_sent_are_not_published_after_the_cancellation(caller, se
     rows = pa.table({"rowid": pa.array(range(ROWS)), "x": pa.array(["w"] * ROWS)})
     for pause in (0.0, 0.3, 0.6):
         call = caller.send("update", "parted", rows)
-        time.sleep(pause)
+        time.sleep(pause)  # each cancels at another moment
         call.cancel()
         wait_until_left(server, 30)
         made = caller.holds(f"SELECT count(*) FILTER (x = 'w') = {ROWS} FROM l.s.parted")

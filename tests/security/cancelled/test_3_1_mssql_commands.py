@@ -89,7 +89,7 @@ def test_a_cancelled_call_leaves_nothing(place, kind):
             call = caller.start(STATEMENTS[kind])
         call.cancel()
         wait_until(lambda: unchanged(place), AT_ONCE)
-        time.sleep(0.5)
+        time.sleep(0.5)  # time for a late change, which must not come
         assert unchanged(place)
         assert not list(place.temporary.glob("jetbridge-mssql-*"))
 
