@@ -30,7 +30,7 @@ LONG = 10
 
 @dataclass(frozen=True)
 class Scalar:
-    """`work` gets one array per parameter."""
+    """Define a scalar function; `work` gets one array per parameter."""
 
     signature: FunctionInfo
     result: pa.DataType
@@ -53,7 +53,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Producer:
-    """A table function: `columns` and `work` get the one row of arguments."""
+    """Define a table function; `columns` and `work` get the one row of arguments."""
 
     signature: FunctionInfo
     columns: Callable[[pa.RecordBatch], pa.Schema]
@@ -75,7 +75,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class Transformer:
-    """`columns` gets arguments and input columns; `work` makes the transform of one use."""
+    """Define a transformer: `columns` gets arguments and input columns, `work` makes one use."""
 
     signature: FunctionInfo
     columns: Callable[[pa.RecordBatch, pa.Schema], pa.Schema]
@@ -179,7 +179,7 @@ FUNCTIONS: tuple[Function, ...] = (
 
 
 class Utils:
-    """A schema of functions only."""
+    """Serve a schema of functions only."""
 
     def info(self) -> SchemaInfo:
         return SchemaInfo("utils", "functions of the reference server")
@@ -195,7 +195,7 @@ class Utils:
 
 
 class WithFunctions:
-    """A catalog and the schema `utils`."""
+    """Serve a catalog and the schema `utils`."""
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog, self._utils = catalog, Utils()
@@ -220,15 +220,15 @@ class WithFunctions:
 
 
 class Databases(dict[str, Catalog]):
-    """The catalogs of a server that takes `reset` and `create_database`, its own actions."""
+    """Serve catalogs with `reset` and `create_database`, actions of this server."""
 
     def reset(self, _: bytes) -> Iterable[bytes]:
-        """Forgets all databases."""
+        """Forget all databases."""
         self.clear()
         return ()
 
     def create_database(self, name: bytes) -> Iterable[bytes]:
-        """Adds an empty database of that name."""
+        """Add an empty database of that name."""
         self[name.decode()] = WithFunctions(MemoryCatalog())
         return ()
 

@@ -28,7 +28,7 @@ _REGISTERED = re.compile(r"Registering worker ")
 
 
 def settings(master: str) -> dict[str, str]:
-    """For a driver on this machine; one that loses a worker does not wait for it for long."""
+    """Return settings of a driver on this machine, which waits for a lost worker only briefly."""
     return {
         "spark.master": master,
         "spark.driver.host": LOOPBACK,
@@ -46,7 +46,7 @@ PRIVATE_SCRIPT = 'mount -t tmpfs none "$1"; shift; exec "$@"'
 
 
 class Cluster:
-    """`folder` takes the logs, and what the workers keep while they run.
+    """Run a cluster; `folder` takes the logs, and what the workers keep while they run.
 
     At `private` each worker has a folder of its own, as if it were on another machine.
     """
@@ -78,7 +78,7 @@ class Cluster:
             return psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     def _said(self, pattern: re.Pattern[str], times: int) -> list[str]:
-        """What the master has logged, as soon as it has so often."""
+        """Return what the master has logged, as soon as there is so much of it."""
 
         def found() -> list[str]:
             assert self._master.is_running(), self._log.read_text()
@@ -103,7 +103,7 @@ class Cluster:
         self.workers.append(worker)
 
     def kill_worker(self, folder: Path) -> None:
-        """One that writes a file there, if any does; with its executor, as if its machine is lost.
+        """Kill a worker that writes there, if any, with its executor, as if its machine is lost.
 
         So a task is lost in the middle, however few rows there are.
         """
@@ -113,11 +113,11 @@ class Cluster:
         kill(lost)
 
     def executors(self) -> int:
-        """How many programs the workers run; Spark's script may leave a dead shell beside them."""
+        """Count the programs of the workers; Spark's script may leave a dead shell beside them."""
         return sum(len(jvms(worker)) for worker in self.workers)
 
     def applications(self) -> int:
-        """How many there have been."""
+        """Count the applications so far."""
         return len(re.findall(r"Registered app ", self._log.read_text()))
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ def _writes(worker: psutil.Popen, folder: Path) -> bool:
 
 
 def kill(process: psutil.Popen) -> None:
-    """With what it has started."""
+    """Kill a process with what it has started."""
     children = process.children(recursive=True) if process.is_running() else []
     process.kill()
     for child in children:

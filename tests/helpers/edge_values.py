@@ -93,7 +93,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 
 def typed(duckdb_type: str) -> tuple[str, ...]:
-    """The values of a type, each as an expression of that type."""
+    """Return the values of a type, each as an expression of that type."""
     quote = duckdb_type in {"FLOAT", "DOUBLE"}
     texts = VALUES[duckdb_type]
     texts = tuple(f"'{each}'" if quote and each != "NULL" else each for each in texts)

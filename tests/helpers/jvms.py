@@ -4,7 +4,7 @@ import psutil
 
 
 def jvms(process: psutil.Process, *, recursive: bool = False) -> list[psutil.Process]:
-    """Those that run now: others of its children may end while they are looked at."""
+    """Return the JVMs that run now: other children may end at any moment."""
     return [each for each in process.children(recursive=recursive) if _is_java(each)]
 
 

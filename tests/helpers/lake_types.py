@@ -51,7 +51,7 @@ class Table(NamedTuple):
 
 
 def values_of(kind: str, *, lossless: bool = True) -> list[str]:
-    """All values of a type, as SQL."""
+    """Return all values of a type, as SQL."""
     case = next(case for case in CASES if case.type == kind)
     more = (*case.lossless_only, *MORE.get(kind, ())) if lossless else ()
     return [*case.values, *more]
@@ -66,7 +66,7 @@ def connected() -> duckdb.DuckDBPyConnection:
 def rows_of(
     local: duckdb.DuckDBPyConnection, kind: str, *, lossless: bool, nestings: Sequence[str] = ()
 ) -> pa.RecordBatch:
-    """The values of a type as DuckDB exports them, with NULL at every level, in all nestings."""
+    """Return values of a type as DuckDB exports them: in all nestings, with NULL at every level."""
     local.execute(f"SET arrow_lossless_conversion = {lossless}")
     values = [*values_of(kind, lossless=lossless), "NULL"]
     columns = [NESTINGS[name] for name in nestings or NESTINGS]
@@ -84,7 +84,7 @@ def rows_of(
 
 
 def table_for(schema: pa.Schema) -> Table:
-    """The fields of an Iceberg schema, from which the notes restore exactly the Arrow schema."""
+    """Return the fields of an Iceberg schema, whose notes restore exactly the Arrow schema."""
     next_id = itertools.count(1).__next__
     fields = [
         {
@@ -110,7 +110,7 @@ def codec_for(schema: pa.Schema, fields: list[dict[str, Any]]) -> RowCodec:
 
 
 def listed(codec: RowCodec, how: str = "select") -> str:
-    """All columns of a table in SQL, by `select` or `condition`."""
+    """Return all columns of a table in SQL, by `select` or `condition`."""
     expression = getattr(codec, how)
     quoted = (name.replace('"', '""') for name in codec.schema.names)
     return ", ".join(
@@ -122,7 +122,7 @@ def listed(codec: RowCodec, how: str = "select") -> str:
 def texts(
     local: duckdb.DuckDBPyConnection, data: pa.RecordBatch | pa.Table
 ) -> dict[str, list[str | None]]:
-    """Every column as DuckDB prints it, in the order of `n`."""
+    """Return every column as DuckDB prints it, in the order of `n`."""
     table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
     with local.cursor() as cursor:
         cursor.register("printed", table)

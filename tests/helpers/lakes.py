@@ -23,13 +23,13 @@ _numbers = itertools.count()
 
 @cache
 def folder() -> Path:
-    """Gone when the run ends."""
+    """Return the folder of the lakes, which is removed when the run ends."""
     return Path(tempfile.mkdtemp(prefix="jetbridge-tests-"))
 
 
 @cache
 def engine() -> SparkEngine:
-    """Starts when it is first used."""
+    """Return the Spark of this process, which starts when it is first used."""
     master = os.environ.get(MASTER)
     settings = cluster.settings(master) if master else None
     made = SparkEngine(settings, log_file=folder() / "spark.log", scratch=folder())
@@ -41,7 +41,7 @@ def engine() -> SparkEngine:
 
 
 def is_used() -> bool:
-    """Whether this process has started Spark."""
+    """Return whether this process has started Spark."""
     return bool(engine.cache_info().currsize) and engine().status() != "not started"
 
 
@@ -57,12 +57,12 @@ def close() -> None:
 
 @cache
 def reader() -> LakeReader:
-    """To open a DuckDB with its extensions takes half a second."""
+    """Share one DuckDB: to open it with its extensions takes half a second."""
     return LakeReader([str(folder())])
 
 
 def new_lake() -> LakeCatalog:
-    """An empty lake."""
+    """Return an empty lake."""
     engine().start()
     class_archive.begin()
     name = f"lake{next(_numbers)}"
@@ -70,7 +70,7 @@ def new_lake() -> LakeCatalog:
 
 
 def ready_lake() -> LakeCatalog:
-    """An empty lake whose Spark is up, for tests with deadlines."""
+    """Return an empty lake whose Spark is up, for tests with deadlines."""
     lake = new_lake()
     with engine().session():
         return lake

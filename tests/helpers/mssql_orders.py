@@ -22,7 +22,7 @@ def stand_in() -> mssql_server.StandIn:
 
 @contextmanager
 def sent(table: str) -> Iterator[list[str]]:
-    """What the connections of a statement are sent meanwhile, but for questions, once it has ended.
+    """Provide what the connections of a statement are sent, but for queries, once it has ended.
 
     They are those whose texts name its table, or one that its load puts beside it. What others do
     at the same time, such as snapshots that end and catalogs of other tests, is left out; so are
@@ -47,7 +47,7 @@ def sent(table: str) -> Iterator[list[str]]:
 
 @contextmanager
 def failing(number: int, *patterns: str, **more: Any) -> Iterator[None]:
-    """Statements in which one of the patterns is found."""
+    """Let statements fail that match one of the patterns."""
     for pattern in patterns:
         order = {"when": "statement", "pattern": pattern, "number": number, "times": None, **more}
         assert stand_in().order(fault=order) == {"ok": True}
@@ -59,7 +59,7 @@ def failing(number: int, *patterns: str, **more: Any) -> Iterator[None]:
 
 @contextmanager
 def refusing_rows(*, drop: bool = False) -> Iterator[None]:
-    """Rows meet a full disk; with `drop` DROP TABLE fails, too."""
+    """Let rows meet a full disk; with `drop` DROP TABLE fails, too."""
     with (
         failing(3726, *["DROP TABLE"] * drop),
         failing(1105, "INSERT INTO .* VALUES"),

@@ -25,12 +25,12 @@ _numbers = itertools.count()
 
 
 def is_given() -> bool:
-    """Whether the server is a real one, which does not fail on order."""
+    """Return whether the server is a real one, which does not fail on order."""
     return bool(os.environ.get(GIVEN))
 
 
 class StandIn(ServerProcess):
-    """Faults are ordered of it (standins/tds/control.py)."""
+    """Run the stand-in, of which tests order faults (standins/tds/control.py)."""
 
     def master(self) -> Address:
         return Address(f"127.0.0.1,{self.port}", "master", "sa", "secret", "no", trust=True)
@@ -63,7 +63,7 @@ def _made() -> list[str]:
 
 
 def close() -> None:
-    """Drops what a real server would keep, and ends the stand-in."""
+    """Drop what a real server would keep, and end the stand-in."""
     if _master.cache_info().currsize:
         with _master().borrow_core() as connection:
             for name in _made():
@@ -76,7 +76,7 @@ def close() -> None:
 
 
 def address() -> Address:
-    """That of a new, empty database."""
+    """Return the address of a new, empty database."""
     name = f"jetbridge_test_{os.getpid()}_{next(_numbers)}"
     with _master().borrow_core() as connection:
         connection.run(f"CREATE DATABASE {bracketed(name)}")
@@ -85,7 +85,7 @@ def address() -> Address:
 
 
 def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCatalog:
-    """An empty one, whose database allows reads of one moment where that can be said."""
+    """Return an empty catalog, whose database allows snapshots where the server has that option."""
     made = address()
     if not is_babelfish():
         name = bracketed(made.database)

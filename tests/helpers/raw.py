@@ -25,13 +25,13 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def pack(request: Any) -> bytes:
-    """As msgpack-c packs it: binary goes as str too."""
+    """Pack a request as msgpack-c does: binary goes as str, too."""
     packed: bytes = msgpack.packb(request, use_bin_type=False)
     return packed
 
 
 def said(refused: Any) -> str:
-    """The message of what `pytest.raises(grpc.RpcError)` caught."""
+    """Return the message of what `pytest.raises(grpc.RpcError)` caught."""
     return str(refused.value.details())
 
 
@@ -40,13 +40,13 @@ def descriptor(*path: str) -> FlightDescriptor:
 
 
 def opening(path: tuple[str, ...], schema: pa.Schema) -> bytes:
-    """The first message of an exchange: whom it is for, and the columns."""
+    """Return the first message of an exchange: whom it is for, and the columns."""
     first = FlightData(flight_descriptor=descriptor(*path)).SerializeToString()
     return first + encode_schema(schema)
 
 
 class Answer(NamedTuple):
-    """What came back of an exchange or a scan; `metadata` is that of each message, unpacked."""
+    """Hold the answer of an exchange or a scan; `metadata` is unpacked from each message."""
 
     schema: pa.Schema
     batches: list[pa.RecordBatch]
@@ -78,7 +78,7 @@ def read_answer(messages: Iterable[bytes]) -> Answer:
 
 
 class Raw:
-    """A caller that sends exactly what it is told; `location` as the server gives it."""
+    """Send exactly what the test says; `location` is as the server gives it."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Raw:
         self.headers: Headers = AIRPORT + headers
 
     def action(self, name: str, request: Any = None, *headers: tuple[str, str]) -> list[bytes]:
-        """The bodies of all results; `request` is a map, or the body itself as bytes."""
+        """Return the bodies of all results; `request` is a map, or the body itself as bytes."""
         body = request if isinstance(request, bytes) else pack(request)
         call = self.channel.unary_stream(
             SERVICE + "DoAction", Action.SerializeToString, Result.FromString
@@ -109,7 +109,7 @@ class Raw:
         return [result.body for result in results]
 
     def answer(self, name: str, request: Any = None, *headers: tuple[str, str]) -> Any:
-        """The first result, unpacked."""
+        """Return the first result, unpacked."""
         return msgpack.unpackb(self.action(name, request, *headers)[0])
 
     def single(
@@ -129,7 +129,7 @@ class Raw:
         return list(call(request, metadata=self.headers + headers, timeout=30))
 
     def both_ways(self, method: str, requests: Iterable[bytes], *headers: tuple[str, str]) -> Any:
-        """The running call: iterate it for the answers, as bytes."""
+        """Return the running call: iterate it for the answers, as bytes."""
         call: Any = self.channel.stream_stream(SERVICE + method, None, None)
         return call(iter(requests), metadata=self.headers + headers, timeout=30)
 
@@ -166,7 +166,7 @@ class Raw:
     def scan(
         self, path: tuple[str, ...], *headers: tuple[str, str], **parameters: Any
     ) -> list[Answer]:
-        """One answer for each endpoint."""
+        """Return one answer for each endpoint."""
         ends = self.endpoints(path, *headers, **parameters)
         return [self.get(end.ticket, *headers) for end in ends]
 

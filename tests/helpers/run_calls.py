@@ -7,7 +7,7 @@ from tests.helpers.wire_calls import Answer, Wire, pack, tickets_in
 
 
 def run_sql(wire: Wire, text: str, catalog: str, token: str = "") -> Answer:
-    """Runs the statements; the rows of the answer are their reports."""
+    """Run the statements; the rows of the answer are their reports."""
     headers = [("airport-catalog", catalog), ("airport-user-agent", "airport/20250723")]
     if token:
         headers.append(("authorization", f"Bearer {token}"))

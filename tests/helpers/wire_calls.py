@@ -17,7 +17,7 @@ Headers = Sequence[tuple[str, str]]
 
 @dataclass
 class Answer:
-    """`messages` as they came; those of the streams of a scan one after the other."""
+    """Hold `messages` as they came; those of the streams of a scan one after the other."""
 
     status: str = "OK"
     message: str = ""
@@ -27,7 +27,7 @@ class Answer:
 
     @property
     def body(self) -> bytes:
-        """Of the first result of an action: the only one the client reads."""
+        """Return the body of the first result of an action: the only one the client reads."""
         return pb.Result.FromString(self.messages[0]).body
 
     def failed(self, error: grpc.RpcError) -> None:
@@ -37,7 +37,7 @@ class Answer:
 
 
 class Wire:
-    """A channel for raw messages."""
+    """Send raw messages on a channel."""
 
     def __init__(self, location: str) -> None:
         options = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
@@ -50,7 +50,7 @@ class Wire:
         self._channel.close()
 
     def call(self, method: str, request: bytes, headers: Headers = ()) -> Answer:
-        """GetFlightInfo and GetSchema answer one message, all others a stream."""
+        """Make a call: GetFlightInfo and GetSchema answer one message, all others a stream."""
         answer = Answer()
         try:
             if method in ("GetFlightInfo", "GetSchema"):
@@ -64,13 +64,13 @@ class Wire:
         return answer
 
     def action(self, kind: str, body: Any, headers: Headers = ()) -> Answer:
-        """`body`: bytes as they are, or a map packed as the client packs it."""
+        """Send an action; `body` is bytes as they are, or a map packed as the client packs it."""
         packed = body if isinstance(body, bytes) else pack(body)
         request = pb.Action(type=kind, body=packed).SerializeToString()
         return self.call("DoAction", request, headers)
 
     def get(self, tickets: Iterable[bytes], headers: Headers = ()) -> Answer:
-        """All parts of a scan."""
+        """Return all parts of a scan."""
         whole = Answer()
         for ticket in tickets:
             part = self.call("DoGet", pb.Ticket(ticket=ticket).SerializeToString(), headers)
@@ -86,7 +86,7 @@ class Wire:
 
 
 class Exchange:
-    """One DoExchange, message by message."""
+    """Run one DoExchange, message by message."""
 
     def __init__(self, channel: grpc.Channel, headers: Headers) -> None:
         self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -101,7 +101,7 @@ class Exchange:
         self._to_send.put(None)
 
     def read(self) -> bytes | None:
-        """The next message of the server; None when it sends no more."""
+        """Return the next message of the server; None when it sends no more."""
         try:
             message = next(self._call, None)
         except grpc.RpcError as error:
@@ -118,7 +118,7 @@ class Exchange:
 
 
 def pack(value: Any) -> bytes:
-    """As msgpack-c does: every string, binary or not, is a msgpack str."""
+    """Pack a value as msgpack-c does: every string, binary or not, is a msgpack str."""
     packed: bytes = msgpack.packb(value, use_bin_type=False, unicode_errors="surrogateescape")
     return packed
 
@@ -128,7 +128,7 @@ def unpack(data: bytes) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Text where it is text: str and bin are the same to the client."""
+    """Return text where bytes are text: str and bin are the same to the client."""
     match value:
         case bytes():
             try:
@@ -156,7 +156,7 @@ def _encapsulated(header: bytes, body: bytes) -> bytes:
 
 
 def read_stream(messages: Iterable[bytes]) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    """FlightData messages as Arrow's own reader understands them; metadata alone is left out."""
+    """Read FlightData messages by Arrow's own reader; leave out those with metadata alone."""
     parts = [pb.FlightData.FromString(message) for message in messages]
     ipc = b"".join(_encapsulated(p.data_header, p.data_body) for p in parts if p.data_header)
     reader = pa.ipc.open_stream(ipc)
@@ -167,7 +167,7 @@ def read_stream(messages: Iterable[bytes]) -> tuple[pa.Schema, list[pa.RecordBat
 
 
 def read_rows(answer: Answer) -> pa.Table:
-    """The rows of a scan, all parts together."""
+    """Return the rows of a scan, all parts together."""
     assert answer.status == "OK", answer.message
     schema, batches = read_stream(answer.streams[0])
     for stream in answer.streams[1:]:
@@ -184,7 +184,7 @@ def schema_message(schema: pa.Schema, descriptor: bytes = b"") -> bytes:
 
 
 def batch_messages(batch: pa.RecordBatch) -> list[bytes]:
-    """The batch, before it the dictionaries it needs, each as one FlightData."""
+    """Return the batch, before it the dictionaries it needs, each as one FlightData."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -207,7 +207,7 @@ def decompressed(body: bytes) -> bytes:
 
 
 def unpack_listing(body: bytes) -> dict[str, Any]:
-    """The answer to list_schemas; `serialized` contents stay bytes."""
+    """Return the answer to list_schemas; `serialized` contents stay bytes."""
     listing: dict[str, Any] = unpack(decompressed(body))
     return listing
 
@@ -221,7 +221,7 @@ def flights_of(contents: dict[str, Any]) -> list[pb.FlightInfo]:
 
 
 def tickets_in(answer: Answer) -> list[bytes]:
-    """Of the answer to `endpoints`."""
+    """Return the tickets in the answer to `endpoints`."""
     assert answer.status == "OK", answer.message
     endpoints = msgpack.unpackb(answer.body, raw=True)
     return [pb.FlightEndpoint.FromString(end).ticket.ticket for end in endpoints]

@@ -21,7 +21,7 @@ TABLE = (
 
 @pytest.fixture
 def catalog(monkeypatch) -> Iterator[MssqlCatalog]:
-    """One whose server says that it is Babelfish."""
+    """Provide a catalog whose server says that it is Babelfish."""
     monkeypatch.setattr(ConnectionPool, "is_babelfish", lambda _: True)
     made = mssql_server.new_catalog()
     run(made, TABLE)

@@ -41,7 +41,7 @@ class Place:
                 connection.run(each)
 
     def leave(self, run: str, schema: str = "dbo") -> list[str]:
-        """What a load has beside its target."""
+        """Return what a load has beside its target."""
         names = [f"{schema}.{run}_ledger", f"{schema}.{run}_rows"]
         self.run(*(f"CREATE TABLE {name} (id int); INSERT {name} VALUES (1)" for name in names))
         return names

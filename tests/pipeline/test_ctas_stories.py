@@ -151,6 +151,6 @@ def test_edge_fr_002_a_query_that_fails_makes_nothing(target, query):
 
 
 def same(bench, table: str, query: str) -> bool:
-    """The table has just the rows of the query: by EXCEPT ALL both ways."""
+    """Return whether the table has just the rows of the query: by EXCEPT ALL both ways."""
     there, wanted = f"SELECT * FROM {table}", f"SELECT * FROM ({query})"
     return not bench.rows(f"({there} EXCEPT ALL {wanted}) UNION ALL ({wanted} EXCEPT ALL {there})")

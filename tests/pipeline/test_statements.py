@@ -19,7 +19,7 @@ from tests.pipeline.targets import only_on
 
 @pytest.fixture
 def orders(target):
-    """Three rows, in a table of its own."""
+    """Return three rows, in a table of its own."""
     target.sql(
         "CREATE OR REPLACE TABLE t.dbo.orders AS "
         "FROM (VALUES (1, 'a', 1.5), (2, 'b', 2.5), (3, NULL, NULL)) AS v(id, name, price)"

@@ -113,7 +113,7 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Scope:
-    """Columns by letter, as they are named in a query, and those that tell all rows apart."""
+    """Hold columns by letter, as a query names them, and those that tell all rows apart."""
 
     columns: dict[str, list[str]]
     keys: tuple[str, ...]
@@ -128,7 +128,7 @@ class Scope:
 
 
 def scope(alias: str, columns: Sequence[tuple[str, str]]) -> Scope:
-    """Without what is not exact; a table has a key, another relation is known by all it has."""
+    """Leave out what is not exact; a table has a key, another relation all its columns."""
     exact = [(f"{alias}.{name}", kind) for name, kind in columns if not name.startswith("x")]
     found: dict[str, list[str]] = {}
     for name, kind in exact:
@@ -138,7 +138,7 @@ def scope(alias: str, columns: Sequence[tuple[str, str]]) -> Scope:
 
 
 class Maker:
-    """Makes queries; `describe` tells the columns of one, as DuckDB plans it."""
+    """Make queries; `describe` tells the columns of one, as DuckDB plans it."""
 
     def __init__(self, seed: int, describe: Describe) -> None:
         self._random, self._plan = Random(seed), describe
@@ -160,7 +160,7 @@ class Maker:
         return f"a{self._names}"
 
     def _edge(self) -> str:
-        """Expressions over the edges of all types: they overflow, or they do not."""
+        """Return expressions over the edges of all types: they overflow, or they do not."""
         there = scope("e", self._describe("FROM edges"))
         return f"SELECT e.k, {self._listed(there, 2, 1)} FROM edges AS e"
 
@@ -220,14 +220,14 @@ class Maker:
         return f"SELECT {named} FROM {text}{self._where(there)}"
 
     def _parts(self) -> str:
-        """Parts with names, which the rest uses once or more."""
+        """Return parts with names, which the rest uses once or more."""
         part = self._pick((self._rows, lambda: self._groups(exact=True)))()
         self._prefix = f"WITH part AS ({part}) "
         self._tables += ["part"] * 14
         return self._prefix + self._pick((self._rows, self._groups, self._sets))()
 
     def _ended(self, query: str) -> str:
-        """With an order of all columns some rows may be left out."""
+        """Order by all columns, so that some rows may be left out."""
         columns = self._describe(query)
         if not self._maybe(0.25) or any(name.startswith("x") for name, _ in columns):
             return query
@@ -240,7 +240,7 @@ class Maker:
         return self._pick(("", "", " DESC", " NULLS FIRST", " DESC NULLS LAST"))
 
     def _source(self, depth: int) -> tuple[str, Scope]:
-        """Something to read from: one relation, or a join of some."""
+        """Return something to read from: one relation, or a join of some."""
         text, there = self._relation(depth)
         for _ in range(self._random.choice((0, 0, 1, 1, 2))):
             other, its = self._relation(depth)
@@ -289,7 +289,7 @@ class Maker:
         return f" WHERE {self._subquery(there) if self._maybe(0.25) else found}"
 
     def _subquery(self, there: Scope) -> str:
-        """A condition with a query in it, which may look at the row outside."""
+        """Return a condition with a query in it, which may look at the row outside."""
         table, alias = self._pick(("r1", "r2", "r3", "nothing")), self._name()
         outer = self._expression(there, "i", 0)
         one = f"{alias}.{self._pick(('k', 'c_int', 'c_tiny'))}"

@@ -57,12 +57,12 @@ EDGES = 40
 
 
 def letter(duckdb_type: str) -> str:
-    """What a column of this type can stand for; none for a type that only results have."""
+    """Return what a column of this type can stand for; none for a type that only results have."""
     return "m" if duckdb_type.startswith("DECIMAL") else LETTERS.get(duckdb_type, "")
 
 
 def tables(seed: int) -> dict[str, str]:
-    """Names and queries: with rows, with few, with none, and with the edges of all types."""
+    """Return names and queries: with rows, with few, with none, and with the edges of all types."""
     random = Random(seed)
     made = {name: _table(random, size) for name, size in SIZES.items()}
     edges = {name: typed(kind) for name, kind in TYPES.items()}
@@ -79,7 +79,7 @@ def _table(random: Random, size: int) -> str:
 
 
 def _row(random: Random, key: int) -> str:
-    """A fifth of the values is NULL; the others come again and again."""
+    """Return values of which a fifth is NULL; the others come again and again."""
     columns = [f"{key} AS k"]
     for name, kind in TYPES.items():
         value = "NULL" if random.random() < 0.2 else random.choice(VALUES[letter(kind)])

@@ -25,7 +25,7 @@ Answer: TypeAlias = Any
 
 @dataclass
 class Engines:
-    """The same tables in plain DuckDB and in a lake."""
+    """Hold the same tables in plain DuckDB and in a lake."""
 
     plain: duckdb.DuckDBPyConnection
     lake: Bench
@@ -59,7 +59,7 @@ class Engines:
             return error
 
     def same_text(self, query: str) -> bool:
-        """Whether Spark is told the same by both ways to it."""
+        """Return whether Spark is told the same by both ways to it."""
         texts = []
         for engine in ("auto", "spark"):
             self.lake.sql(f"SET engine = '{engine}'")
@@ -111,7 +111,7 @@ def test_all_engines_give_the_same(engines: Engines, seeds: range, thorough: boo
 
 
 def different(wanted: Answer, found: Answer) -> str:
-    """In which way an answer is not the one that is wanted; nothing where it is."""
+    """Return how an answer differs from the expected one; nothing where it does not."""
     if not isinstance(wanted, pa.Table) or not isinstance(found, pa.Table):
         both = isinstance(wanted, BadRequest) and isinstance(found, BadRequest)
         return "" if both else f"{_shown(found)} for {_shown(wanted)}"
@@ -132,13 +132,13 @@ def _shown(answer: Answer) -> str:
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """What is not exact comes last, so that rows that are else the same meet."""
+    """Order rows with inexact values last, so that rows that are else the same meet."""
     columns = [_values(table.column(name)) for name in sorted(table.column_names)]
     return list(zip(*columns, strict=True))
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Times as numbers, because Python has no year 0; one zero for both."""
+    """Return times as numbers, because Python has no year 0, and one zero for both."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date(column.type):

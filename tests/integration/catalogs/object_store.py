@@ -17,7 +17,7 @@ SECONDS = 60.0
 
 @contextmanager
 def running_object_store() -> Iterator[str]:
-    """Answers its address; it has one bucket."""
+    """Provide the address of a store with one bucket."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

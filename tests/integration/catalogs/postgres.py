@@ -25,7 +25,7 @@ MISSING = (
 
 
 def programs() -> Path:
-    """The folder of initdb and postgres; Debian keeps them off PATH."""
+    """Return the folder of initdb and postgres; Debian keeps them off PATH."""
     found = [Path(path).parent for path in [shutil.which("initdb")] if path]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     folder = next((each for each in found if (each / "initdb").exists()), None)
@@ -34,7 +34,7 @@ def programs() -> Path:
 
 
 def _owner() -> dict[str, Any]:
-    """It refuses to run as root: then it runs as the user that its package has made."""
+    """Choose the user: the server refuses to run as root, so its package has made one."""
     if os.geteuid() != 0:
         return {}
     entry = pwd.getpwnam("postgres")
@@ -48,7 +48,7 @@ def free_port() -> int:
 
 
 class Postgres:
-    """A server in a folder of its own; it may be stopped, and started again."""
+    """Run a server in a folder of its own; you may stop it and start it again."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -93,7 +93,7 @@ class Postgres:
         wait_until_it_succeeds(connect, psycopg2.OperationalError, seconds=SECONDS)
 
     def stop(self) -> None:
-        """Its clients are cut off."""
+        """Stop at once; clients are cut off."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS)
 

@@ -48,13 +48,13 @@ def _fetched() -> Path:
 
 
 def _scala(package: Any, name: str) -> Any:
-    """A Scala object, as Java sees it."""
+    """Return a Scala object, as Java sees it."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 @contextmanager
 def running_rest_catalog(folder: Path) -> Iterator[str]:
-    """Answers its address; its tables are in the folder `warehouse`."""
+    """Provide the address of a catalog whose tables are in the folder `warehouse`."""
     port = free_port()
     environment = {
         "CATALOG_CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",

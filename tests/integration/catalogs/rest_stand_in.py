@@ -74,7 +74,7 @@ def _answer(tables: Catalog, path: list[str], parent: str) -> tuple[str, Any]:
 
 @contextmanager
 def rest_stand_in(folder: Path) -> Iterator[tuple[str, Catalog, "Counter[str]"]]:
-    """Its address, the catalog behind it, and how often it was asked for what."""
+    """Provide the address, the catalog behind it, and the count of each kind of request."""
     tables = SqlCatalog(
         "behind", uri=f"sqlite:///{folder / 'behind.db'}", warehouse=str(folder / "warehouse")
     )

@@ -33,13 +33,13 @@ LOGIN = {"jdbc.user": USER, "jdbc.password": PASSWORD}
 
 
 def open_lake(folder: Path, uri: str = "", **properties: str) -> LakeCatalog:
-    """Under a name that no other test has."""
+    """Open a lake under a name that no other test has."""
     given = {**({"uri": uri} if uri else {}), **properties}
     return LakeCatalog(f"lake_{uuid4().hex[:8]}", folder / "warehouse", engine(), given)
 
 
 def with_a_table(catalog: LakeCatalog) -> LakeCatalog:
-    """s.t with one row."""
+    """Create s.t with one row."""
     schema = catalog.create_schema(SchemaInfo("s"))
     insert(schema.create_table(CreateTable("t", COLUMNS)), {"id": [1]})
     return catalog
@@ -130,7 +130,7 @@ def test_nested_namespaces_of_a_rest_catalog_are_schemas(tmp_path):
 
 @contextmanager
 def locked(catalog: LakeCatalog) -> Iterator[None]:
-    """Another process has the catalog's file for itself."""
+    """Lock the catalog's file as another process would."""
     file = Path(catalog.lake.options.warehouse) / "catalog.db"
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")

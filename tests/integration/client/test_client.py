@@ -34,7 +34,7 @@ class Recorder(
     grpc.UnaryStreamClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """Keeps the headers of every call, in order."""
+    """Keep the headers of every call, in order."""
 
     def __init__(self):
         self.calls = []
@@ -46,7 +46,7 @@ class Recorder(
     intercept_unary_unary = intercept_unary_stream = intercept_stream_stream = _pass
 
     def take(self):
-        """What was called: an action's name, or the method."""
+        """Return what was called: an action's name, or the method."""
         names = [headers.get("airport-action-name", method) for method, headers in self.calls]
         headers = [headers for _, headers in self.calls]
         self.calls.clear()
@@ -167,7 +167,7 @@ def test_on_conflict(client, orders):
 
 @pytest.fixture
 def altered(client):
-    """A table with a row, to alter."""
+    """Return a table with a row, to alter."""
     client.create_schema("s")
     columns = pa.schema([("id", pa.int64()), ("name", pa.string()), ("place", PLACE)])
     client.create_table("s", "t", columns)

@@ -33,7 +33,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 @pytest.fixture
 def catalog() -> MemoryCatalog:
-    """Two schemas with tables, one of them with all that is told of a table, and an empty one."""
+    """Return a catalog of three schemas: tables, a table with every property, and none."""
     made = MemoryCatalog()
     made.create_schema(SchemaInfo("sales", "what was sold", {"owner": "ada"}))
     made.create_schema(SchemaInfo("größe"))
@@ -134,7 +134,7 @@ def test_a_table_is_told_with_its_constraints_defaults_and_comments(wire: Wire) 
 
 
 def test_the_catalog_is_told_as_the_client_spells_it(wire: Wire) -> None:
-    """The client compares it with the name in its ATTACH, letter by letter."""
+    """Return the name letter by letter: the client compares it with that in its ATTACH."""
     listing = list_schemas(wire, "MeMoRy")
     for schema in listing["schemas"]:
         assert {name[0] for name in names_in(flights_of(schema["contents"]))} <= {"MeMoRy"}
@@ -189,7 +189,7 @@ def test_a_fixed_catalog_is_sent_whole_and_its_schemas_by_hash(fixed: Wire) -> N
 
 
 def test_a_fixed_catalog_has_the_same_hash_at_the_next_attach(fixed: Wire) -> None:
-    """Else the client's cache on disk would never be used, and grow for ever."""
+    """Keep the client's cache on disk useful: with another hash it would only grow."""
     first, second = (list_schemas(fixed, "files") for _ in range(2))
     assert first["contents"]["sha256"] == second["contents"]["sha256"]
 
@@ -274,7 +274,7 @@ NO_DDL = {
 
 @pytest.fixture
 def small(client: Client) -> Client:
-    """An empty schema, and a table s.t to alter."""
+    """Return an empty schema, and a table s.t to alter."""
     if not any(schema.name == "s" for schema in client.list_schemas()):
         client.create_schema("s")
         fields = [pa.field("a", pa.int32(), nullable=False), ("b", pa.string()), ("st", STRUCT)]

@@ -28,7 +28,7 @@ HEADERS = [("airport-catalog", "lake"), ("airport-user-agent", "airport/20250723
 
 
 def fill(catalog: IcebergCatalog) -> None:
-    """Three schemas of two tables."""
+    """Create three schemas of two tables."""
     for schema in SCHEMAS:
         catalog.create_namespace(schema, {"comment": f"all about {schema}"})
         for table in TABLES:
@@ -37,7 +37,7 @@ def fill(catalog: IcebergCatalog) -> None:
 
 @contextmanager
 def serving(warehouse: Path, **properties: str) -> Iterator[Application]:
-    """A lake with `run`, as `jetbridge serve` has it; Spark is not started."""
+    """Provide a lake with `run`, as `jetbridge serve` has it; Spark is not started."""
     lake = LakeConfig("lake", warehouse=str(warehouse), properties=properties)
     config = Config(server=ServerConfig(port=0), catalogs={"lake": lake})
     app = build_application(config)
@@ -72,7 +72,7 @@ def lake_of(app: Application) -> LakeCatalog:
 
 
 def reads_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
-    """Counts the metadata files that the lake reads from now on."""
+    """Count the metadata files that the lake reads from now on."""
     read: Counter[str] = Counter()
     read_file = lake.lake.files.read
 

@@ -340,7 +340,7 @@ def test_batch_of_other_columns_is_refused_before_it_is_sent(table):
 
 
 def test_error_reaches_a_writer_that_never_waits_for_answers(table):
-    """The server refuses the first batch; the client must neither block nor send them all."""
+    """Refuse the first batch: the client must neither block nor send them all."""
     batch = pa.record_batch({"id": pa.nulls(2048, pa.int64())})
     batches = iter([batch] * 10_000)
     with pytest.raises(ConstraintViolation, match="NOT NULL"):

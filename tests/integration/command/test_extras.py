@@ -52,7 +52,7 @@ SECONDS = 180
 
 @pytest.fixture
 def missing(monkeypatch):
-    """Hides packages from this process."""
+    """Hide packages from this process."""
 
     def hide(*packages: str) -> None:
         for name in packages:
@@ -120,7 +120,7 @@ def test_packages_of_a_backend_are_those_of_its_extra(backend):
 
 
 class Command:
-    """`jetbridge` as a process, in a folder where nothing is yet."""
+    """Run `jetbridge` as a process in an empty folder."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.folder, self.words = folder, words
@@ -139,7 +139,7 @@ class Command:
         )
 
     def serve(self) -> tuple[str, str, int]:
-        """The first line, the log up to SIGTERM, and the exit code."""
+        """Return the first line, the log up to SIGTERM, and the exit code."""
         with subprocess.Popen(
             [*self.words, "serve", "--port", "0"],
             cwd=self.folder,
@@ -196,7 +196,7 @@ def test_warehouse_asks_for_a_lake_so_its_packages_are_needed(tmp_path):
 
 
 def test_attaching_a_lake_without_its_packages_is_one_line(tmp_path):
-    """The process was aborted: DuckDB was still being opened by a thread when it ended."""
+    """End in order: the process was aborted while a thread still opened DuckDB."""
     done = hiding(tmp_path, *LAKE).run("sql", "ATTACH './other' AS o (TYPE lake)")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
@@ -217,7 +217,7 @@ def test_programs_are_told_by_the_log(tmp_path):
 
 
 def uv(*arguments: str, offline: bool = True) -> None:
-    """From the cache if it holds all that is needed, else from the index."""
+    """Install from the cache if it holds all that is needed, else from the index."""
     command = [str(Path(sys.executable).with_name("uv")), *arguments]
     done = subprocess.run(
         [*command, *(["--offline"] if offline else [])],
@@ -241,7 +241,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(tmp_path, wheel, request) -> Command:
-    """The command of a new environment; the parameter is the list of extras."""
+    """Return the command of a new environment; the parameter is the list of extras."""
     place = tmp_path / "environment"
     python = str(place / "bin" / "python")
     uv("venv", "-q", "--python", sys.executable, str(place))
@@ -296,7 +296,7 @@ def test_wheel_with_both_extras_copies_from_the_lake_into_sql_server(installed, 
 
 @pytest.fixture
 def database() -> str:
-    """The address of a new database as ATTACH takes it, without the password, which is `secret`."""
+    """Return the address of a new database for ATTACH, without the password, which is `secret`."""
     address = mssql_server.address()
     host, port = address.server.split(",")
     return f"mssql://{address.user}@{host}:{port}/{address.database}?encrypt=no"

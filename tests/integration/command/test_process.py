@@ -34,7 +34,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its location; it is gone afterwards, whatever the test did to it."""
+    """Provide the process and its location; it is gone afterwards, whatever the test did to it."""
     command = [COMMAND, "serve", *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -113,7 +113,7 @@ def test_running_inserts_are_finished_and_acknowledged_while_new_calls_are_refus
 
 
 def test_a_signal_that_another_thread_gets_stops_it_too():
-    """The system chooses, and Python's handlers run in the first thread only."""
+    """Stop whichever thread gets the signal: Python's handlers run in the first one only."""
     with (
         serving(*MEMORY, "--port", "0") as (process, location),
         connect(location, "memory") as client,
@@ -178,7 +178,7 @@ def test_killed_server_starts_again_on_its_port():
 
 
 def listed_again(client: Client) -> list[object]:
-    """The same client connects again by itself, after a moment."""
+    """List schemas by the same client, which connects again by itself after a moment."""
     schemas = wait_until_it_succeeds(client.list_schemas, Unavailable)
     return [schema for schema in schemas if schema.name != "jetbridge"]
 

@@ -62,7 +62,7 @@ class Served:
         return found
 
     def stop(self) -> float:
-        """How long it took; nothing is left of it, and it said nothing that is not its own."""
+        """Stop the server, check that nothing is left of it, and return how long that took."""
         children = psutil.Process(self.process.pid).children(recursive=True)
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
@@ -75,7 +75,7 @@ class Served:
 
 
 def lives(process: psutil.Process) -> bool:
-    """Not one that ended and that nobody asked yet how."""
+    """Return whether a process runs; one that has ended may still be a zombie."""
     with suppress(psutil.NoSuchProcess):
         return process.status() != psutil.STATUS_ZOMBIE
     return False
@@ -83,7 +83,7 @@ def lives(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working directory; the log is elsewhere, so that it holds what the server puts there."""
+    """Return the working directory; the log is elsewhere, so all files in it are the server's."""
     return tmp_path_factory.mktemp("here")
 
 
@@ -113,7 +113,7 @@ def numbered(start: int, count: int) -> pa.Table:
 
 
 def figures(client: Client) -> tuple[int, int, int]:
-    """Count, sum, and how many are distinct."""
+    """Return count, sum, and number of distinct values."""
     rows = client.read("shop", "orders")
     return rows.num_rows, pc.sum(rows["n"]).as_py() or 0, pc.count_distinct(rows["s"]).as_py()
 
@@ -124,7 +124,7 @@ def expected(count: int) -> tuple[int, int, int]:
 
 @contextmanager
 def locked_catalog(folder: Path) -> Iterator[None]:
-    """Spark waits with its commit; readers go on."""
+    """Let Spark wait with its commit; readers go on."""
     with closing(sqlite3.connect(folder / "jetbridge-data/catalog.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -132,7 +132,7 @@ def locked_catalog(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_file(folder: Path) -> Iterator[Callable[[], None]]:
-    """Waits for the metadata that Spark writes right before it asks the catalog."""
+    """Wait for the metadata that Spark writes right before it asks the catalog."""
     before = set(folder.rglob("*.metadata.json"))
 
     def wait_for_it() -> None:

@@ -29,7 +29,7 @@ runpy.run_module("jetbridge", run_name="__main__", alter_sys=True)
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without a lake, so without Spark."""
+    """Write a configuration without a lake, so without Spark."""
     file = tmp_path_factory.mktemp("sql") / "jetbridge.toml"
     file.write_text('[catalogs.memory]\ntype = "memory"\n')
     return file
@@ -174,7 +174,7 @@ def test_ctrl_c_stops_the_statement_and_says_so(config: Path):
 
 
 def test_a_terminal_shows_progress(config: Path):
-    """A pipe shows none: see the other tests."""
+    """Show it on a terminal only: the other tests read from pipes."""
     main, terminal = pty.openpty()
     text = "CREATE SCHEMA s; CREATE TABLE s.t AS SELECT i, hash(i) AS h FROM range(20000000) r(i)"
     child = subprocess.Popen(

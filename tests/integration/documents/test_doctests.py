@@ -72,7 +72,7 @@ NAMES = dict(sorted([*public_names(), *public_methods()]))
 def names(
     server: Server, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """What the examples use without saying so: a client of a shop with three orders.
+    """Return what the examples use without saying so: a client of a shop with three orders.
 
     `catalog` and `table` are the same shop in memory, without a server.
     """

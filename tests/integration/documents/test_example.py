@@ -78,7 +78,7 @@ def test_folder_is_read_only(files):
 
 
 def test_example_run_as_a_script_serves_the_folder(folder):
-    """On a free port: the script itself takes the one of the documents."""
+    """Take a free port: the script itself takes the one of the documents."""
     script = (
         "import functools, jetbridge, runpy, sys;"
         "jetbridge.serve = functools.partial(jetbridge.serve, port=0);"

@@ -21,7 +21,7 @@ TABLES = [text.strip() for kind, text in BLOCKS if not kind and text.startswith(
 
 
 def statements() -> list[str]:
-    """Those that a plain DuckDB can run too: all but those of the extension."""
+    """Return those that a plain DuckDB can run too: all but those of the extension."""
     text = "\n".join(text for kind, text in BLOCKS if kind == "sql")
     found = [each.strip() for each in text.split(";")]
     return [each for each in found if " lake.shop" in each]

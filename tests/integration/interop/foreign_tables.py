@@ -25,7 +25,7 @@ _MERGE_ON_READ = ", ".join(
 def created_by_spark(
     lake: LakeCatalog, name: str, version: int, columns: str, layout: str = "", **more: str
 ) -> str:
-    """Answers the name in SQL; of a table without layout, rows are deleted without new files."""
+    """Return the name in SQL; of a table without layout, rows are deleted without new files."""
     title = f"{lake.lake.name}.s.{name}"
     listed = "".join(f", 'write.{key}' = '{value}'" for key, value in more.items())
     modes = f", {_MERGE_ON_READ}" if version > 1 and not layout else ""
@@ -37,7 +37,7 @@ def created_by_spark(
 
 
 def by_spark(lake: LakeCatalog, name: str, version: int, layout: str = "", **more: str) -> None:
-    """Two files; row 3 is deleted."""
+    """Write two files; row 3 is deleted."""
     title = created_by_spark(lake, name, version, "id BIGINT, name STRING", layout, **more)
     spark_sql(f"INSERT INTO {title} SELECT id, concat('Nº ', id % 3) FROM range(0, 10, 1, 2)")
     spark_sql(f"DELETE FROM {title} WHERE id = 3")
@@ -58,7 +58,7 @@ def by_pyiceberg(lake: LakeCatalog, name: str, version: int, *, partitioned: boo
 
 
 def with_equality_deletes(lake: LakeCatalog, name: str, version: int) -> None:
-    """As Flink writes them: rows are deleted by their key, wherever they are."""
+    """Delete rows by their key, wherever they are, as Flink does."""
     title = created_by_spark(lake, name, version, "id BIGINT, name STRING")
     spark_sql(f"INSERT INTO {title} SELECT id, concat('Nº ', id) FROM range(10)")
     folder = lake.load_schema("s").load_table(name).state.folder
@@ -78,7 +78,7 @@ def with_equality_deletes(lake: LakeCatalog, name: str, version: int) -> None:
 
 
 def of_files_without_ids(lake: LakeCatalog, name: str) -> None:
-    """Parquet files that were there before the table, with no word about Iceberg in them."""
+    """Add Parquet files that are older than the table and know nothing of Iceberg."""
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
     made = lake.lake.iceberg.create_table(f"s.{name}", schema)
     path = f"{made.location()}/data/old.parquet".removeprefix("file:")

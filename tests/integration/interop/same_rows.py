@@ -7,7 +7,7 @@ from jetbridge.duckdb_engine.instance import extension_file
 
 
 def assert_same_rows(one: pa.Table, other: pa.Table) -> None:
-    """Types may differ where values do not: one engine says string, another large_string."""
+    """Compare values; types may differ: one engine says string, another large_string."""
     assert [name.lower() for name in one.column_names] == [n.lower() for n in other.column_names]
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -30,7 +30,7 @@ def summary(connection: duckdb.DuckDBPyConnection, name: str, like: pa.Table) ->
 
 
 def plain_duckdb() -> duckdb.DuckDBPyConnection:
-    """One that is not ours, with the extensions from their packages."""
+    """Open a DuckDB of its own, with the extensions from their packages."""
     connection = duckdb.connect()
     for name in ("avro", "httpfs", "iceberg"):
         connection.execute(f"LOAD '{extension_file(name)}'")

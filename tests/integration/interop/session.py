@@ -45,7 +45,7 @@ def by_spark(catalog: LakeCatalog, schema: str, table: str) -> pa.Table:
 
 
 def spark_sql(text: str) -> pa.Table:
-    """Plain Spark SQL."""
+    """Run plain Spark SQL."""
     with engine().session() as session:
         return session.sql(text).toArrow()
 
@@ -62,7 +62,7 @@ def assert_all_agree(catalog: LakeCatalog, schema: str, table: str) -> pa.Table:
 
 
 def run_session(catalog: LakeCatalog) -> None:
-    """Every kind of statement once; the answers are those of any other backend."""
+    """Run every kind of statement once; the answers are those of any other backend."""
     version = catalog.version().number
     schema = catalog.create_schema(SchemaInfo("sales", comment="what we sell"))
     create_and_change_rows(schema)
@@ -112,7 +112,7 @@ def travel_in_time(schema: Any) -> None:
 
 
 def keep_a_snapshot(catalog: LakeCatalog) -> None:
-    """Reads of one transaction stay what they were."""
+    """Check that reads of one transaction stay what they were."""
     snapshot = catalog.snapshot()
     insert(catalog.load_schema("sales").load_table("orders"), {"id": [4], "name": ["vier"]})
     assert rows(snapshot.load_schema("sales").load_table("orders"), "id") == [(2,), (3,)]

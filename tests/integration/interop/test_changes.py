@@ -127,7 +127,7 @@ def test_row_that_another_engine_has_changed_is_a_conflict(lake):
 
 
 def test_what_duckdb_writes_is_seen_at_the_next_statement(tmp_path):
-    """It writes through a REST catalog only."""
+    """Use a REST catalog, the only one through which DuckDB writes."""
     with running_rest_catalog(tmp_path) as uri, plain_duckdb() as duckdb:
         lake = LakeCatalog("lake_of_duckdb", tmp_path / "warehouse", engine(), {"uri": uri})
         schema = lake.create_schema(SchemaInfo("s"))

@@ -42,7 +42,7 @@ def cut(path: Path) -> None:
 
 
 def garbled(path: Path) -> None:
-    """Of the same size, and it begins and ends as it should."""
+    """Garble a file of the same size, which begins and ends as it should."""
     data = path.read_bytes()
     path.write_bytes(data[:4] + bytes(len(data) - 8) + data[-4:])
 
@@ -111,13 +111,13 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @cache
 def other_reader() -> LakeReader:
-    """One that has read nothing yet of a table."""
+    """Return one that has read nothing yet of a table."""
     return LakeReader([str(folder())])
 
 
 @pytest.fixture
 def unread(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> LakeCatalog:
-    """The lake as one sees it who has read none of its tables."""
+    """Return the lake as one sees it who has read none of its tables."""
     monkeypatch.setattr(inventories, "_kept", {})
     name = lake.lake.name
     return LakeCatalog(name, folder() / name, engine(), reader=other_reader())
@@ -168,7 +168,7 @@ def test_damaged_file_is_named(lake, made, unread, kind, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", FILES)
 def test_what_was_read_before_is_damaged_or_still_right(lake, made, kind, way):
-    """DuckDB remembers some of what it has read."""
+    """Allow both answers: DuckDB remembers some of what it has read."""
     before = rows(lake.load_schema("s").load_table(made))
     location = damage(lake, made, kind, way)
     try:
@@ -179,7 +179,7 @@ def test_what_was_read_before_is_damaged_or_still_right(lake, made, kind, way):
 
 @contextmanager
 def damaged(lake: LakeCatalog, table: str, kind: str, way: str) -> Iterator[str]:
-    """As it was afterwards: Spark takes a second to make another."""
+    """Restore the table afterwards: Spark takes a second to make another."""
     location = FILES[kind](lake, lake.load_schema("s").load_table(table).state)
     before = Path(path_of(location)).read_bytes()
     yield damage(lake, table, kind, way)

@@ -166,7 +166,7 @@ def others(lake: LakeCatalog) -> LakeCatalog:
 
 
 def assert_spark_agrees(lake: LakeCatalog, name: str) -> pa.Table:
-    """And PyIceberg, if it reads such a table."""
+    """Compare with Spark, and with PyIceberg if it reads such a table."""
     ours = by_service(lake, "s", name)
     assert_same_rows(ours, by_spark(lake, "s", name))
     if name not in ("spark_v3_avro", "spark_v2_by_value"):
@@ -204,7 +204,7 @@ def test_rows_without_ids_cannot_be_changed(others, name):
 
 
 def upgrade(lake: LakeCatalog, name: str) -> str:
-    """This step of `optimize` alone: delete files of format 2 stay as they are."""
+    """Run this step of `optimize` alone: delete files of format 2 stay as they are."""
     said: list[str] = []
     options = OptimizeOptions(upgrade=True)
     _Optimize(lake.lake, lake.lake.load("s", name), options, said.append).upgrade()
@@ -219,7 +219,7 @@ UPGRADED = ["spark_v1", "spark_v2", "spark_v2_orc", "pyiceberg_v1"]
     "name", [name for name in foreign.MADE if "v3" in name or name in UPGRADED]
 )
 def test_rows_of_another_engine_can_be_changed(others, name):
-    """After the upgrade, where they had no ids."""
+    """Change rows after the upgrade, where they had no ids."""
     if name in UPGRADED:
         upgrade(others, name)
     before = dict(rows(table(others, name), "id", "name"))
@@ -234,7 +234,7 @@ def test_rows_of_another_engine_can_be_changed(others, name):
 
 
 def test_table_that_spark_has_upgraded_has_row_ids_after_the_next_change(others):
-    """Until then it is served as before, and `--upgrade` is such a change."""
+    """Serve the table as before until then; `--upgrade` is such a change."""
     name = "spark_v2_by_value"
     title = f"{others.lake.name}.s.{name}"
     spark_sql(f"ALTER TABLE {title} SET TBLPROPERTIES ('format-version' = '3')")

@@ -50,7 +50,7 @@ def reader() -> Iterator[LakeReader]:
 
 
 class Made:
-    """A table that Java's API makes of an Arrow schema, and appends files to."""
+    """Create a table of an Arrow schema by Java's API, and append files to it."""
 
     def __init__(self, session: SparkConnection, name: str, schema: pa.Schema) -> None:
         self.session, self.name = session, f"{WAREHOUSE}.s.{name}"
@@ -67,7 +67,7 @@ class Made:
         self._numbers = itertools.count()
 
     def fields(self) -> list[dict[str, Any]]:
-        """As they are in the table: Iceberg gives them ids of its own."""
+        """Return the fields as they are in the table: Iceberg gives them ids of its own."""
         text = self.session.jvm.org.apache.iceberg.SchemaParser.toJson(self.table.schema())
         found: list[dict[str, Any]] = json.loads(text)["fields"]
         return found
@@ -99,7 +99,7 @@ class Wide(NamedTuple):
 
 @pytest.fixture(scope="module")
 def wide(session: SparkConnection, local: duckdb.DuckDBPyConnection) -> Wide:
-    """Every type flat and inside others, a file for each row."""
+    """Return every type flat and inside others, a file for each row."""
     parts = {
         name: rows_of(local, kind, lossless=True, nestings=NESTINGS) for name, kind in KINDS.items()
     }
@@ -221,7 +221,7 @@ def exported(local: duckdb.DuckDBPyConnection, kind: str, values: Sequence[str])
 
 
 def widen(session: SparkConnection, update: Any, path: str, old: Any, new: Any) -> None:
-    """Gives the table the new type, as far as it is another one."""
+    """Give the table the new type, as far as it is another one."""
     if isinstance(new, str):
         if signature(old) != signature(new):
             types = session.jvm.org.apache.iceberg.types.Types

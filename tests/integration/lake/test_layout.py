@@ -62,7 +62,7 @@ def lake() -> LakeCatalog:
 
 
 class Laid:
-    """A table with a layout, and words to ask Spark about it."""
+    """Hold a table with a layout, and ask Spark about it."""
 
     def __init__(self, lake: LakeCatalog, name: str, **options: Any) -> None:
         self.lake, self.name = lake, name
@@ -78,7 +78,7 @@ class Laid:
         return self.load().lay_out(partition_by, sort_by)
 
     def ask(self, what: str) -> list[tuple[Any, ...]]:
-        """Rows of Spark; `{}` stands for the table."""
+        """Return rows of Spark; `{}` stands for the table."""
         with self.lake.lake.engine.session() as session:
             name = f"`{self.lake.lake.name}`.s.`{self.name}`"
             return [tuple(row) for row in session.sql(what.format(name)).collect()]

@@ -31,7 +31,7 @@ def lake() -> LakeCatalog:
 
 
 def run_sql(lake: LakeCatalog, text: str) -> list[tuple[Any, ...]]:
-    """The rows of the last statement."""
+    """Return the rows of the last statement."""
     with closing(Session({"l": lake})) as session:
         tables = [outcome.table() for outcome in run(session, text)]
     columns = [column.to_pylist() for column in tables[-1].columns]

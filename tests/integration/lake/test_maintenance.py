@@ -41,7 +41,7 @@ def lake() -> LakeCatalog:
 
 
 class Words:
-    """A table, and what is asked about it."""
+    """Hold a table, and ask about it."""
 
     def __init__(self, lake: LakeCatalog, name: str) -> None:
         self.lake, self.name = lake, name
@@ -58,7 +58,7 @@ class Words:
         return self.lake.lake.load("s", self.name)
 
     def lineage(self) -> list[tuple[Any, ...]]:
-        """Each row with its id and its last change."""
+        """Return each row with its id and its last change."""
         state = self.state()
         source = queries.table(state.location, state.snapshot_id)
         columns = f"id, name, v, {queries.ROW_ID}, {queries.UPDATED}"

@@ -46,7 +46,7 @@ def lake() -> LakeCatalog:
 
 @pytest.fixture
 def made(lake: LakeCatalog, request: Any) -> Callable[..., Any]:
-    """A table of one file for each number of rows."""
+    """Return a table of one file for each number of rows."""
 
     def make(*counts: int) -> Any:
         name = request.node.name.replace("[", "_").replace("]", "")
@@ -75,7 +75,7 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
 
 
 def queries_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The queries that DuckDB streams from now on."""
+    """Return the queries that DuckDB streams from now on."""
     seen: list[str] = []
     stream = lake.lake.reader.stream
 

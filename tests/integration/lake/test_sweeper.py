@@ -39,7 +39,7 @@ MANY = 200_000
 
 @pytest.fixture
 def lake() -> LakeCatalog:
-    """With tables of two rows, `laid` with partitions, `many` of two files."""
+    """Return a lake with tables of two rows: `laid` has partitions, `many` two files."""
     made = new_lake()
     schema = made.create_schema(SchemaInfo("s"))
     for name in ("plain", "laid"):
@@ -56,7 +56,7 @@ def warehouse(lake: LakeCatalog) -> Path:
 
 
 def files(lake: LakeCatalog) -> set[Path]:
-    """All but the catalog, and what tells that this server lives."""
+    """Return all but the catalog, and what tells that this server lives."""
     mine = (lake.lake.options.server, "catalog.db")
     return {p for p in warehouse(lake).rglob("*") if p.is_file() and not p.name.startswith(mine)}
 
@@ -144,7 +144,7 @@ def notes(lake: LakeCatalog) -> list[Path]:
 
 
 def test_rows_of_a_statement_that_still_runs_stay(lake):
-    """Whatever another statement has left in the same time."""
+    """Keep them, whatever another statement has left in the same time."""
     table, state = lake.load_schema("s").load_table("plain"), lake.lake.load("s", "plain")
     before = files(lake)
     with table.inserting(DMLOptions()) as write:
@@ -175,7 +175,7 @@ def test_metadata_that_a_killed_commit_did_not_get_to_remove_goes(lake, outdated
 
 
 def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
-    """It succeeds, as Spark has run the task again; what the lost one wrote is still there."""
+    """Sweep what the lost task wrote; the job succeeds, as Spark has run the task again."""
     laid = lake.load_schema("s").load_table("laid")
     stray = Path(lake.lake.load("s", "laid").folder) / "data/00000-1-aa.parquet"
     lost = iter([frozenset(), frozenset({"0 0 True"})])

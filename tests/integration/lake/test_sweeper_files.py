@@ -32,13 +32,13 @@ DEAD = "0badcafe"
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> LakeReader:
-    """It takes half a second to open."""
+    """Share one reader, which takes half a second to open."""
     return LakeReader([str(tmp_path_factory.getbasetemp())])
 
 
 @pytest.fixture
 def lake(tmp_path: Path, reader: LakeReader) -> Iterator[LakeCatalog]:
-    """With a table s.t of three commits, one row each."""
+    """Provide a lake with a table s.t of three commits, one row each."""
     made = opened(tmp_path / "lake", reader)
     made.lake.iceberg.create_namespace("s")
     make(made, "t")
@@ -72,7 +72,7 @@ def ids(lake: LakeCatalog, name: str = "t") -> list[int]:
 
 
 def files(lake: LakeCatalog) -> set[Path]:
-    """All but what the catalog and the live server keep."""
+    """Return all but what the catalog and the live server keep."""
     kept = ("catalog.db", "11111111")
     return {p for p in folder(lake).rglob("*") if p.is_file() and not p.name.startswith(kept)}
 
@@ -85,7 +85,7 @@ def leave(path: Path, age: float = 0.0) -> Path:
 
 
 def bury(lake: LakeCatalog, *jobs: dict[str, Any], age: float = 0.0) -> Path:
-    """The file of a server that is no more."""
+    """Leave the file of a server that is no more."""
     place = folder(lake) / ".jetbridge/servers"
     for number, job in enumerate(jobs):
         note = place / f"{DEAD}.jobs" / f"{number}.json"
@@ -104,7 +104,7 @@ def job_on(lake: LakeCatalog, name: str, started: float) -> dict[str, Any]:
 
 @contextmanager
 def killed(lake: LakeCatalog) -> Iterator[None]:
-    """A process that writes rows; it dies at the end of the block, with its statement open."""
+    """Run a process that writes rows; it dies at the end of the block, with its statement open."""
     module = "tests.unit.backends.lake.doomed_insert"
     command = [sys.executable, "-m", module, str(folder(lake)), DEAD]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

@@ -28,7 +28,7 @@ def local() -> Iterator[duckdb.DuckDBPyConnection]:
 def every_way(
     local: duckdb.DuckDBPyConnection, batch: pa.RecordBatch, folder: Path
 ) -> Iterator[pa.RecordBatch]:
-    """The rows from a Parquet file, by `select`, and by `condition` where that is another SQL."""
+    """Yield the rows from a Parquet file by `select`, and by `condition` where that differs."""
     codec = table_for(batch.schema).codec
     stored = codec.to_storage(batch)
     assert stored.schema.equals(codec.storage_schema, check_metadata=True)

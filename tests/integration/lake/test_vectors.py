@@ -16,7 +16,7 @@ FILES, ROWS = 6, 5_000
 
 @pytest.fixture(scope="module")
 def deleted_by_spark():
-    """A table of several files, from each of which Spark has deleted in one statement."""
+    """Return a table of several files, from each of which Spark has deleted in one statement."""
     catalog = new_lake()
     schema = catalog.create_schema(SchemaInfo("s"))
     columns = pa.schema([("id", pa.int64()), ("old", pa.string()), ("n", pa.int32())])

@@ -38,7 +38,7 @@ def stop(*_: Any, **__: Any) -> None:
 
 
 def before_commit(schema: Any) -> None:
-    """Files and vectors are complete; Java is asked, and its manifests are there."""
+    """Stop when files and vectors are complete, and Java has written the manifests."""
     IcebergCommitter._write = stop_after(IcebergCommitter._write)  # type: ignore[method-assign]
     table = schema.load_table("plain")
     update(table, {"v": [9.0], "rowid": rowids(table, "id", 1)})
@@ -53,7 +53,7 @@ def stop_after(call: Any) -> Any:
 
 
 def in_job(schema: Any) -> None:
-    """Spark has written its files and committed them to a branch."""
+    """Stop when Spark has written its files and committed them to a branch."""
     spark_writes._move_main = stop
     insert(schema.load_table("laid"), ROWS)
 
@@ -64,7 +64,7 @@ def in_create(schema: Any) -> None:
 
 
 def in_compaction(schema: Any) -> None:
-    """Spark has joined the files; its commit waits for the catalog, which we have locked."""
+    """Stop when Spark has joined the files; its commit waits for the catalog, which we lock."""
     lake = schema._lake
     folder = Path(lake.data_folder(lake.load("s", "many")))
     before = set(folder.iterdir())

@@ -16,7 +16,7 @@ from tests.integration.replay.recordings import FLIGHT_ANSWERS, Rpc, flights_in
 
 
 def meaning(rpc: Rpc, messages: list[bytes]) -> Any:
-    """What of an answer both servers must agree on."""
+    """Return the part of an answer on which both servers must agree."""
     if rpc.action == "list_schemas":
         listing = unpack_listing(pb.Result.FromString(messages[0]).body)
         return sorted(schema["name"] for schema in listing["schemas"])
@@ -33,7 +33,7 @@ def meaning(rpc: Rpc, messages: list[bytes]) -> Any:
 
 
 def columns(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Without NOT NULL and defaults, which the reference servers do not report."""
+    """Return columns without NOT NULL and defaults, which the reference servers do not report."""
     return [(f.name, str(f.type)) for f in schema]
 
 
@@ -56,7 +56,7 @@ def scan_meaning(rpc: Rpc, messages: list[bytes]) -> Any:
 
 
 def exchange_meaning(rpc: Rpc, messages: list[bytes]) -> Any:
-    """The returned rows and the number of changed ones; the order of columns is free but once."""
+    """Return the rows and the number of changed ones; the order of columns is free but once."""
     data = [pb.FlightData.FromString(message) for message in messages]
     if rpc.header("return-chunks") == "0":
         return [unpack(d.app_metadata) for d in data[-1:]]

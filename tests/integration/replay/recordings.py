@@ -98,14 +98,14 @@ def _read_bytes(text: str) -> bytes | None:
 
 
 def named(descriptor: pb.FlightDescriptor) -> Name:
-    """What a recorded descriptor names; one of the reference servers puts it into one part."""
+    """Return the names of a recorded descriptor, which one reference server puts into one part."""
     parts = list(descriptor.path)
     _, schema, kind, name = parts if len(parts) > 1 else parts[0].split("/")
     return Name(schema, kind, name)
 
 
 def flights_in(rpc: Rpc, messages: Sequence[bytes]) -> Iterator[pb.FlightInfo]:
-    """The FlightInfos in an answer, wherever they stand."""
+    """Yield the FlightInfos in an answer, wherever they stand."""
     if rpc.method == "ListFlights":
         for message in messages:
             yield pb.FlightInfo.FromString(message)
@@ -131,7 +131,7 @@ FLIGHT_ANSWERS = frozenset(
 
 
 class Replayer:
-    """Sends recorded statements; `exact_names` keeps descriptors and ids as recorded."""
+    """Send recorded statements; `exact_names` keeps descriptors and ids as recorded."""
 
     def __init__(self, wire: Wire, *, exact_names: bool = False) -> None:
         self._wire, self._exact = wire, exact_names
@@ -146,7 +146,7 @@ class Replayer:
         self._scan: tuple[Name, pa.Schema | None] = (Name("", "", ""), None)
 
     def play(self, rpcs: Sequence[Rpc]) -> None:
-        """A DoExchange stays open while what follows it in the statement runs."""
+        """Send a statement; a DoExchange stays open while what follows it runs."""
         if not rpcs:
             return
         rpc, rest = rpcs[0], rpcs[1:]
@@ -171,7 +171,7 @@ class Replayer:
         self._learn(rpc, answer)
 
     def _open(self, exchange: Exchange, rpc: Rpc) -> int:
-        """Sends what the client sends before it waits for the server's schema."""
+        """Send what the client sends before it waits for the server's schema."""
         self.sent[rpc.n] = []
         for at, (who, message) in enumerate(rpc.messages):
             if who == "server":
@@ -230,7 +230,7 @@ class Replayer:
         return pb.Action(type=action.type, body=pack(body)).SerializeToString()
 
     def _learn(self, rpc: Rpc, answer: Answer) -> None:
-        """What the client keeps of an answer to send it back later."""
+        """Keep what the client keeps of an answer to send it back later."""
         if rpc.action == "endpoints":
             self._learn_endpoints(rpc, answer)
         if answer.status != "OK":

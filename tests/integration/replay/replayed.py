@@ -54,7 +54,7 @@ class Played:
 
 @contextmanager
 def main_played(*, exact_names: bool, make: Callable[[], Any]) -> Iterator[Played]:
-    """The first recording, also run by a local DuckDB; leaves a file in the working directory."""
+    """Run the first recording, also in a local DuckDB; leave a file in the working directory."""
     catalog = make()
     catalog.create_schema(SchemaInfo("s"))  # the reference server has it from the start
     with Server({"cat": catalog}, port=0) as server:
@@ -71,7 +71,7 @@ def main_played(*, exact_names: bool, make: Callable[[], Any]) -> Iterator[Playe
 
 @contextmanager
 def functions_played() -> Iterator[Played]:
-    """The second recording; its databases are made by the server's own actions."""
+    """Run the second recording, whose databases are made by the server's own actions."""
     databases = Databases()
     with Server(databases, port=0, actions=databases.actions()) as server:
         server.start()
@@ -103,7 +103,7 @@ def run_locally(run: Played, statement: Statement) -> None:
 def assert_same_rows(
     local: duckdb.DuckDBPyConnection, got: pa.Table, expected: str | pa.Table, why: str = ""
 ) -> None:
-    """`expected`: rows, or a relation of the local DuckDB with the columns of `got`."""
+    """Compare with `expected`: rows, or a relation of the local DuckDB like `got`."""
     with local.cursor() as cursor:
         cursor.register("got", got)
         wanted = expected if isinstance(expected, str) else "expected"

@@ -254,7 +254,7 @@ def test_returning_of_an_update_mirrors_the_columns_as_they_were_sent(played: Pl
 
 
 def test_the_rows_changed_are_those_the_scan_delivered(played: Played) -> None:
-    """The recorded row ids may be sent as they are, for both servers count rows from 0."""
+    """Send the recorded row ids as they are, for both servers count rows from 0."""
     for statement in played.statements:
         scans = [rpc for rpc in statement.rpcs if rpc.method == "DoGet"]
         for rpc in statement.rpcs:
@@ -322,7 +322,7 @@ def test_the_answers_recorded_without_a_body_are_those_listed() -> None:
 def test_a_scalar_function_answers_batches_whose_recorded_answer_is_missing(
     functions: Played,
 ) -> None:
-    """SELECT test_add(t.j, 10) FROM (SELECT unnest(range(5000)) j) t"""
+    """Answer `SELECT test_add(t.j, 10) FROM (SELECT unnest(range(5000)) j) t`."""
     _, batches = read_stream(functions.player.answers[35].messages)
     assert [batch.num_rows for batch in batches] == [2048, 2048, 904]
     results = [value for batch in batches for value in batch.column(0).to_pylist()]
@@ -366,7 +366,7 @@ def test_returning_gives_the_rows_of_a_local_duckdb(played: Played) -> None:
 
 
 def test_select_as_of_a_version_gives_the_rows_of_that_time(played: Played) -> None:
-    """SELECT * FROM a.sales.orders AT (VERSION => 3)"""
+    """Answer `SELECT * FROM a.sales.orders AT (VERSION => 3)`."""
     rows = read_rows(played.player.answers[128])
     assert_same_rows(played.local, rows.drop_columns("rowid"), played.versions[3])
     assert rows.num_rows == 5

@@ -37,7 +37,7 @@ QTY = columns(qty=pa.int32(), rowid=pa.int64())
 
 @contextmanager
 def small_table(server: Server, client: Client) -> Iterator[Raw]:
-    """A caller, and the table with its rows under the row ids 0, 1 and 2."""
+    """Provide a caller, and the table with its rows under the row ids 0, 1 and 2."""
     client.create_schema("s")
     client.create_table("s", "T", COLUMNS, checks=["qty >= 0"], primary_key=["id"])
     client.insert("s", "T", pa.Table.from_pylist(ROWS, INSERTED))

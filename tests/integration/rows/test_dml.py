@@ -180,7 +180,7 @@ BYTES = columns(id=pa.int64(), b=pa.bool8(), bs=pa.list_(pa.bool8()))
 
 
 def as_bytes(ids: list[int], b: list[int | None], bs: list[int | None]) -> pa.RecordBatch:
-    """One element of `bs` for each row."""
+    """Return one element of `bs` for each row."""
     flags, elements = (pa.bool8().wrap_array(pa.array(v, pa.int8())) for v in (b, bs))
     lists = pa.ListArray.from_arrays(list(range(len(ids) + 1)), elements)
     return pa.record_batch([pa.array(ids), flags, lists], BYTES)
@@ -195,7 +195,7 @@ def as_bytes(ids: list[int], b: list[int | None], bs: list[int | None]) -> pa.Re
 def test_byte_that_is_no_boolean_is_refused_and_nothing_is_stored(
     raw, client, kinds, returning, b, bs, column, byte
 ):
-    """DuckDB's client sends such bytes for constants under `arrow_lossless_conversion`."""
+    """Refuse what DuckDB's client sends for constants under `arrow_lossless_conversion`."""
     plain, element = kinds
     client.create_table("s", "B", columns(id=pa.int64(), b=plain, bs=pa.list_(element)))
     raw.exchange("insert", ("s", "B"), BYTES, [as_bytes([1, 2, 3], [1, 0, None], [0, 1, None])])
@@ -304,7 +304,7 @@ def test_error_that_is_no_constraint_has_no_constraint_exception(raw, server):
 
 @dataclass
 class Spy:
-    """A catalog with one table, that of another; it notes the options of each statement."""
+    """Serve one table of another catalog, and note the options of each statement."""
 
     inner: Table
     seen: list[tuple[str, DMLOptions]] = field(default_factory=list)

@@ -147,7 +147,7 @@ def test_statements_of_one_transaction_may_change_one_row_again_and_again(raw, c
 
 
 def test_scan_that_runs_while_its_update_is_open_sees_the_table_before(raw, client):
-    """As DuckDB does it: the DoExchange is opened first, then the scan runs under the same id."""
+    """Do as DuckDB does: open the DoExchange first, then scan under the same id."""
     with client.transaction() as ada:
         with ada.exchange("update", "s", "T", QTY, returning=True) as statement:
             header = ("airport-transaction-id", ada.transaction_id)
@@ -183,7 +183,7 @@ def test_insert_in_a_transaction_knows_the_column_it_added(raw, client):
 
 @pytest.mark.parametrize("remade", [INSERTED, columns(word=pa.string())])
 def test_insert_in_a_transaction_goes_to_the_table_it_made_anew(raw, client, remade):
-    """As in BEGIN; SELECT ...; DROP TABLE t; CREATE TABLE t AS SELECT ..."""
+    """Do as in BEGIN; SELECT ...; DROP TABLE t; CREATE TABLE t AS SELECT ..."""
     values = {"id": 7, "name": "gus", "qty": 70, "word": "w"}
     row = {name: values[name] for name in remade.names}
     with client.transaction() as ada:

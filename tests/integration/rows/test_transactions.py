@@ -296,7 +296,7 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def filters() -> Iterator[Any]:
-    """The statement and the parameters of every recorded scan that has a filter."""
+    """Yield the statement and the parameters of every recorded scan that has a filter."""
     sql = ""
     for line in recorded():
         sql = line.get("sql", sql)
@@ -310,7 +310,7 @@ def filters() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def replayed() -> Iterator[Raw]:
-    """The recorded tables with all the rows that were ever inserted into them."""
+    """Provide the recorded tables with all the rows that were ever inserted into them."""
     with Server({"cat": MemoryCatalog()}, port=0) as server:
         server.start()
         with Raw(server.location, ("airport-catalog", "cat")) as caller:
@@ -320,7 +320,7 @@ def replayed() -> Iterator[Raw]:
 
 
 def replay(caller: Raw, line: dict[str, Any]) -> None:
-    """CREATE and INSERT again; what failed when it was recorded may fail again."""
+    """Run CREATE and INSERT again; what failed when it was recorded may fail again."""
     if line.get("method") == "DoAction" and line["status"] == "OK":
         action = Action.FromString(base64.b64decode(line["request"][0]))
         if action.type == "create_table" or (action.type == "create_schema" and line["n"] != 9):
@@ -335,7 +335,7 @@ def replay(caller: Raw, line: dict[str, Any]) -> None:
 
 
 def again(sql: str, rows: pa.Table) -> list[str]:
-    """The recorded statement over these rows, as the client filters them again."""
+    """Return the recorded statement over these rows, as the client filters them again."""
     where = re.sub(r" (RETURNING|ORDER BY) .*", "", sql.partition(" WHERE ")[2])
     wanted = sql.removeprefix("SELECT ").partition(" FROM ")[0]
     columns = wanted if sql.startswith("SELECT") else "id, rowid"

@@ -81,7 +81,7 @@ def test_every_value_comes_back_equal(
 def test_lossless_rows_are_the_values_they_were_written_as(
     wire: Wire, local: duckdb.DuckDBPyConnection, case: Case
 ) -> None:
-    """Compared with the SQL values themselves, not with what DuckDB makes of them in Arrow."""
+    """Compare with the SQL values themselves, not with what DuckDB makes of them in Arrow."""
     values = values_for(case, LOSSLESS)
     sent = export(local, case.type, values, LOSSLESS)
     create(wire, "written", sent.schema)
@@ -127,7 +127,7 @@ def test_every_type_is_returned_and_updated(
 
 
 def tagged(tables: list[pa.Table]) -> pa.Table:
-    """All in one, each row with the number of its table; ENUM as it comes back."""
+    """Return all in one, each row with the number of its table; ENUM as it comes back."""
     parts = []
     for number, table in enumerate(tables):
         kind = table.schema.field("c").type
@@ -226,7 +226,7 @@ def test_values_are_taken_by_value_in_any_spelling(
 
 
 def test_a_dictionary_that_grows_between_batches_is_understood(wire: Wire) -> None:
-    """ENUM values of later batches refer to dictionaries sent before."""
+    """Send ENUM values in later batches, which refer to dictionaries sent before."""
     kind = pa.dictionary(pa.uint8(), pa.string())
     create(wire, "grown", pa.schema([("c", kind)]))
     batches = [
@@ -313,7 +313,7 @@ def test_an_impossible_cast_in_an_update_changes_nothing(
 def test_a_hugeint_of_39_digits_is_refused_unless_sent_lossless(
     wire: Wire, local: duckdb.DuckDBPyConnection
 ) -> None:
-    """The plain export of DuckDB says DECIMAL(38,0) of it, which is not true."""
+    """Refuse the plain export of DuckDB, which falsely says DECIMAL(38,0)."""
     sent = export(local, "HUGEINT", ("1", f"'{2**127 - 1}'"), PLAIN)
     create(wire, "huge", sent.schema)
     answer = run(wire, "insert", "huge", sent)

@@ -22,7 +22,7 @@ HEADERS = [("airport-catalog", "cat"), ("airport-user-agent", "airport/20250723"
 
 
 class Case(NamedTuple):
-    """`values` are SQL; those of `lossless_only` do not survive the other export of DuckDB."""
+    """Hold values in SQL; those of `lossless_only` do not survive the other export of DuckDB."""
 
     type: str
     values: tuple[str, ...]
@@ -126,7 +126,7 @@ TWO_WAYS = frozenset(
 def export(
     local: duckdb.DuckDBPyConnection, kind: str, values: Sequence[str], lossless: bool
 ) -> pa.RecordBatch:
-    """One column `c` as DuckDB hands it to Arrow, with the numbers of the rows in `n`."""
+    """Return one column `c` as DuckDB hands it to Arrow, with the numbers of the rows in `n`."""
     local.execute(f"SET arrow_lossless_conversion = {lossless}")
     rows = ", ".join(f"({n}, CAST({value} AS {kind}))" for n, value in enumerate(values))
     table = local.execute(f"SELECT * FROM (VALUES {rows}) t(n, c) ORDER BY n").to_arrow_table()
@@ -182,7 +182,7 @@ def scan(wire: Wire, name: str) -> pa.Table:
 def assert_same_rows(
     local: duckdb.DuckDBPyConnection, got: pa.Table, expected: pa.Table, columns: str = "n, c"
 ) -> None:
-    """DuckDB is the judge: EXCEPT both ways, and it reads the same type on both sides."""
+    """Let DuckDB judge: EXCEPT both ways, and the same type on both sides."""
     with local.cursor() as cursor:
         cursor.register("got", got)
         cursor.register("expected", expected)

@@ -22,7 +22,7 @@ INTERNAL = StatusCode.INTERNAL
 
 
 class Row(NamedTuple):
-    """`request` None: the valid one; a map: the valid one with these changes; bytes: the body."""
+    """Hold a request: None is the valid one, a map changes it, bytes are the body."""
 
     action: str
     error: str
@@ -152,7 +152,7 @@ STATEMENTS = ("insert", "update", "delete")
 
 
 def catalog_key(action: str) -> str:
-    """The field that names the catalog; READS and STATEMENTS name it in a header."""
+    """Return the field that names the catalog; READS and STATEMENTS name it in a header."""
     if action in ALTER:
         return "catalog"
     return "catalog_name" if "catalog_name" in VALID.get(action, {}) else ""
@@ -225,7 +225,7 @@ def absent_inside() -> Iterator[Row]:
 
 
 def unable() -> Iterator[Row]:
-    """Read-only, broken and torn catalogs."""
+    """Yield read-only, broken and torn catalogs."""
     words: tuple[str, ...]
     for action in VALID.keys() - {"create_transaction"}:  # it asks nothing of the catalog
         key = catalog_key(action)

@@ -56,7 +56,7 @@ ORDERS = [
 
 
 class Raising:
-    """A catalog of which every method raises the same error."""
+    """Raise the same error from every method of a catalog."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -99,7 +99,7 @@ def raw(catalogs) -> Iterator[Raw]:
 
 @pytest.fixture
 def own(server) -> Iterator[Raw]:
-    """For the rows that change something: a server of their own."""
+    """Provide a server of their own for the rows that change something."""
     with connect(server.location, "memory") as client, Raw(server.location) as caller:
         fill(client)
         yield caller
@@ -126,7 +126,7 @@ def send(raw: Raw, row: Row) -> None:
 
 
 def state(catalog: MemoryCatalog) -> Any:
-    """All that a refused request must leave as it was."""
+    """Return all that a refused request must leave as it was."""
     tables = [table.info() for s in catalog.list_schemas() for table in s.list_tables()]
     return catalog.version(), [(t.name, t.version, t.schema, t.checks, t.keys) for t in tables]
 
@@ -162,7 +162,7 @@ def test_every_registered_action_is_in_the_matrix_with_the_codes_of_its_contract
     "action", sorted(VALID.keys() - {"table_function_flight_info", "set_layout"})
 )
 def test_valid_request_succeeds_and_ddl_raises_the_catalog_version(own, catalog, action):
-    """Were it not valid, its refusals might have another reason than the one they are made for."""
+    """Prove that each request is valid: else its refusals might have other reasons."""
     before = catalog.version().number
     own.action(action, VALID[action], ("airport-catalog", "memory"))
     assert catalog.version().number == before + (action in DDL)
@@ -181,7 +181,7 @@ def test_log_has_the_detail_under_the_trace_id_that_the_caller_is_told(raw, row,
 
 
 def table_of(answer: list[bytes]) -> tuple[str, pa.Schema]:
-    """The name and the visible columns of the one FlightInfo an action answered."""
+    """Return the name and the visible columns of the one FlightInfo an action answered."""
     (body,) = answer
     info = FlightInfo.FromString(body)
     metadata = msgpack.unpackb(info.app_metadata)
@@ -332,7 +332,7 @@ def test_of_many_that_create_one_table_at_once_one_succeeds(own):
 
 @dataclass(frozen=True)
 class Failing:
-    """A catalog, its schema and its table in one; the scan fails after the first batch."""
+    """Be a catalog, its schema and its table in one; the scan fails after the first batch."""
 
     error: Exception
 

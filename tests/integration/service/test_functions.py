@@ -55,7 +55,7 @@ def descriptor(name: str, kind: str = "table_function", schema: str = "utils") -
 
 
 def arguments(**values: Any) -> bytes:
-    """The one row of arguments as an IPC stream; a value may be an Arrow array."""
+    """Return the one row of arguments as an IPC stream; a value may be an Arrow array."""
     arrays = [v if isinstance(v, pa.Array) else pa.array([v]) for v in values.values()]
     batch = pa.RecordBatch.from_arrays(arrays, list(values))
     sink = pa.BufferOutputStream()
@@ -137,7 +137,7 @@ def test_every_function_is_listed_with_its_signature(flights: dict[str, pb.Fligh
 def test_a_scalar_function_tells_the_schema_it_will_answer_with(
     wire: Wire, flights: dict[str, pb.FlightInfo]
 ) -> None:
-    """The client compares the two, and refuses any difference."""
+    """Announce the very schema: the client compares the two, and refuses any difference."""
     flight = flights["test_uppercase"]
     rows = pa.RecordBatch.from_pydict({"a": ["x"]})
     answer = call(wire, "scalar_function", flight.flight_descriptor.SerializeToString(), rows)

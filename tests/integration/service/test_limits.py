@@ -170,14 +170,14 @@ def test_open_transactions_are_kept_up_to_the_limit():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """Where this process makes its temporary files."""
+    """Return the folder in which this process makes its temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path: Path = tmp_path
     return path
 
 
 def spilled(folder: Path) -> list[str]:
-    """Files in the folder, and open ones without a name."""
+    """Return files in the folder, and open ones without a name."""
     links = (link for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
     opened = []
     for link in links:

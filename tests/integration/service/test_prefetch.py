@@ -17,7 +17,7 @@ ECHO = "/test/Echo"
 
 @contextmanager
 def serving(handler: Any) -> Iterator[Any]:
-    """A call of a server with this handler; both sides are raw bytes."""
+    """Provide a call of a server with this handler; both sides are raw bytes."""
     methods: dict[str, Any] = {"Echo": grpc.stream_stream_rpc_method_handler(handler)}
     server = grpc.server(ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", methods),))

@@ -39,7 +39,7 @@ def add_rows(catalog: MemoryCatalog, schema: str, name: str, *values: str) -> No
 
 @pytest.fixture(scope="module")
 def catalogs() -> dict[str, MemoryCatalog]:
-    """One table for each mix of the names; its rows say where they are, and in which version."""
+    """Return one table for each mix of the names; its rows name the table and the version."""
     made = {name: MemoryCatalog() for name in CATALOGS}
     for catalog_name, catalog in made.items():
         for schema in SCHEMAS:
@@ -68,7 +68,7 @@ def in_catalog(name: str, token: str = "") -> list[tuple[str, str]]:
 def descriptor_of(
     wire: Wire, schema: str, table: str, catalog: str = "cat", token: str = ""
 ) -> bytes:
-    """As the client gets it: from a listing."""
+    """Return the descriptor as the client gets it: from a listing."""
     listed = wire.call("ListFlights", b"", in_catalog(catalog, token))
     assert listed.status == "OK", listed.message
     for message in listed.messages:
@@ -132,7 +132,7 @@ def test_a_ticket_with_any_byte_changed_is_refused(wire: Wire, version: str) -> 
 
 
 def test_a_ticket_message_with_any_byte_changed_is_refused(wire: Wire) -> None:
-    """Also the protobuf around the ticket."""
+    """Change every byte, also of the protobuf around the ticket."""
     (ticket,) = tickets_in(ask_endpoints(wire, descriptor_of(wire, "sch", "tab")))
     for altered in flipped(pb.Ticket(ticket=ticket).SerializeToString()):
         answer = wire.call("DoGet", altered, in_catalog("cat"))
@@ -197,7 +197,7 @@ def test_get_flight_info_of_an_altered_descriptor_never_tells_of_another_table(
 
 
 def test_an_insert_by_an_altered_descriptor_reaches_no_other_table() -> None:
-    """Every accepted row went to the one table; all others are as they were."""
+    """Check that every accepted row went to the one table, and all others are as they were."""
     catalog = MemoryCatalog()
     for schema in SCHEMAS:
         catalog.create_schema(SchemaInfo(schema))
@@ -331,7 +331,7 @@ def test_any_name_travels_in_a_printable_path_and_is_found(name: str) -> None:
 
 @pytest.fixture
 def altered() -> Iterator[tuple[Wire, bytes, bytes]]:
-    """A table that another client altered: its descriptor of before, and that of now."""
+    """Provide a table that another client altered: its descriptor of before, and that of now."""
     catalog = MemoryCatalog()
     catalog.create_schema(SchemaInfo("sch"))
     catalog.load_schema("sch").create_table(CreateTable("tab", COLUMNS))

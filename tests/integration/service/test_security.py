@@ -289,7 +289,7 @@ def test_list_actions_names_and_describes_every_action(secured):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory) -> tuple[bytes, bytes]:
-    """Certificate and key for localhost, signed by itself."""
+    """Return certificate and key for localhost, signed by itself."""
     folder: Path = tmp_path_factory.mktemp("tls")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     command += ["-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", "key", "-out", "cert"]

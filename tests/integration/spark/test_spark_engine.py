@@ -26,7 +26,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
-    """With a catalog `here`, that holds one table of two rows."""
+    """Return a Spark with a catalog `here`, which holds one table of two rows."""
     shared = lakes.engine()
     shared.add_catalog("here", catalog_properties(tmp_path_factory.mktemp("here")))
     with shared.session() as session:
@@ -107,7 +107,7 @@ def test_killed_jvm_is_unavailable_once_and_comes_back(engine, capfd):
 
 @contextmanager
 def child(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """In an empty working directory, and a process group of its own."""
+    """Run it in an empty working directory, and in a process group of its own."""
     for name in ("cwd", "scratch"):
         (folder / name).mkdir()
     process = subprocess.Popen(

@@ -50,7 +50,7 @@ def column(position: int, duckdb_type: str) -> str:
 
 
 def cases_of(entry: Entry) -> Iterator[Case]:
-    """KeyError: a kind has no edge values."""
+    """Yield the cases of an entry; KeyError means that a kind has no edge values."""
     choices: list[list[tuple[str | None, Any]]] = []
     for position, kinds in enumerate(entry.takes):
         if position in entry.constants:
@@ -63,7 +63,7 @@ def cases_of(entry: Entry) -> Iterator[Case]:
 
 
 def some_of(cases: Iterable[Case], most: int) -> list[Case]:
-    """All, or so many of them, always the same; `make soak` takes all."""
+    """Return all, or always the same sample of them; `make soak` takes all."""
     found = list(cases)
     if len(found) <= most:
         return found
@@ -84,7 +84,7 @@ def _patterns(pattern: str) -> Iterator[str]:
 
 
 def _case(entry: Entry, pattern: str, chosen: Sequence) -> Case:
-    """Columns are numbered without the constants."""
+    """Number the columns without the constants."""
     types: list[str] = []
     arguments: list[str] = []
     for position, (duckdb_type, value) in enumerate(chosen):
@@ -112,14 +112,14 @@ def connected() -> duckdb.DuckDBPyConnection:
 
 
 def _product(arity: int) -> str:
-    """All combinations of the values, for all types beside each other."""
+    """Return all combinations of the values, for all types beside each other."""
     parts = [f"({values(at, FEW[arity] if at else 0)}) p{at}" for at in range(arity)]
     columns = ", ".join(f"p{at}.* EXCLUDE (n)" for at in range(arity))
     return f"SELECT row_number() OVER () AS row, {columns} FROM {', '.join(parts)}"
 
 
 def values(position: int, most: int = 0) -> str:
-    """The values of all types, numbered; shorter lists begin again."""
+    """Return the values of all types, numbered; shorter lists begin again."""
     lists = {each: typed(each)[: most or None] for each in TYPES}
     rows = max(len(each) for each in lists.values())
     selects = (
@@ -132,7 +132,7 @@ def values(position: int, most: int = 0) -> str:
 
 
 def planned(cases: Sequence[Case], relation: str) -> list[Case]:
-    """With the types of their results; those that do not fit are left out.
+    """Return cases with the types of their results, without those that do not fit.
 
     So are those that DuckDB refuses: its types may combine in fewer ways than its kinds.
     """

@@ -41,7 +41,7 @@ ALLOWED = {"last digits:": 1e-12, "last digit:": 1e-15}
 
 
 def exported(table: str) -> tuple[str, pa.Table]:
-    """The Parquet file of a table of DuckDB, in the types that Spark has, and its rows."""
+    """Write a table of DuckDB as Parquet, in the types that Spark has; return file and rows."""
     path = str(folder() / f"{table}.parquet")
     huge = [
         row[0] for row in connected().execute(f"DESCRIBE {table}").fetchall() if row[1] == "HUGEINT"
@@ -65,19 +65,19 @@ def view(session: SparkConnection, table: str) -> None:
 
 
 def ordered(answer: DataFrame, key: str) -> pa.Table:
-    """The rows without their key, in its order; Spark would compute them twice to sort them."""
+    """Return the rows without their key, in its order; Spark would compute them twice to sort."""
     return answer.toArrow().sort_by(key).drop_columns([key])
 
 
 def at_once(check: Callable[[Sequence[Case]], None], cases: Sequence[Case], size: int) -> None:
-    """So many cases a statement, two statements at a time."""
+    """Run so many cases in a statement, two statements at a time."""
     batches = [cases[start : start + size] for start in range(0, len(cases), size)]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(check, batches))
 
 
 class Scalars:
-    """All cases of scalar entries whose arguments are so many columns."""
+    """Hold all cases of scalar entries whose arguments are so many columns."""
 
     def __init__(self, session: SparkConnection, arity: int, tried: int) -> None:
         self.session, self.table, self.tried = session, f"args{max(arity, 1)}", tried
@@ -100,7 +100,7 @@ class Scalars:
             self._raises(cases[at], raised[at])
 
     def _spark(self, cases: Sequence[Case], texts: Sequence[str], some: range) -> Answers:
-        """By number of the case; where a statement fails, its halves tell which case it was."""
+        """Return answers by number of the case; halve a statement that fails, to find its case."""
         listed = ", ".join(f"{texts[at]} AS r{at}" for at in some)
         try:
             answer = self.session.sql(f"SELECT row, {listed} FROM {self.table}")
@@ -118,7 +118,7 @@ class Scalars:
         return {at: (found.column(n), types[n]) for n, at in enumerate(some)}
 
     def _duckdb(self, cases: Sequence[Case]) -> tuple[pa.Table, list[list[int]]]:
-        """The answers, and the rows without one."""
+        """Return the answers, and the rows without one."""
         listed = ", ".join(f"TRY([{case.duckdb}]) AS r{at}" for at, case in enumerate(cases))
         with connected().cursor() as own:
             own.execute("SET TimeZone = 'UTC'")
@@ -166,7 +166,7 @@ class Scalars:
 
 @contextmanager
 def _raw_errors() -> Iterator[None]:
-    """To make an error of Python from one of Java takes ten times as long as the statement."""
+    """Leave errors as Java's: to make one of Python takes ten times as long as the statement."""
     usual = java_gateway.get_return_value
     java_gateway.get_return_value = protocol.get_return_value
     try:
@@ -176,14 +176,14 @@ def _raw_errors() -> Iterator[None]:
 
 
 def _numbers(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dates and timestamps as numbers: Python has none before year 1 or after 9999."""
+    """Return dates and timestamps as numbers: Python has none before year 1 or after 9999."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
     return values.cast(pa.int32()) if pa.types.is_date(values.type) else values
 
 
 def differences(expected: pa.ChunkedArray, found: pa.ChunkedArray, *, loose: str) -> list[int]:
-    """The rows in which two columns differ by more than the remark of the entry allows."""
+    """Return the rows in which two columns differ by more than the remark of the entry allows."""
     if _identical(expected, found):
         return []
     allowed = next((each for words, each in ALLOWED.items() if words in loose), 0.0)
@@ -192,7 +192,7 @@ def differences(expected: pa.ChunkedArray, found: pa.ChunkedArray, *, loose: str
 
 
 def _identical(expected: pa.ChunkedArray, found: pa.ChunkedArray) -> bool:
-    """Whether a quick look is enough: it takes 0.0 for -0.0, so doubles are compared as bits."""
+    """Return whether a quick look is enough: 0.0 equals -0.0, so doubles are compared as bits."""
     if expected.type != found.type or pa.types.is_nested(expected.type):
         return False
     bits = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}.get(expected.type)
@@ -206,7 +206,7 @@ def _bits(values: pa.ChunkedArray, bits: pa.DataType) -> pa.ChunkedArray:
 
 
 def same(a: Any, b: Any, allowed: float = 0.0) -> bool:
-    """Equal bit for bit, but that all NaN are one."""
+    """Return whether values are equal bit for bit, but that all NaN are one."""
     if isinstance(a, float) and isinstance(b, float):
         return _same_floats(a, b, allowed)
     if isinstance(a, list) and isinstance(b, list):

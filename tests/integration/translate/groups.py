@@ -47,7 +47,7 @@ WINDOW = " OVER (PARTITION BY g ORDER BY row)"
 
 @cache
 def table() -> str:
-    """Groups of NULLs only, of one value, of two and a NULL, and of all."""
+    """Return groups of NULLs only, of one value, of two and a NULL, and of all."""
     longest = max(len(typed(each)) for each in TYPES)
     groups = [("nulls", [0, 0]), ("all", list(range(longest - SHIFT)))]
     for at in range(1, longest - SHIFT - 1):
@@ -64,7 +64,7 @@ def table() -> str:
 
 
 def _moderate() -> Iterator[str]:
-    """Numbers whose moments and sums both engines can compute."""
+    """Yield numbers whose moments and sums both engines can compute."""
     for each in MODERATE:
         name = column(0, each)
         yield f"if(abs({name}) < 1e6, {name}, NULL) AS {name.replace('c', 'm')}"
@@ -130,7 +130,7 @@ def _tail(how: str) -> str:
 
 
 def decorated(entry: Entry, how: str) -> Iterator[Case]:
-    """The cases of an entry with DISTINCT, FILTER or OVER around it."""
+    """Yield the cases of an entry with DISTINCT, FILTER or OVER around it."""
     for plain in cases_of(entry):
         case = _with_moderate(plain) if _is_limited(entry) else plain
         if how == " DISTINCT":

@@ -70,7 +70,7 @@ def test_aggregate_or_window_function_is_the_same(entry: Entry, others: Problems
 
 
 def test_every_format_reads_what_it_writes(session: SparkConnection) -> None:
-    """The edge values have texts of a few formats only."""
+    """Check formats by themselves: the edge values have texts of a few only."""
     readings = [entry for entry in SCALARS if entry.duckdb.startswith(("strptime", "try_strptime"))]
     formats = sorted({entry.duckdb.split("'")[1] for entry in readings})
     times = [each for each in VALUES["TIMESTAMP"] if each != "NULL"]

@@ -58,7 +58,7 @@ TABLES = {
 
 @dataclass
 class Engines:
-    """The same tables in both; `desk` has them empty."""
+    """Hold the same tables in both engines; `desk` has them empty."""
 
     desk: StatementConnection
     rows: duckdb.DuckDBPyConnection
@@ -66,7 +66,7 @@ class Engines:
     begun: dict[str, Future[Answer]] = field(default_factory=dict)
 
     def create(self, name: str, query: str) -> None:
-        """A table from a query in DuckDB."""
+        """Create a table from a query in DuckDB."""
         self.rows.execute(f"CREATE TABLE {name} AS {query}")
         found = self.rows.execute(f"SELECT * FROM {name}").to_arrow_table()
         described = self.rows.execute(f"DESCRIBE {name}").fetchall()
@@ -87,13 +87,13 @@ class Engines:
         return translate(self.question(query), self.desk)
 
     def begin(self, queries: Sequence[str], pool: Executor) -> None:
-        """What is refused is left to `check`, which says so."""
+        """Begin a query; `check` reports one that is refused."""
         for query in queries:
             with suppress(Untranslatable):
                 self.begun[query] = pool.submit(_answer, self.translate(query))
 
     def check(self, query: str) -> None:
-        """Rows, types and names; their order, where the query gives one to all of them."""
+        """Compare rows, types and names; their order where the query orders all of them."""
         ordered = bool(sqlglot.parse_one(query, read="duckdb").args.get("order"))
         question = self.question(query)
         begun = self.begun.pop(query, None)
@@ -116,7 +116,7 @@ def _answer(text: str) -> Answer:
 
 @contextmanager
 def opened(request: pytest.FixtureRequest) -> Iterator[Engines]:
-    """With the queries begun that the tests of the module check."""
+    """Provide engines that have begun the queries which the tests of the module check."""
     own = (item for item in request.session.items if item.path == request.path)
     calls = (item.callspec for item in own if isinstance(item, pytest.Function))
     with _tables() as made, ThreadPoolExecutor(4) as pool:
@@ -126,7 +126,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Engines]:
 
 @contextmanager
 def _tables() -> Iterator[Engines]:
-    """With tables that have NULL, duplicates and odd numbers, and one without rows."""
+    """Provide tables with NULL, duplicates and odd numbers, and one without rows."""
     bench = PlannerDatabase(["here"], DuckDBAccess())
     rows = duckdb.connect()
     rows.execute("SET TimeZone = 'UTC'")
