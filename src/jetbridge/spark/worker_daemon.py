@@ -6,11 +6,14 @@ the workers use the installed PySpark, and share what the daemon imports before 
 """
 
 import sys
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from zipfile import ZipFile
 
 ARCHIVES = (".zip", ".jar")
+# The workers are forks of the daemon, so each has what the daemon has imported.
+SHARED_IMPORTS = ("duckdb", "pyarrow.compute", "pyarrow.parquet")
 # Says which version of PySpark a folder or an archive has.
 _VERSION = "pyspark/version.py"
 
@@ -42,11 +45,9 @@ def start() -> None:
     for entry in [entry for entry in sys.path_importer_cache if entry not in sys.path]:
         if entry.endswith(ARCHIVES):
             del sys.path_importer_cache[entry]
-    # The workers are forks of this process, and have what it has imported.
-    import duckdb  # noqa: F401, PLC0415
-    import pyarrow.compute  # noqa: PLC0415
-    import pyarrow.parquet  # noqa: F401, PLC0415
-    from pyspark import daemon  # noqa: PLC0415
+    for name in SHARED_IMPORTS:
+        import_module(name)
+    from pyspark import daemon  # noqa: PLC0415 - from the path that is now without archives
 
     daemon.manager()  # type: ignore[no-untyped-call]
 
