@@ -60,9 +60,12 @@ def create_table(
     definition = define_table(request)
     types = types or declared_types(definition, settings)
     columnstore = by_query and settings.ctas_table_kind == "columnstore"
-    parts = [column_of(field, types[field.name], filled=False) for field in definition.schema]
+    parts = [
+        column_of(field, types[field.name], fill_existing=False) for field in definition.schema
+    ]
     parts += [
-        ddl.key(key.columns, primary=key.primary, loose=columnstore) for key in definition.keys
+        ddl.key(key.columns, primary=key.primary, nonclustered=columnstore)
+        for key in definition.keys
     ]
     parts += [ddl.check(expressions.check(check, types)) for check in definition.checks]
     if columnstore:
@@ -76,11 +79,13 @@ def declared_types(definition: Definition, settings: MssqlSettings) -> dict[str,
     return shorten_keys(dict(zip(definition.schema.names, types, strict=True)), definition.keys)
 
 
-def column_of(field: pa.Field, sql_type: str, *, filled: bool) -> str:
-    """Return the definition of a column; if `filled`, existing rows get its default."""
+def column_of(field: pa.Field, sql_type: str, *, fill_existing: bool) -> str:
+    """Return the definition of a column; with `fill_existing`, existing rows get its default."""
     default = written_default(field, sql_type)
     required = not field.nullable
-    return ddl.column(field.name, sql_type, required=required, default=default, filled=filled)
+    return ddl.column(
+        field.name, sql_type, required=required, default=default, fill_existing=fill_existing
+    )
 
 
 def written_default(field: pa.Field, sql_type: str) -> str:

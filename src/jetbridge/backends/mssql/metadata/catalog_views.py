@@ -20,7 +20,7 @@ from jetbridge.backends.mssql.types import (
 from jetbridge.catalog import TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import constraint_reader, statements
-from jetbridge.dialects.tsql.ddl import without_casts
+from jetbridge.dialects.tsql.ddl import remove_casts
 from jetbridge.errors import BadRequest
 
 _VIEW = "V"
@@ -118,10 +118,10 @@ def _restore_names(table: TableDescription, rows: Iterable[Sequence[Any]]) -> Ta
         table,
         name=spellings[0][0] if spellings else table.name,
         columns=tuple(
-            replace(column, name=restore(column.name), default=without_casts(column.default))
+            replace(column, name=restore(column.name), default=remove_casts(column.default))
             for column in table.columns
         ),
-        checks=tuple(map(without_casts, table.checks)),
+        checks=tuple(map(remove_casts, table.checks)),
         keys=tuple(replace(key, columns=tuple(map(restore, key.columns))) for key in table.keys),
     )
 

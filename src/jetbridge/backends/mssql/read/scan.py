@@ -114,7 +114,7 @@ def _item(column: ServerColumn) -> str:
     return (
         statements.as_text(column.name)
         if is_read_as_text(column)
-        else statements.bracketed(column.name)
+        else statements.bracket(column.name)
     )
 
 
@@ -158,7 +158,7 @@ def list_splits(server: ConnectionPool, table: TableDescription) -> Sequence[str
     number = min(_MAX_SPLITS, count_rows(server, table) // _SPLIT_ROWS) if column else 0
     if column is None or number < 2:  # noqa: PLR2004 - nothing to split
         return [WHOLE]
-    ((low, high),) = server.query(statements.least_and_most(table.schema, table.name, column.name))
+    ((low, high),) = server.query(statements.select_bounds(table.schema, table.name, column.name))
     if low is None or high - low < number:
         return [WHOLE]
     cuts = [str(low + (high - low) * index // number) for index in range(1, number)]

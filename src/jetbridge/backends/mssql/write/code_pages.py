@@ -113,5 +113,5 @@ def _collation(column: BulkColumn) -> str:
 
 
 def _page(query: Query, collation: str) -> Page:
-    ((number, name),) = query(load.code_page(collation))
+    ((number, name),) = query(load.select_code_page(collation))
     return Page(number or 0, name or "")

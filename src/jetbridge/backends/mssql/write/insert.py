@@ -186,9 +186,9 @@ class _Returning:
         return rows_to_arrays(stored, list(self._answer))
 
     def _steps(self, target: str, written: list[str]) -> list[str]:
-        append, type_of = load.append_answering, _answer_type
+        append, type_of = load.append_returning, _answer_type
         if self._server.is_babelfish():  # Babelfish has no MERGE
-            append, type_of = load.append_answering_in_order, declared
+            append, type_of = load.append_returning_in_order, declared
         answer = [(c.name, type_of(c), is_answered_as_text(c)) for c in self._table.columns]
         return append(target, written, load.TEMPORARY, answer)
 

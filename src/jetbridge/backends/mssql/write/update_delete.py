@@ -181,7 +181,7 @@ def is_assignable(column: ServerColumn) -> bool:
 def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
     """Return SET items for all columns but those whose values clients do not see exactly."""
     return [
-        load.assigned(column.name, column.type)
+        load.assign(column.name, column.type)
         for column in columns
         if is_assignable(column) and not is_read_as_text(column)
     ]
@@ -197,7 +197,7 @@ def refuse_fixed(
         if column.identity or (is_assignable(column) and is_read_as_text(column))
     ]
     target = statements.path(rows.table.schema, rows.table.name)
-    if fixed and connection.run(load.changed_fixed(target, fixed, rows.keys(), source)):
+    if fixed and connection.run(load.find_changed_value(target, fixed, rows.keys(), source)):
         listed = ", ".join(name for name, _ in fixed)
         raise BadRequest(
             f"columns {listed} of {rows.table.title()} cannot be changed: identity columns never "
@@ -230,7 +230,7 @@ class _MssqlUpdate:
             raise BadRequest(
                 f"column {self._table.title()}.{fixed[0]} cannot be set: SQL Server fills it in"
             )
-        return [load.assigned(column.name) for column in self.columns()]
+        return [load.assign(column.name) for column in self.columns()]
 
     def apply(self, connection: SqlConnection, changes: Sequence[str], source: str) -> int:
         if self._options.returning:
@@ -291,7 +291,7 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
     columns = [*rows.key_columns(), _NUMBER]
     numbers = pa.array(range(len(ids)), pa.int64())
     batch = convert_batch(columns, [*rows.ids.decode(ids, table.title()), numbers], 0)
-    items = [load.item_of(c.name, as_text=is_answered_as_text(c)) for c in table.columns]
+    items = [load.select_item(c.name, as_text=is_answered_as_text(c)) for c in table.columns]
     target = statements.path(table.schema, table.name)
     with (
         name_errors(table.title()),
@@ -364,7 +364,7 @@ class _MssqlMerge:
             if identity:
                 connection.run(load.identity_insert(target, on=True))
             change = target, self._rows.keys(), updated, inserted, source
-            texts = load.merge_apart(*change) if without_merge else [load.merge(*change)]
+            texts = load.merge_in_parts(*change) if without_merge else [load.merge(*change)]
             changed = sum(counted(connection.run(sql)) for sql in texts)
             if identity:
                 connection.run(load.identity_insert(target, on=False))
