@@ -128,7 +128,7 @@ def test_what_is_not_certain_is_refused_by_name(given, piece):
 
 
 def test_what_cannot_be_parsed_is_refused():
-    with pytest.raises(NotSupported, match="cannot be written"):
+    with pytest.raises(NotSupported, match="cannot be translated"):
         check("((", COLUMNS)
     with pytest.raises(NotSupported, match=r"x{50}\.\.\."):
         check("x" * 200, COLUMNS)

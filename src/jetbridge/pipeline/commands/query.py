@@ -83,7 +83,7 @@ def choose_query_engine(
 ) -> EngineChoice:
     """Return the engine for a planned query; raise as `choose_engine` does."""
     if context.settings.dialect == SPARK:
-        sql = spark_sql.renamed(plan.query, plan.schema.names)
+        sql = spark_sql.rename_columns(plan.query, plan.schema.names)
         return EngineChoice(SPARK, "the query is Spark SQL", sql, dialect=SPARK)
     return choose_engine(
         connection,

@@ -74,7 +74,9 @@ def _changed_rows(statement: UpdateOrDelete, table: Table) -> str:
             continue
         unchanged = queries.column(statement.alias, field.name)
         columns.append((field.name, expression or unchanged, duckdb_type(field)))
-    text = queries.changed_rows(TARGET, statement.alias, columns, statement.from_, statement.where)
+    text = queries.select_changes(
+        TARGET, statement.alias, columns, statement.from_, statement.where
+    )
     return f"{statement.with_} {text}" if statement.with_ else text
 
 

@@ -83,7 +83,7 @@ def read_by_fallback(
         return
     log_once(lake, state, "read by PyIceberg", reason)
     names = {field["id"]: field["name"] for field in fields}
-    rows = queries.copied(_ROWS, _columns(state, fields, fields, names))
+    rows = queries.copy(_ROWS, _columns(state, fields, fields, names))
     try:
         yield SnapshotRelation(rows, row_ids=False, tables={_ROWS: batches})
     except QueryError as error:
@@ -158,7 +158,7 @@ def _by_spark(
         names = {field["id"]: name for field, name in zip(there, copied, strict=False)}
         columns = _columns(state, fields, there, names)
         columns += list(zip(copied[len(there) :], ours, strict=True))
-        rows = queries.copied(queries.parquet(written.names), columns)
+        rows = queries.copy(queries.parquet(written.names), columns)
         yield SnapshotRelation(rows, row_ids=state.has_row_ids())
 
 

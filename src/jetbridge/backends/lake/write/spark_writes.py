@@ -238,7 +238,7 @@ def _on_branch(lake: Lake, session: SparkConnection, now: TableState, job: Branc
     table.manageSnapshots().createBranch(branch, *start).commit()
     head = None
     try:
-        job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
+        job(session, now, sql.qualify([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
         # Whoever runs a job again has the turn until its end, so that it is not in vain once more.

@@ -65,7 +65,7 @@ def spool_table(
     try:
         lake.spools.add(name)
         table = builder.create()
-        yield sql.qualified([lake.name, *namespace.split("."), name]), table
+        yield sql.qualify([lake.name, *namespace.split("."), name]), table
     finally:
         with shielded():
             _drop(lake, namespace, name)

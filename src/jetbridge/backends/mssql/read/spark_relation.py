@@ -22,7 +22,7 @@ from jetbridge.backends.mssql.read.scan import (
     stream,
 )
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
-from jetbridge.dialects.spark import everything
+from jetbridge.dialects.spark import select_all
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.spark.shared_folders import refuse_unshared
@@ -54,7 +54,7 @@ def spark_relation(
     width = sum(c.length if c.length > 0 else _DEFAULT_BYTES for c in table.columns)
     size = count_rows(database.server, table) * width
     prepare = partial(_create_view, database, table, info, name)
-    return SparkRelation(everything(name), types, missing, size, prepare)
+    return SparkRelation(select_all(name), types, missing, size, prepare)
 
 
 @contextmanager
