@@ -91,7 +91,7 @@ def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCata
         name = bracket(made.database)
         with _master().borrow_core() as connection:
             connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
-    given = MssqlSettings().changed(settings)
+    given = MssqlSettings().with_changes(settings)
     return MssqlCatalog("m", made, settings=given, engine=engine)
 
 

@@ -229,8 +229,8 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
     for line in format_table(outcome.schema.names, rows, numbers):
         say(line)
     count = f"{len(rows) + more:,} row{'' if len(rows) + more == 1 else 's'}"
-    shown = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
-    note(f"({count}{shown})")
+    remark = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
+    note(f"({count}{remark})")
 
 
 def _is_number(data_type: pa.DataType) -> bool:

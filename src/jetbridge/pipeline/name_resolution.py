@@ -56,7 +56,7 @@ class NameResolver:
         catalog, schema = self._catalog_and_schema(name)
         return catalog, DEFAULT_SCHEMA if schema is None else schema, name.name
 
-    def resolved_path(self, duckdb_path: Path) -> Path:
+    def resolve_path(self, duckdb_path: Path) -> Path:
         """Return the path of the table that DuckDB looks up under this path."""
         catalog, schema, name = duckdb_path
         if catalog not in self.catalogs or schema != DEFAULT_SCHEMA:

@@ -34,7 +34,7 @@ class WriteTransaction:
     _kind: str = ""
     _write: Write | None = None
 
-    def pinned(self, names: NameResolver) -> NameResolver:
+    def pin(self, names: NameResolver) -> NameResolver:
         """Return these names, with the snapshots of the earlier statements.
 
         What the names resolve to may have changed: by SET, by USE or by ATTACH.

@@ -218,26 +218,26 @@ def current() -> Cancellation:
 def scope(inner: Cancellation | None = None) -> Iterator[Cancellation]:
     """Make a cancellation `current()` for the block; it is cancelled with the one around it."""
     inner = inner or Cancellation()
-    with _linked(inner), _as_current(inner):
+    with _link(inner), _as_current(inner):
         yield inner
 
 
 @contextmanager
-def _linked(inner: Cancellation) -> Iterator[None]:
+def _link(inner: Cancellation) -> Iterator[None]:
     inner._outer = outer = current()
     with outer.on_cancel(lambda: inner.cancel(outer.error())):
         yield
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
+def shield() -> Iterator[None]:
     """Run the block, which cleans up, even if the statement was cancelled."""
     with _as_current(None):
         yield
 
 
 @contextmanager
-def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
+def limit_time(seconds: float | None, error: ServerError) -> Iterator[None]:
     """End the block with the error if it takes longer; None is no limit."""
     with scope() as inner:
         if seconds is None:
@@ -282,7 +282,7 @@ def _within(
 
 def own_scope(inner: Cancellation, items: Iterable[T]) -> Iterator[T]:
     """Yield the items under `inner`, cancelled with the statement that takes the first item."""
-    with _linked(inner):
+    with _link(inner):
         yield from within(inner, items)
 
 

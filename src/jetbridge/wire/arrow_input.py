@@ -175,11 +175,11 @@ def read_arguments(data: bytes, limits: InputLimits = REQUEST_LIMITS) -> pa.Reco
     return pa.RecordBatch.from_pydict({})
 
 
-def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
+def cast_arguments(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
     """Return the arguments with the types of the parameters; a client may send string views."""
     types = {parameter.name: parameter.type for parameter in info.parameters}
     columns = [
-        _as_declared(column, types.get(name), f"argument {name!r} of function {info.name!r}")
+        _cast_argument(column, types.get(name), f"argument {name!r} of function {info.name!r}")
         for name, column in zip(arguments.schema.names, arguments.columns, strict=True)
     ]
     # Rebuild the batch only if a type differs, because a rebuilt batch without columns has no rows.
@@ -188,7 +188,7 @@ def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, arguments.schema.names)
 
 
-def _as_declared(column: pa.Array, data_type: pa.DataType | None, title: str) -> pa.Array:
+def _cast_argument(column: pa.Array, data_type: pa.DataType | None, title: str) -> pa.Array:
     if data_type is None or column.type == data_type or isinstance(column, pa.ExtensionArray):
         return column
     try:
@@ -288,10 +288,10 @@ def _members(array: Any) -> list[Any]:
     members = [array.field(i) for i in range(array.type.num_fields)]
     if array.type.mode == "dense":
         return members
-    chosen = array.type_codes
+    type_codes = array.type_codes
     codes = array.type.type_codes
     return [
-        member.filter(pc.equal(chosen, pa.scalar(code, pa.int8())))
+        member.filter(pc.equal(type_codes, pa.scalar(code, pa.int8())))
         for member, code in zip(members, codes, strict=True)
     ]
 

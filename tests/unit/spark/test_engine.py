@@ -25,7 +25,7 @@ class FakeJvm:
     def wait(self, seconds=None):
         return self.ended.wait(seconds)
 
-    def how_it_ended(self):
+    def exit_reason(self):
         return "killed by signal 9"
 
     def end(self):

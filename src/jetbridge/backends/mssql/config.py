@@ -162,7 +162,7 @@ def _settings(source: str, key: str, keys: Mapping[str, object]) -> MssqlSetting
         for name, setting in SETTINGS.items()
         if name in keys
     }
-    return MssqlSettings().changed(texts)
+    return MssqlSettings().with_changes(texts)
 
 
 def recognizes(location: str) -> Recognition:
@@ -198,4 +198,4 @@ def _attach_settings(options: Mapping[str, str]) -> MssqlSettings:
         elif name not in _ATTACH_OPTIONS and not changes_nothing(name.upper(), value):
             known = [*(option.upper() for option in _ATTACH_OPTIONS), *SETTINGS]
             raise unknown_option("ATTACH", name, known)
-    return MssqlSettings().changed(values)
+    return MssqlSettings().with_changes(values)

@@ -35,7 +35,7 @@ class MssqlSettings:
     direct_load_bytes: int = 256 * 1024 * 1024
     snapshot_reads: bool = True
 
-    def changed(self, values: Mapping[str, str]) -> "MssqlSettings":
+    def with_changes(self, values: Mapping[str, str]) -> "MssqlSettings":
         """Return settings with other values, by full names. Raises BadRequest for invalid ones."""
         fields = {}
         for name, value in values.items():

@@ -8,7 +8,7 @@ from jetbridge.dialects.quoting import identifier, literal
 ROW_ID = "_row_id"
 UPDATED = "_last_updated_sequence_number"
 # The row id for conditions. DuckDB 1.5 pushes a condition on one column down to the file, where the
-# id of a row that a MERGE of Spark inserted is NULL. It evaluates a condition on two columns itself.
+# id of a row that a MERGE of Spark inserted is NULL. It evaluates conditions on two columns itself.
 UNSKIPPED_ROW_ID = f"coalesce({ROW_ID}, {UPDATED})"
 FILE = "filename"
 POSITION = "file_row_number"

@@ -61,17 +61,17 @@ def _alteration(
     """Return the change of the table, with the types that only DuckDB can determine."""
     if isinstance(action, AddDeclaredColumn):
         *parents, name = action.path
-        field = _declared_column(context, f"{identifier(name)} {action.declaration}")
+        field = _read_column(context, f"{identifier(name)} {action.declaration}")
         if parents:
             return AddField(tuple(parents), field, action.if_not_exists)
         return AddColumn(field, action.if_not_exists)
     if isinstance(action, ChangeColumnType):
-        field = _declared_column(context, f"c {action.data_type}")
+        field = _read_column(context, f"c {action.data_type}")
         return ChangeType(field.with_name(action.column), action.expression)
     return action
 
 
-def _declared_column(context: StatementContext, definition: str) -> pa.Field:
+def _read_column(context: StatementContext, definition: str) -> pa.Field:
     """Return one column as CREATE TABLE would declare it."""
     with context.connect() as connection:
         columns = parse_column_definitions(connection, f"({definition})")

@@ -208,10 +208,10 @@ def _begin(context: StatementContext, job: CreateTableAsJob) -> BeginWrite:
     """
     if context.in_transaction and not job.replaces:
         return lambda: _create_then_insert(job.schema, job.request)
-    return lambda: _create_filled(job.schema, job.request)
+    return lambda: _begin_create(job.schema, job.request)
 
 
-def _create_filled(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
+def _begin_create(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     if supports(schema, CanFill):
         return schema.creating(request)
     return _create_then_insert(schema, request)

@@ -27,7 +27,7 @@ class ConcurrencyLimit:
         self._running_by_owner: Counter[str] = Counter()
 
     @contextmanager
-    def entered(self, owner: str = "") -> Iterator[None]:
+    def enter(self, owner: str = "") -> Iterator[None]:
         """Count a call of this owner while the block runs. Raises LimitExceeded."""
         with self._lock:
             self._refuse_if_full(owner)
@@ -69,7 +69,7 @@ class StagedBytes:
         self._bytes_by_owner: Counter[str] = Counter()
 
     @contextmanager
-    def counted(self, owner: str) -> Iterator[Callable[[int], None]]:
+    def count(self, owner: str) -> Iterator[Callable[[int], None]]:
         """Yield a function that counts further bytes until the statement ends.
 
         The function raises LimitExceeded if the token then has more than its limit.
@@ -110,7 +110,7 @@ class ShutdownGate:
         self._closed = False
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def enter(self) -> Iterator[None]:
         """Count a call while the block runs. Raises Unavailable once the gate is closed."""
         with self._changed:
             if self._closed:

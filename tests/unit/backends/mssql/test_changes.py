@@ -2,12 +2,12 @@
 
 import pytest
 
-from jetbridge.backends.mssql.write.update_delete import counted
+from jetbridge.backends.mssql.write.update_delete import read_count
 from jetbridge.errors import NotSupported
 
 
 def test_the_count_is_the_only_answer():
-    assert counted([(5,)]) == 5
+    assert read_count([(5,)]) == 5
     for trigger in ([("hello",)], [(1,), (2,)], [(1, 2)], []):
         with pytest.raises(NotSupported, match="trigger"):
-            counted(trigger)
+            read_count(trigger)

@@ -27,7 +27,7 @@ from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.lake_reader import QueryError
 from jetbridge.spark.errors import java_message
-from jetbridge.spark.written_rows import Written, file_columns
+from jetbridge.spark.written_rows import WrittenFiles, file_columns
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ def _stored_fields(state: TableState) -> list[Json]:
 
 def _copy(
     stack: ExitStack, lake: Lake, state: TableState, fields: list[Json], reason: str
-) -> Written:
+) -> WrittenFiles:
     """In files that go with the stack."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 

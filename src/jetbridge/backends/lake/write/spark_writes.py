@@ -27,7 +27,7 @@ from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.errors import ServerError
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_java
 from jetbridge.spark.written_rows import (
@@ -245,7 +245,7 @@ def _on_branch(lake: Lake, session: SparkConnection, now: TableState, job: Branc
         with lake.turns.turn(now.identity), current().publishing():
             _move_main(table, branch)
     except BaseException:
-        with shielded():
+        with shield():
             if _is_on_main(lake, now, head):
                 return  # only the answer was lost
             _forget(lake, table, now, branch)

@@ -110,7 +110,7 @@ class Address:
             "Encrypt": self.encrypt,
             "TrustServerCertificate": "yes" if self.trust else "no",
         }
-        return ";".join(f"{name}={_braced(value)}" for name, value in parts.items() if value)
+        return ";".join(f"{name}={_quote(value)}" for name, value in parts.items() if value)
 
     def for_core(self) -> dict[str, Any]:
         """Return the connection options for the driver's core, which loads rows."""
@@ -126,7 +126,7 @@ class Address:
         }
 
 
-def _braced(value: str) -> str:
+def _quote(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 

@@ -17,13 +17,13 @@ from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
     collation_for,
     column_of,
+    render_default,
     shorten_keys,
-    written_default,
 )
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn, column_types, declared, declared_columns
+from jetbridge.backends.mssql.types import ServerColumn, column_types, declared_type, declared_types
 from jetbridge.backends.tables.alter import alter_definition
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
@@ -135,7 +135,7 @@ class _Work:
 
     def alter_column(self, column: ServerColumn, sql_type: str, *, required: bool) -> None:
         """Set the type of a column and whether it is NOT NULL, unless it has both already."""
-        if (sql_type, required) == (declared(column), not column.nullable):
+        if (sql_type, required) == (declared_type(column), not column.nullable):
             return
         if self.babelfish:
             self._alter_type(column, sql_type, required=required)
@@ -219,7 +219,7 @@ def _rename_table(work: _Work, change: RenameTable) -> None:
 
 def _set_default(work: _Work, change: SetDefault) -> None:
     column = work.column(change.column)
-    text = written_default(work.after.schema.field(column.name), declared(column))
+    text = render_default(work.after.schema.field(column.name), declared_type(column))
     if work.babelfish:  # a new default replaces the old one, which has no name
         text = text or ddl.NO_DEFAULT
     else:
@@ -241,9 +241,11 @@ def _change_type(work: _Work, change: ChangeType) -> None:
             f"{title} cannot change its type with USING {change.expression}; {remedy}"
         )
     new_type = _new_type(work, column, field)
-    unfit = change_condition(declared(column), new_type)
+    unfit = change_condition(declared_type(column), new_type)
     if unfit is None:
-        raise NotSupported(f"{title} of type {declared(column)} cannot become {new_type}; {remedy}")
+        raise NotSupported(
+            f"{title} of type {declared_type(column)} cannot become {new_type}; {remedy}"
+        )
     if unfit:
         values = work.run(ddl.find_misfit(*work.path, column.name, unfit))
         if values:
@@ -256,7 +258,7 @@ def _change_type(work: _Work, change: ChangeType) -> None:
 def _new_type(work: _Work, column: ServerColumn, field: pa.Field) -> str:
     """Return the T-SQL type of the new field, short enough for the keys of the column."""
     (sql_type,) = column_types(pa.schema([field]), work.settings)
-    types = {**declared_columns(work.table.columns), column.name: sql_type}
+    types = {**declared_types(work.table.columns), column.name: sql_type}
     keys = [key for key in work.table.keys if column.name in key.columns]
     return shorten_keys(types, keys)[column.name]
 
@@ -264,17 +266,17 @@ def _new_type(work: _Work, column: ServerColumn, field: pa.Field) -> str:
 def _set_not_null(work: _Work, change: SetNotNull) -> None:
     column = work.column(change.column)
     work.refuse_nulls(column.name)
-    work.alter_column(column, declared(column), required=True)
+    work.alter_column(column, declared_type(column), required=True)
 
 
 def _drop_not_null(work: _Work, change: DropNotNull) -> None:
     column = work.column(change.column)
-    work.alter_column(column, declared(column), required=False)
+    work.alter_column(column, declared_type(column), required=False)
 
 
 def _add_check(work: _Work, change: AddCheck) -> None:
     text = work.after.checks[-1]
-    sql = expressions.check(text, declared_columns(work.table.columns))
+    sql = expressions.check(text, declared_types(work.table.columns))
     used = duckdb_engine.parse(text).columns
     names = [column.name for column in work.table.columns if fold(column.name) in used]
     violations = work.run(ddl.find_violation(*work.path, sql, names))
@@ -311,7 +313,7 @@ def _fit_columns(work: _Work, key: UniqueKey) -> None:
 
     Babelfish makes the columns of a primary key NOT NULL by itself.
     """
-    types = declared_columns(work.table.columns)
+    types = declared_types(work.table.columns)
     short = shorten_keys(types, [key])
     for name in key.columns:
         column = work.column(name)

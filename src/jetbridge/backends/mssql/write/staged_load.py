@@ -44,7 +44,7 @@ from jetbridge.errors import (
 )
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
-from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.shared_folders import check_shared
 
 # The number of the part that records in the ledger that the rows are published.
 _PUBLISHED = -1
@@ -185,7 +185,7 @@ def load_with_spark(
             "Spark; raise mssql_direct_load_rows and mssql_direct_load_bytes"
         )
     with database.engine.session() as session:
-        refuse_unshared(session, database.options.spool_folder())
+        check_shared(session, database.options.spool_folder())
         cores = int(session.spark.sparkContext.defaultParallelism)
     writers = database.settings.copy_parallel_writers or cores
     rows = sum(part.rows for part in parts)
