@@ -1,4 +1,4 @@
-"""Open catalogs of ATTACH, and read secrets, with the backend of their type."""
+"""Opens catalogs of ATTACH, and reads secrets, with the backend of their type."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""`run(sql)` in the schema `jetbridge` of a served catalog: statements for clients of the server.
+"""Serves `run(sql)` in the schema `jetbridge` of a catalog: statements for clients of the server.
 
 DuckDB's client refuses some statements before they reach a server, CREATE OR REPLACE TABLE among
 them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a row for each.

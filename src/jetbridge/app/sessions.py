@@ -1,4 +1,4 @@
-"""Sessions without a server: what `jetbridge sql` and programs open, and close again."""
+"""Opens and closes sessions without a server, for `jetbridge sql` and programs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Limit the memory and disk of statements of clients; all of one server share one limit.
+"""Limits the memory and disk of statements of clients; all of one server share one limit.
 
 Each call of `run` opens a DuckDB of its own. A call reserves its share at its start and releases it
 at its end. It never waits: if too little is left, the call is refused.

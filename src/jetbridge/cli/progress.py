@@ -14,7 +14,7 @@ NAMES = {"plan": "planning", "spool": "running", "load": "writing"}
 
 
 class Progress:
-    """Draw the latest event; several threads may report events."""
+    """Show the latest event; several threads may report events."""
 
     def __init__(self, out: TextIO = sys.stderr) -> None:
         self._out, self._is_terminal = out, out.isatty()

@@ -1,4 +1,4 @@
-"""Limits and tokens of a server, as plain values, and the rules of names and hosts."""
+"""Defines limits and tokens of a server as plain values, and the rules of names and hosts."""
 
 import ipaddress
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Quote names and values for SQL: the only two ways by which they become SQL text."""
+"""Quotes names and values for SQL: the only two ways by which they become SQL text."""
 
 from jetbridge.errors import BadRequest
 

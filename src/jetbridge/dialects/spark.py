@@ -1,4 +1,4 @@
-"""Render Spark SQL for statements on tables of a lake."""
+"""Renders Spark SQL for statements on tables of a lake."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

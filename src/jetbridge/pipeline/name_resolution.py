@@ -1,4 +1,4 @@
-"""Resolve the names in a statement to tables, all of them at one moment."""
+"""Resolves the names in a statement to tables of one snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Results of statements: rows, or a report of rows, bytes, seconds and engine."""
+"""Defines results of statements: rows, or a report of rows, bytes, seconds and engine."""
 
 import json
 import time

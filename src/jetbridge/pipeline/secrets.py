@@ -1,4 +1,4 @@
-"""Secrets of one session, and the check that keeps them out of messages."""
+"""Keeps the secrets of one session, and keeps them out of messages."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A session: what stays between the statements of one user, and how statements change it."""
+"""Keeps a session: what stays between the statements of one user, and how statements change it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Settings of a session: their names, and the values that SET, `--set` and the file give them."""
+"""Defines settings of a session: their names, and the values from SET, `--set` and the file."""
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Cancels statements: tells them that nobody waits any more, and interrupts what they do.
+"""Cancels statements: ends them when their caller is gone, and interrupts what they do.
 
     with cancellation.scope() as statement:            # in the thread that works
         with cancellation.current().on_cancel(cursor.interrupt):
@@ -9,7 +9,7 @@
     statement.cancel()                                 # in any other thread
 
 `current()` belongs to a thread. If another thread does the work or takes the rows, wrap these in
-`within` with the cancellation of their statement. Wrap what cleans up in `shielded`.
+`within` with the cancellation of their statement. Wrap what cleans up in `shield`.
 """
 
 import logging
@@ -184,11 +184,11 @@ class Cancellation:
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
-        while self._interrupted():
+        while self._interrupt_all():
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _interrupted(self) -> bool:
+    def _interrupt_all(self) -> bool:
         """Call the interrupts; return whether there were any."""
         with self._calling:
             with self._lock:

@@ -51,7 +51,7 @@ _environment_lock = threading.Lock()
 
 
 class FetchFailed(Exception):
-    """Ivy could not fetch the jars."""
+    """Report that Ivy could not fetch the jars."""
 
 
 @dataclass(frozen=True)

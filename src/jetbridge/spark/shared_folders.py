@@ -58,7 +58,7 @@ _applications: dict[str, Application] = {}
 
 @dataclass(frozen=True)
 class Executor:
-    """One executor; Spark numbers them."""
+    """Describe one executor; Spark numbers them."""
 
     number: str
     host: str
@@ -71,7 +71,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at the part of a job with this number."""
+    """Describe one attempt at the part of a job with this number."""
 
     part: int
     executor: Executor

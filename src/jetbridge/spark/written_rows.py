@@ -69,9 +69,9 @@ def write_parquet(session: SparkConnection, query: str, folder: Path) -> Written
     _make(folder)
     with view(rows) as source, _folder_view(session, rows, folder) as target:
         count = rows_in_files(session.sql(sql.insert_all(sql.identifier(target), source)))
-    written = readable(sorted(folder.glob("*.parquet")))
-    refuse_lost(count, written.rows, str(folder))
-    return written
+    files = readable(sorted(folder.glob("*.parquet")))
+    refuse_lost(count, files.rows, str(folder))
+    return files
 
 
 def plain(session: SparkConnection, query: str) -> "DataFrame":
@@ -187,11 +187,11 @@ def _folder_view(session: SparkConnection, rows: "DataFrame", folder: Path) -> I
 
 
 def all_rows(
-    batches: Iterator[pa.RecordBatch], written: int, folder: str
+    batches: Iterator[pa.RecordBatch], written_rows: int, folder: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same batches; raise FailedPrecondition at their end if rows are missing."""
     count = 0
     for batch in batches:
         count += batch.num_rows
         yield batch
-    refuse_lost(written, count, folder)
+    refuse_lost(written_rows, count, folder)

@@ -79,7 +79,7 @@ class BatchDecoder:
         # A table without columns has no batches either.
         several = self._pending_batches > 1 and bool(self.schema.names)
         stream = b"".join(
-            (*self._prefix, *self._dictionaries.known(), *self._pending, _END_OF_STREAM)
+            (*self._prefix, *self._dictionaries.dictionaries(), *self._pending, _END_OF_STREAM)
         )
         self._pending, self._pending_batches, self.pending_bytes = [], 0, 0
         self._dictionaries.settle()
@@ -120,7 +120,7 @@ class _Dictionaries:
             raise LimitExceeded(f"the dictionaries take more than {self._most_bytes} bytes")
         self._pending.append((batch, pieces))
 
-    def known(self) -> Iterator[bytes | memoryview]:
+    def dictionaries(self) -> Iterator[bytes | memoryview]:
         """Yield the dictionaries as they were before the pending messages."""
         for parts in self._known.values():
             for pieces, _ in parts:

@@ -1,4 +1,4 @@
-"""DuckDB queries over the files of an Iceberg table."""
+"""Renders DuckDB queries over the files of an Iceberg table."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Render predicates as DuckDB SQL.
+"""Renders predicates as DuckDB SQL.
 
 Every constant has its type and every node its parentheses, so that DuckDB binds the text to the
 functions of the expression, whatever surrounds it.

@@ -1,4 +1,4 @@
-"""Render the DuckDB SQL that statements of the pipeline run."""
+"""Renders the DuckDB SQL that statements of the pipeline run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Translate CHECK and DEFAULT of SQL Server into DuckDB's SQL, for clients that evaluate them.
+"""Translates CHECK and DEFAULT of SQL Server into DuckDB's SQL, for clients that evaluate them.
 
 A client refuses rows by the constraints it knows and fills in the defaults it knows. So only
 expressions that mean the same in DuckDB are translated. For others the result is None, and SQL

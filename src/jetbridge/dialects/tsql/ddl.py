@@ -1,4 +1,4 @@
-"""Render T-SQL that creates and changes tables, and read definitions of constraints.
+"""Renders T-SQL that creates and changes tables, and reads definitions of constraints.
 
 SQL Server does not keep the text of a constraint. It writes it again, with every column in
 brackets.

@@ -1,4 +1,4 @@
-"""Translate CHECK and DEFAULT of DuckDB into T-SQL that certainly means the same.
+"""Translates CHECK and DEFAULT of DuckDB into T-SQL that certainly means the same.
 
 SQL Server compares strings by their collation and ignores trailing blanks, so equality of strings
 is written as equality of their code units and lengths. An expression outside the tables below

@@ -1,4 +1,4 @@
-"""T-SQL of loads and changes: staging tables, the ledger, and what publishes their rows."""
+"""Renders T-SQL of loads and changes: staging tables, the ledger, and how rows are published."""
 
 from collections.abc import Sequence
 

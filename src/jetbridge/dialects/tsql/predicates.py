@@ -1,4 +1,4 @@
-"""Render predicates as T-SQL with parameters, for rows that the client filters again.
+"""Renders predicates as T-SQL with parameters, for rows that the client filters again.
 
 SQL Server compares strings by their collation, which may ignore case and trailing blanks, and keeps
 seven digits of a second where DuckDB has six. So a condition may keep rows that DuckDB would not,

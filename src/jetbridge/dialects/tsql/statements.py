@@ -1,4 +1,4 @@
-"""Render T-SQL: names, constants and statements."""
+"""Renders T-SQL: names, constants and statements."""
 
 from collections.abc import Sequence
 

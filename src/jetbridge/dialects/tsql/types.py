@@ -1,4 +1,4 @@
-"""Describe types of SQL Server, their constants and their conversions.
+"""Describes types of SQL Server, their constants and their conversions.
 
 A family is a set of types whose values SQL Server and DuckDB compare in the same way.
 """

@@ -1,4 +1,4 @@
-"""Queries: plans them, chooses their engine, and returns their rows as a stream."""
+"""Runs queries: plans them, chooses their engine, and returns their rows as a stream."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

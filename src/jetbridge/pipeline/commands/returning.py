@@ -1,4 +1,4 @@
-"""RETURNING: expressions over the rows that a statement has written."""
+"""Evaluates RETURNING: expressions over the rows that a statement has written."""
 
 from dataclasses import dataclass, field, replace
 

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN: what the catalogs contain, and how a statement would run."""
+"""Runs SHOW, DESCRIBE and EXPLAIN: what the catalogs contain, and how a statement would run."""
 
 from collections.abc import Iterable
 from dataclasses import replace

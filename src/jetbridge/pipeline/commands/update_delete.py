@@ -1,4 +1,4 @@
-"""UPDATE and DELETE: DuckDB finds the rows and their new values, the table changes them by id."""
+"""Runs UPDATE and DELETE: DuckDB finds the rows and new values, the table changes them by id."""
 
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries

@@ -1,4 +1,4 @@
-"""Tokens of statements: splits a text into statements, and reads one with a cursor."""
+"""Reads tokens: splits a text into statements, and reads one with a cursor."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Rewrites AT (VERSION => n) and AT (TIMESTAMP => t), which DuckDB knows for its own tables only.
+"""Rewrites AT (VERSION => n) and AT (TIMESTAMP => t), which DuckDB has for its own tables only.
 
 Each table with AT gets a name of its own in the query, and under it the table as it was then.
 """

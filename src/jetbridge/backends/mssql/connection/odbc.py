@@ -1,4 +1,4 @@
-"""The driver's ODBC half: queries with parameters, whose results stream as Arrow.
+"""Runs queries with parameters on the driver's ODBC half, and streams results as Arrow.
 
 A statement may take any time. Cancelling it sends SQL Server an attention.
 """

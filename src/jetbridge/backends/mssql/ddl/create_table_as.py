@@ -150,11 +150,11 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
 class SparkSpool:
     """Read the rows that Spark has written to files; each file is a part."""
 
-    def __init__(self, table: TableLoad, written: WrittenFiles) -> None:
+    def __init__(self, table: TableLoad, spooled: WrittenFiles) -> None:
         self._table = table
-        files = [(file, rows) for file, rows, _ in written.files if rows]
+        files = [(file, rows) for file, rows, _ in spooled.files if rows]
         self.parts = [SpoolPart(number, (file,), rows) for number, (file, rows) in enumerate(files)]
-        self.rows, self.size = written.rows, written.size
+        self.rows, self.size = spooled.rows, spooled.size
 
     def to_files(self) -> None:
         """Do nothing: all rows are in files."""

@@ -193,9 +193,9 @@ def load_directly(database: Database, target: LoadTarget, source: Rows, *, alone
         if rows != source.rows:
             raise ServerError(f"{rows} of {source.rows} rows were loaded into {target.table}")
 
-    def happened(connection: CoreConnection) -> bool | None:
+    def was_committed(connection: CoreConnection) -> bool | None:
         ((rows,),) = connection.run(tsql_load.lock_and_count(target.table))
         return {0: False, source.rows: True}.get(rows)
 
     if source.rows:
-        run_in_transaction(database.server, target.table, work, happened if alone else None)
+        run_in_transaction(database.server, target.table, work, was_committed if alone else None)

@@ -190,7 +190,7 @@ def assign_all(columns: Sequence[ServerColumn]) -> list[str]:
 def refuse_fixed_columns(
     connection: SqlConnection, rows: "_StagedRows", columns: Sequence[ServerColumn], source: str
 ) -> None:
-    """Raise BadRequest for new values of the columns that `all_assigned` omits."""
+    """Raise BadRequest for new values of the columns that `assign_all` omits."""
     fixed = [
         (column.name, load.BY_BYTES if is_read_as_text(column) else load.AS_IT_IS)
         for column in columns
