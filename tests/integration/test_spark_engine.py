@@ -75,6 +75,16 @@ def test_tasks_in_python_run_in_this_python(engine):
         assert context.parallelize([1], 1).map(executable).collect() == [sys.executable]
 
 
+def test_tasks_in_python_read_no_archives_and_share_what_is_imported(engine):
+    def worker_state(_: int) -> tuple[list[str], bool]:
+        archives = [entry for entry in sys.path if entry.endswith((".zip", ".jar"))]
+        return archives, "duckdb" in sys.modules
+
+    with engine.session() as session:
+        tasks = session.spark.sparkContext.parallelize(range(2), 2)
+        assert tasks.map(worker_state).collect() == [([], True)] * 2
+
+
 def test_errors_of_java_pass_and_tell_their_class(engine):
     with pytest.raises(Exception, match="boom") as caught, engine.session() as session:
         raised = session.jvm.java.lang.IllegalStateException("boom\nand more")

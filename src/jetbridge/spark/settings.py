@@ -12,6 +12,9 @@ ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 LOOPBACK = "127.0.0.1"
 # On one machine, more partitions only cost time; Spark's default of 200 is for clusters.
 MOST_LOCAL_PARTITIONS = 8
+WORKER_DAEMON = "jetbridge.spark.worker_daemon"
+# The name of a Unix socket has at most 107 bytes, of which Spark's own part has 42.
+_LONGEST_SOCKET_FOLDER = 107 - 42
 HIDDEN = "***"
 # Replaces ${...} in statements by values of the environment and of settings.
 SUBSTITUTE = "spark.sql.variable.substitute"
@@ -46,6 +49,7 @@ def complete(user_settings: Mapping[str, str], folder: Path) -> dict[str, str]:
         # Other programs read spools; for them a time in Spark's own INT96 has no zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.daemon.module": WORKER_DAEMON,
         **(_local_settings(folder) if is_local(user_settings) else {"spark.speculation": "true"}),
         **user_settings,
     }
@@ -63,7 +67,19 @@ def _local_settings(folder: Path) -> dict[str, str]:
         "spark.authenticate.secret": secrets.token_hex(32),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.shuffle.partitions": str(min(2 * cores, MOST_LOCAL_PARTITIONS)),
+        **_socket_settings(folder / "tmp"),
     }
+
+
+def _socket_settings(folder: Path) -> dict[str, str]:
+    """Return settings for Unix sockets between Java and the Python workers, if their names fit.
+
+    The folder must belong to the user alone: whoever can open the socket can run code.
+    """
+    if len(os.fsencode(folder)) > _LONGEST_SOCKET_FOLDER:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
 
 
 def _with_iceberg(extensions: str) -> str:

@@ -35,6 +35,19 @@ def test_cluster_keeps_its_own_addresses_and_partitions():
     )
 
 
+def test_workers_are_started_by_the_daemon_that_reads_no_archives():
+    settings = complete({}, FOLDER)
+    assert settings["spark.python.daemon.module"] == "jetbridge.spark.worker_daemon"
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    assert settings["spark.python.unix.domain.socket.dir"] == "/scratch/tmp"
+
+
+def test_sockets_whose_names_would_be_too_long_and_those_of_a_cluster_stay_tcp():
+    name = "spark.python.unix.domain.socket.enabled"
+    assert name not in complete({}, FOLDER / ("x" * 60))
+    assert name not in complete({"spark.master": "spark://host:7077"}, FOLDER)
+
+
 def test_settings_of_the_user_stand():
     given = {"spark.driver.memory": "8g", "spark.sql.session.timeZone": "Europe/Berlin"}
     settings = complete(given, FOLDER)
