@@ -105,7 +105,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
         except InvalidValue as refused:
             raise ConfigError(str(path), f"line {number}", str(refused)) from None
     if not tokens:
-        raise ConfigError(str(path), "", 'holds no token; write one "name: token" a line')
+        raise ConfigError(str(path), "", 'holds no token; write one "name: token" per line')
     return tuple(tokens)
 
 

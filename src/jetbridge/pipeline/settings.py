@@ -33,7 +33,7 @@ def byte_count(name: str, value: str) -> int:
     number = text.rstrip("BIKMGTbikmgt")
     unit = text[len(number) :].upper()
     if not number.isdecimal() or unit not in _UNITS:
-        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, as 500MB or 2GiB")
+        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, such as 500MB or 2GiB")
     return int(number) * _UNITS[unit]
 
 

@@ -48,7 +48,7 @@ def decode(
     except msgspec.ValidationError as error:
         raise BadRequest(f"{title}: {_explain(str(error))}") from error
     except UnicodeEncodeError as error:
-        raise BadRequest(f"{title}: a text field is not valid UTF-8") from error
+        raise BadRequest(f"{title}: a string is not valid UTF-8") from error
     except _UNREADABLE as error:
         raise BadRequest(f"{title}: the body is not the expected msgpack map") from error
     return message

@@ -50,12 +50,12 @@ class ConcurrencyLimit:
     def _refuse_if_full(self, owner: str) -> None:
         if self._share is not None and self._running_by_owner[owner] >= self._share:
             raise LimitExceeded(
-                f"{self._share} {self._plural} of token {owner!r} are running, the most one token "
-                f"may have; try again, or raise limits.{self._plural}_per_token"
+                f"{self._share} {self._plural} of token {owner!r} are running, the limit of a "
+                f"token; try again, or raise limits.{self._plural}_per_token"
             )
         if self._running >= self._at_most:
             raise LimitExceeded(
-                f"{self._at_most} {self._plural} are running, the most this server takes; "
+                f"{self._at_most} {self._plural} are running, the limit of this server; "
                 "try again, or raise the limit in its configuration"
             )
 

@@ -106,7 +106,7 @@ class TimeQuota:
             wait = max(1.0, usage.wait(usage.counted_until, self.seconds))
         return LimitExceeded(
             f"the statements of token {owner!r} took {self.seconds:g} seconds within an hour, the "
-            f"most one token may have; try again in {_format_seconds(wait)}, or raise "
+            f"limit of one token; try again in {_format_seconds(wait)}, or raise "
             "limits.statement_seconds_per_token"
         )
 

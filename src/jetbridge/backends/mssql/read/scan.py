@@ -137,7 +137,7 @@ def _range(table: TableDescription, split: str) -> tuple[str, tuple[int, ...]]:
     column = _split_column(table)
     bounds = split.split(":")
     if column is None or len(bounds) != 2 or not all(map(_is_number, bounds)):  # noqa: PLR2004
-        raise BadRequest(f"table {table.name!r} has no part {split!r}")
+        raise BadRequest(f"table {table.name!r} has no split {split!r}")
     low, high = bounds
     parameters = tuple(int(bound) for bound in bounds if bound)
     return statements.between(column.name, bool(low), bool(high)), parameters

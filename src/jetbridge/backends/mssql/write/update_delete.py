@@ -270,7 +270,7 @@ def deleting(
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if [fold(name) for name in batch.schema.names] != [ROWID]:
-                raise BadRequest(f"DELETE of {table.title()!r} takes one column, 'rowid'")
+                raise BadRequest(f"DELETE of {table.title()!r} needs exactly one column, 'rowid'")
             ids = batch.column(0)
             answer = _read_rows(database, rows, ids) if options.returning else None
             return DMLResult(rows.add(ids, [], []), answer)
