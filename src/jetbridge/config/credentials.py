@@ -36,7 +36,7 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
         return None
     if server.tls_cert is None or server.tls_key is None:
         lone, other = ("tls_key", "tls_cert") if server.tls_key else ("tls_cert", "tls_key")
-        raise ConfigError(source, f"server.{lone}", f"needs server.{other} beside it")
+        raise ConfigError(source, f"server.{lone}", f"requires server.{other}")
     try:
         # ssl explains a bad pair, grpc does not. The password keeps ssl from asking the terminal.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

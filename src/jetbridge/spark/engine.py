@@ -216,7 +216,11 @@ class SparkEngine:
         with self._lock:
             if self._closing.is_set():
                 return STOPPING
-            what = f"Spark has died ({death})" if death else "Spark was stopped from outside"
+            what = (
+                f"Spark stopped unexpectedly ({death})"
+                if death
+                else "Spark was stopped from outside"
+            )
             if self._attempt is lost:
                 log.warning("%s; it is being restarted", what)
                 self._begin(lost)

@@ -49,7 +49,7 @@ class Jars:
         if wrong:
             names = ", ".join(jar.file_names[0] for jar in wrong)
             raise Unavailable(
-                f"jars that were fetched have another SHA-256 than the known ones: {names}; remove "
+                f"fetched jars do not have the expected SHA-256: {names}; remove "
                 f"{self.ivy}, and check the Maven repositories"
             )
 

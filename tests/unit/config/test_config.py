@@ -261,7 +261,7 @@ def test_secrets_never_show_in_repr(write, pair):
 @pytest.mark.parametrize(("lone", "other"), [("tls_cert", "tls_key"), ("tls_key", "tls_cert")])
 def test_certificate_and_key_come_together(write, pair, lone, other):
     path = write(f"[server]\n{lone} = '{lone.removeprefix('tls_')}.pem'")
-    with pytest.raises(ConfigError, match=rf"server\.{lone} needs server\.{other} beside it"):
+    with pytest.raises(ConfigError, match=rf"server\.{lone} requires server\.{other}"):
         load_config(path)
 
 

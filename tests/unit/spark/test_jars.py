@@ -168,7 +168,9 @@ def test_jar_of_another_hash_is_not_taken_from_the_cache(environment, cache):
     (cache / "jars" / SQLITE.file_names[0]).write_bytes(WHOLE + b"more")
     jars = choose_jars({}, NEEDED, environment)
     assert jars.packages == (SQLITE.coordinates,)
-    with pytest.raises(Unavailable, match=r"another SHA-256 than the known ones: .*sqlite-jdbc"):
+    with pytest.raises(
+        Unavailable, match=r"fetched jars do not have the expected SHA-256: .*sqlite-jdbc"
+    ):
         jars.check_fetched_jars()
     put(cache / "jars", SQLITE.file_names[0])
     jars.check_fetched_jars()

@@ -52,5 +52,5 @@ def rewrite_time_travel(
 def _constant(connection: StatementConnection, text: str, access: AccessRules) -> str:
     references = access.check(connection, select_expression(text))
     if references.tables or references.table_functions:
-        raise BadRequest(f"AT ({text[:40]}) must be a constant, as in AT (VERSION => 3)")
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, such as AT (VERSION => 3)")
     return connection.constant(text)

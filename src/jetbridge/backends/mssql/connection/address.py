@@ -74,7 +74,7 @@ _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "tablefilter": ((), _FILTER),
     "catalog": (_ON, "must be true: tables are read by name, and mssql_scan does not exist"),
     "orderpushdown": (_OFF, "must be false: jetbridge sorts rows itself"),
-    "lazyvalidation": (_ON, "must be true: ATTACH never connects, the first statement does"),
+    "lazyvalidation": (_ON, "must be true: ATTACH does not connect; the first statement does"),
 }
 
 

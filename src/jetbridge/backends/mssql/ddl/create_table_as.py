@@ -253,7 +253,7 @@ def _mention_table(table: TableLoad) -> Iterator[None]:
         yield
     except ServerError as error:
         if current().error() is not None:
-            _add(error, f"table {table.title} may exist, without rows")
+            _add(error, f"table {table.title} may exist without rows")
         raise
 
 
