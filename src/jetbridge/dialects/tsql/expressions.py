@@ -83,7 +83,7 @@ class Conditions:
     def join(self, node: exp.Expr) -> str:
         separator = " AND " if isinstance(node, exp.And) else " OR "
         # Flat, because SQL Server stores IN as a chain of OR of any length.
-        return f"({separator.join(self.condition(each) for each in node.flatten(unnest=False))})"
+        return f"({separator.join(self.condition(child) for child in node.flatten(unnest=False))})"
 
     def negate(self, node: exp.Not) -> str:
         inner = plain(node.this)
