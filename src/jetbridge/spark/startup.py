@@ -14,13 +14,12 @@ from jetbridge.runtime.temporary_folders import TemporaryFolder
 from jetbridge.spark.application import Application, refuse_a_second
 from jetbridge.spark.errors import java_message
 from jetbridge.spark.jars import Jars, choose_jars, fetching, needed_jars
-from jetbridge.spark.java import find_java
-from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
-from jetbridge.spark.log4j import log4j_properties
+from jetbridge.spark.jvm import FetchFailed, Jvm, Launch, find_java
 from jetbridge.spark.settings import (
     catalog_settings,
     complete,
     is_local,
+    log4j_properties,
     mask_secrets,
     with_java_options,
 )

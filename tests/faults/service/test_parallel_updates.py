@@ -13,7 +13,7 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import Conflict, LimitExceeded
 from jetbridge.expr import Column, Comparison, Constant
 from jetbridge.service import Server

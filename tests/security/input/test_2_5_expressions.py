@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.tables.constraints import refuse_violation
-from jetbridge.catalog.columns import DEFAULT
+from jetbridge.catalog.values import DEFAULT
 from jetbridge.client import Client
 from jetbridge.duckdb_engine import (
     check_expression,

@@ -12,7 +12,7 @@ from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
 from jetbridge.backends.mssql.config import MSSQL_KEYS
 from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
 from jetbridge.config import RULES, TABLES, CatalogConfig, Config, ServerConfig, SqlConfig
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.pipeline import settings
 
 MEMORY = Config(catalogs={"memory": CatalogConfig("memory")})

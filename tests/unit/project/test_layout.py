@@ -80,7 +80,7 @@ def is_re_export(node: ast.stmt) -> bool:
             return True
         case ast.Expr(value=ast.Constant(value=str())):
             return True
-        case ast.Assign(targets=[ast.Name(id="__all__")]):
+        case ast.Assign(targets=[ast.Name(id="__all__" | "__version__")]):
             return True
         case ast.FunctionDef(name="__getattr__"):
             return True

@@ -9,7 +9,6 @@ from jetbridge.duckdb_engine.statements import (
     kind_of_statement,
 )
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.parsing.alter import read_alter_action
 from jetbridge.pipeline.parsing.attach import (
     read_attach,
     read_create_secret,
@@ -17,6 +16,7 @@ from jetbridge.pipeline.parsing.attach import (
     read_drop_secret,
     take_secret,
 )
+from jetbridge.pipeline.parsing.ddl import read_alter_action
 from jetbridge.pipeline.parsing.dml import read_insert, read_merge, read_update_or_delete
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
