@@ -29,10 +29,10 @@ from jetbridge.catalog import (
 )
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.settings import byte_count
 from jetbridge.config import Config
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, without_paths
 from jetbridge.pipeline.report import REPORT
-from jetbridge.pipeline.settings import byte_count
 
 SCHEMA = "jetbridge"
 # Columns of a report that may quote an error, such as why an engine could not run a query.

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from jetbridge.catalog.settings import SPILL_BYTES, STAGED_BYTES
+from jetbridge.catalog.settings import SPILL_BYTES, SQL_MEMORY, STAGED_BYTES
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -181,7 +181,7 @@ class SqlConfig:
     clients: bool = True
     files: bool = True
     folders: tuple[Path, ...] = ()
-    memory_limit: str = "2GB"
+    memory_limit: str = SQL_MEMORY
     engine: str | None = None
     spark_from: str | None = None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jetbridge.catalog.settings import Setting
+from jetbridge.catalog.settings import SESSION_SETTINGS, Setting
 from jetbridge.config.model import ConfigError
 from jetbridge.errors import BadRequest
 
@@ -116,6 +116,22 @@ def one_of(*allowed: str) -> Rule:
     return rule
 
 
+def _setting(setting: Setting) -> Rule:
+    """Return the rule of a setting: a text, a number or a truth value that SET would take."""
+
+    def rule(value: object, _: Path) -> str:
+        if not isinstance(value, str | int):
+            raise InvalidValue("must be a string, a whole number, true or false")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        try:
+            setting.read(text)
+        except BadRequest as error:
+            raise InvalidValue(str(error)) from None
+        return text
+
+    return rule
+
+
 RULES: Mapping[str, Mapping[str, Rule]] = {
     "server": {
         "host": _host,
@@ -156,8 +172,8 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "files": boolean,
         "folders": _folders,
         "memory_limit": _size,
-        "engine": one_of("auto", "spark", "duckdb"),
-        "spark_from": _size,
+        "engine": _setting(SESSION_SETTINGS["engine"]),
+        "spark_from": _setting(SESSION_SETTINGS["spark_from"]),
     },
 }
 
@@ -195,17 +211,10 @@ def check_values(
 
 
 def check_setting(source: str, key: str, setting: Setting, value: object) -> str:
-    """Return the value of a setting as text, as SET takes it; raises ConfigError.
-
-    The file may have a text, a number or a truth value.
-    """
-    if not isinstance(value, str | int):
-        problem = f"= {value!r}: must be a string, a whole number, true or false"
-        raise ConfigError(source, key, problem)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    """Return the value of a setting as text, as SET takes it; raises ConfigError."""
     try:
-        setting.read(text)
-    except BadRequest as error:
+        text: str = _setting(setting)(value, Path())
+    except InvalidValue as error:
         raise ConfigError(source, key, f"= {value!r}: {error}") from None
     return text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jetbridge.catalog import CanConfigure, Catalog, OnConflict, supports
 from jetbridge.catalog.identifiers import fold
-from jetbridge.catalog.settings import truth
+from jetbridge.catalog.settings import DIALECTS, truth
 from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.context import StatementContext, WriteTransaction
@@ -33,7 +33,7 @@ from jetbridge.pipeline.report import (
     ignore_progress,
 )
 from jetbridge.pipeline.secrets import FindSecret, Secrets
-from jetbridge.pipeline.settings import DIALECTS, NO_EFFECT, SettingValues
+from jetbridge.pipeline.settings import NO_EFFECT, SettingValues
 from jetbridge.runtime.cancellation import Cancellation
 
 # Why a session of a client of the server refuses a statement.

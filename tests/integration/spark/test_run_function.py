@@ -195,7 +195,7 @@ def test_what_is_no_statement(run, text):
         ("CREATE OR REPLACE SCHEMA s", "UNIMPLEMENTED", "use DROP SCHEMA first"),
         ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN supports queries"),
         ("SET engin = 'spark'", "INVALID_ARGUMENT", "did you mean engine"),
-        ("SET engine = 'hive'", "INVALID_ARGUMENT", "allowed are"),
+        ("SET engine = 'hive'", "INVALID_ARGUMENT", "Must be 'auto'"),
         ("SET dialect = 'spark'", "INVALID_ARGUMENT", "local command"),
         ("ATTACH '/tmp/x' AS x (TYPE lake)", "FAILED_PRECONDITION", "ATTACH"),
         ("CREATE SECRET x (TYPE mssql)", "FAILED_PRECONDITION", "CREATE SECRET"),

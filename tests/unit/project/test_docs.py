@@ -11,6 +11,7 @@ import jetbridge
 from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
 from jetbridge.backends.mssql.config import MSSQL_KEYS
 from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
+from jetbridge.catalog.settings import SESSION_SETTINGS, byte_count
 from jetbridge.config import RULES, TABLES, CatalogConfig, Config, ServerConfig, SqlConfig
 from jetbridge.config.model import Limits
 from jetbridge.pipeline import settings
@@ -56,7 +57,7 @@ def test_reference_lists_every_key_with_its_default(name):
 
 @pytest.mark.parametrize(
     ("name", "default"),
-    [("engine", "auto"), ("spark_from", str(settings.byte_count("spark_from", "2GiB")))],
+    [("engine", "auto"), ("spark_from", str(byte_count("spark_from", "2GiB")))],
 )
 def test_defaults_of_settings_are_those_of_sessions(name, default):
     (row,) = jetbridge.sql(f"SHOW {name}", MEMORY).to_pylist()
@@ -71,7 +72,7 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
     text = (ROOT / "docs/reference/sql.md").read_text()
     page = text.split("\n## Settings\n")[1].split("\n## ")[0]
     first = settings.SettingValues()
-    expected = [(name, f"`{first.format_value(name)}`") for name in settings.SETTINGS]
+    expected = [(name, f"`{first.format_value(name)}`") for name in SESSION_SETTINGS]
     expected += [(name, f"`{format_value(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []

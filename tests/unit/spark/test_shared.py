@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cachetools import LRUCache
 
 from jetbridge.errors import Cancelled
 from jetbridge.runtime import cancellation
@@ -23,7 +24,9 @@ SESSION = session("test-shared")
 @pytest.fixture
 def asked(monkeypatch):
     """Two executors; the second one never gets its task. Who was asked, each time."""
-    monkeypatch.setattr(shared_folders, "_applications", {})
+    monkeypatch.setattr(
+        shared_folders, "_applications", LRUCache(shared_folders._MOST_APPLICATIONS)
+    )
     found: list[list[str]] = []
 
     def ask(_session, _folder, executors):

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from jetbridge.catalog import CanBeReached, supports
+from jetbridge.catalog.settings import SQL_MEMORY
 from jetbridge.duckdb_engine.instance import needs_extensions
 from jetbridge.duckdb_engine.planner import (
     DuckDBAccess,
@@ -22,7 +23,7 @@ from jetbridge.pipeline.parsing.statements import ObjectName
 class DuckDBLimits:
     """Hold the limits of DuckDB for one statement. None: DuckDB's own limit."""
 
-    memory_limit: str = "2GB"
+    memory_limit: str = SQL_MEMORY
     threads: int | None = None
     spill_bytes: int | None = None
 
