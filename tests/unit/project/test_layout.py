@@ -152,3 +152,20 @@ def test_entries_of_a_folder_are_counted_without_caches(tmp_path):
     (tmp_path / "room" / "__init__.py").write_text("")
     (tmp_path / "a.py").write_text("")
     assert {path.name for path in entries(tmp_path)} == {"room", "a.py"}
+
+
+# Names of what catalogs are, which the pipeline must not know (the backends describe themselves).
+VENDORS = re.compile(r"mssql|sql ?server|tsql|t-sql|iceberg|\b(dbo|avro|lakes?)\b", re.IGNORECASE)
+# The names of the extensions of DuckDB whose LOAD has no effect, as DuckDB's scripts have them.
+VENDOR_LINES = {"parsing/parse.py": ['_BUILT_IN = ("mssql", "airport")']}
+
+
+def test_pipeline_names_no_vendor():
+    room = ROOT / "src/jetbridge/pipeline"
+    named = {
+        str(path.relative_to(room)): lines
+        for path in sorted(room.rglob("*.py"))
+        if path.relative_to(room).parts[0] != "translate"
+        and (lines := [line for line in path.read_text().splitlines() if VENDORS.search(line)])
+    }
+    assert named == VENDOR_LINES

@@ -55,7 +55,7 @@ _ALTERNATIVES = {
     "COPY": "COPY is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
     "VIEW": "views are not supported: use CREATE TABLE ... AS SELECT, or WITH in the query",
     "SEQUENCE": "sequences are not supported: use row_number() in a query",
-    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY on the lake",
+    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY, if the catalog has it",
     "MACRO": "macros are not supported: write the expression in the query",
     "FUNCTION": "CREATE FUNCTION is not supported: write the expression in the query",
     "TYPE": "CREATE TYPE is not supported: write ENUM (...) as the type of the column",

@@ -32,7 +32,7 @@ class PlannerDatabases:
     """Open databases as statements need them, and keep them until the catalogs change.
 
     A database depends on the catalogs whose files it may read, and on whether it has DuckDB's
-    extensions for lakes and object stores, which take 0.3 s to load.
+    extensions for table formats and object stores, which take 0.3 s to load.
     """
 
     def __init__(self, access: AccessRules, limits: DuckDBLimits) -> None:
