@@ -21,8 +21,8 @@ from jetbridge.pipeline.parsing.parse import parse
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
-    CreateTable,
     CreateTableAs,
+    CreateTableStatement,
     Describe,
     Drop,
     Explain,
@@ -43,7 +43,7 @@ _TOO_DEEP = "the statement is nested too deeply; split it into several statement
 COMMANDS: Mapping[type[Any], Command[Any]] = {
     Query: query.run_query,
     CreateTableAs: create_table_as.create_table_as,
-    CreateTable: ddl.create_table,
+    CreateTableStatement: ddl.create_table,
     Insert: insert.insert,
     UpdateOrDelete: update_delete.update_or_delete,
     MergeStatement: merge.merge,

@@ -41,7 +41,7 @@ _MOST_TASKS = 10_000
 
 
 @dataclass
-class Application:
+class CheckedFolders:
     """Hold what is known of one Spark application; a check holds its lock, and no other one.
 
     `folders` maps each folder to the executors that share it.
@@ -55,7 +55,7 @@ class Application:
 # A Spark that restarts is another application; only the latest ones are kept.
 _MOST_APPLICATIONS = 100
 _lock = threading.Lock()
-_applications: MutableMapping[str, Application] = LRUCache(_MOST_APPLICATIONS)
+_applications: MutableMapping[str, CheckedFolders] = LRUCache(_MOST_APPLICATIONS)
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ def check_shared(session: SparkConnection, folder: str | Path) -> None:
             log.warning(_SILENT, ", ".join(silent), folder)
 
 
-def _application(identity: str) -> Application:
+def _application(identity: str) -> CheckedFolders:
     with _lock:
-        return _applications.setdefault(identity, Application())
+        return _applications.setdefault(identity, CheckedFolders())
 
 
-def _executors(session: SparkConnection, application: Application) -> list[Executor]:
+def _executors(session: SparkConnection, application: CheckedFolders) -> list[Executor]:
     """Return the executors; the first statement of an application waits for the first of them."""
     seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 from jetbridge.errors import Cancelled
 from jetbridge.runtime import cancellation
 from jetbridge.spark import shared_folders
-from jetbridge.spark.shared_folders import Application, Executor, check_shared
+from jetbridge.spark.shared_folders import CheckedFolders, Executor, check_shared
 
 
 def session(application: str) -> Any:
@@ -70,7 +70,7 @@ def test_whoever_waits_for_the_first_executor_can_be_cancelled(monkeypatch):
     )
     monkeypatch.setattr(shared_folders, "_core", lambda _: core)
     monkeypatch.setattr(shared_folders, "_comes_on_demand", lambda _: False)
-    application = Application()
+    application = CheckedFolders()
     with cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         with pytest.raises(Cancelled):

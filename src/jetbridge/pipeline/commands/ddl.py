@@ -14,6 +14,7 @@ from jetbridge.catalog import (
     CanCreateTables,
     CanLayOut,
     ChangeType,
+    CreateTable,
     OnConflict,
     Schema,
     SchemaInfo,
@@ -21,7 +22,6 @@ from jetbridge.catalog import (
     UniqueKey,
     supports,
 )
-from jetbridge.catalog import CreateTable as CreateTableRequest
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.quoting import identifier
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, NotSupported
@@ -33,7 +33,7 @@ from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     ChangeColumnType,
     CreateSchema,
-    CreateTable,
+    CreateTableStatement,
     Drop,
     SetLayout,
 )
@@ -63,7 +63,7 @@ def create_schema(context: StatementContext, statement: CreateSchema) -> Stateme
     return StatementResult(Report("CREATE SCHEMA", target, note=note))
 
 
-def create_table(context: StatementContext, statement: CreateTable) -> StatementResult:
+def create_table(context: StatementContext, statement: CreateTableStatement) -> StatementResult:
     """Run CREATE TABLE with a list of columns."""
     names = context.names
     path = names.path(statement.target)
@@ -73,9 +73,7 @@ def create_table(context: StatementContext, statement: CreateTable) -> Statement
         columns = parse_column_definitions(connection, statement.columns)
     exists = names.table_exists(path)
     keys = tuple(UniqueKey(key_columns, primary) for key_columns, primary in columns.keys)
-    request = CreateTableRequest(
-        path[2], columns.schema, statement.on_conflict, columns.checks, keys
-    )
+    request = CreateTable(path[2], columns.schema, statement.on_conflict, columns.checks, keys)
     if exists and statement.on_conflict is OnConflict.ERROR:
         raise AlreadyExists("table", ".".join(path), "use CREATE OR REPLACE TABLE to replace it")
     table = schema.create_table(request)

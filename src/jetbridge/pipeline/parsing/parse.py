@@ -21,8 +21,8 @@ from jetbridge.pipeline.parsing.dml import read_insert, read_merge, read_update_
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
-    CreateTable,
     CreateTableAs,
+    CreateTableStatement,
     Describe,
     Drop,
     Explain,
@@ -197,7 +197,7 @@ def _read_create(cursor: TokenCursor) -> Statement:
     columns = _read_new_names(cursor)
     if columns:
         return CreateTableAs(target, _read_query(cursor), conflict, columns)
-    return CreateTable(target, _read_columns(cursor), conflict)
+    return CreateTableStatement(target, _read_columns(cursor), conflict)
 
 
 def _read_columns(cursor: TokenCursor) -> str:
