@@ -103,3 +103,26 @@ def test_examples_of_the_reference_are_toml():
 def test_links_lead_somewhere(document):
     targets = LINK.findall(document.read_text())
     assert [each for each in targets if not (document.parent / each).exists()] == []
+
+
+# A path such as `service/rpcs`, `src/jetbridge/wire/messages.py` or `backends/<name>/config.py`.
+MODULE = re.compile(r"`((?:[a-z_]+|<name>|<family>)(?:/(?:[a-z_]+|<name>|<family>))+/?)(?:\.py)?`")
+MODULES = {
+    str(path.relative_to(ROOT).with_suffix(""))
+    for folder in ("src", "tests", "docs", "tools", "benchmarks", "standins")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", "") and "__pycache__" not in path.parts
+}
+
+
+def is_module(path: str) -> bool:
+    """Return whether the end of some module's path is this one; <...> stands for any name."""
+    pattern = re.sub("<[a-z]+>", "[a-z_]+", path.rstrip("/"))
+    return any(re.search(rf"(^|/){pattern}$", module) for module in MODULES)
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_modules_that_a_document_names_exist(document):
+    paths = MODULE.findall((ROOT / document).read_text())
+    assert len(paths) > 10  # noqa: PLR2004 - or the pattern no longer finds them
+    assert [path for path in paths if not is_module(path)] == []

@@ -155,9 +155,7 @@ def test_entries_of_a_folder_are_counted_without_caches(tmp_path):
 
 
 # Classes of one name, and why; `translate` stays as it is until DuckDB's plans replace it.
-SHARED_CLASS_NAMES = {
-    "_Meter": "two private ones, of the growth of `run` and of stored expressions"
-}
+SHARED_CLASS_NAMES = {"_Meter": "two private ones: growth of `run`, growth of stored expressions"}
 
 
 def test_name_of_a_class_means_one_thing():
