@@ -45,7 +45,7 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
 def put_into_groups(items: list[pytest.Item]) -> None:
     """Give each test a group for `--dist loadgroup`, and put the groups that take longest first.
 
-    The marker `xdist_group` names a group. Other tests of a lake share one of the groups with Spark,
+    The marker `xdist_group` names a group. Other tests of a lake have one of two groups with Spark,
     and all others have the group of their file.
     """
     order = {SPARK: 0, INTEGRATION_SPARK: 1}
