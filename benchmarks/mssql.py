@@ -30,7 +30,7 @@ from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.config import CatalogConfig, Config
-from jetbridge.dialects.tsql.statements import bracketed
+from jetbridge.dialects.tsql.statements import bracket
 from jetbridge.errors import Unavailable
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run
@@ -236,7 +236,7 @@ def _fill(bench: Bench) -> None:
     bench.recreate("source", " NOT NULL PRIMARY KEY")
     rows = bench.rows()
     with bench.server.borrow_core() as connection:
-        name = bracketed(bench.address.database)
+        name = bracket(bench.address.database)
         connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
         with connection.transaction():
             connection.load("dbo.source", rows.to_reader(), rows.column_names, lock=True)

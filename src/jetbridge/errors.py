@@ -1,4 +1,4 @@
-"""Every error that may leave the server.
+"""Defines every error that may leave the server.
 
     ServerError                 INTERNAL
     ├── BadRequest              INVALID_ARGUMENT     the request itself is wrong
@@ -26,9 +26,10 @@ _RECORD = "jetbridge-error:"
 
 
 class ServerError(Exception):
-    """Base of the tree. `status` is the name of a gRPC status code.
+    """Report an error that may leave the server: the base of all errors here.
 
-    `number` is the error number of the database behind a catalog, if it gave one.
+    `status` is the name of a gRPC status code. `number` is the error number of the database behind
+    a catalog, if there is one.
     """
 
     status: ClassVar[str] = "INTERNAL"

@@ -1,4 +1,4 @@
-"""The version of the installed distribution."""
+"""Reads the version of the installed distribution."""
 
 from importlib.metadata import version
 

@@ -14,7 +14,7 @@ from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.backends.mssql.connection.address import Address, parse
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.dialects.tsql.statements import bracketed
+from jetbridge.dialects.tsql.statements import bracket
 from jetbridge.spark.engine import SparkEngine
 from standins.tds import process
 from standins.tds.process import ServerProcess
@@ -67,7 +67,7 @@ def close() -> None:
     if _master.cache_info().currsize:
         with _master().borrow_core() as connection:
             for name in _made():
-                connection.run(f"DROP DATABASE {bracketed(name)}")
+                connection.run(f"DROP DATABASE {bracket(name)}")
         _master().close()
     if stand_in.cache_info().currsize:
         stand_in().stop()
@@ -79,7 +79,7 @@ def address() -> Address:
     """Return the address of a new, empty database."""
     name = f"jetbridge_test_{os.getpid()}_{next(_numbers)}"
     with _master().borrow_core() as connection:
-        connection.run(f"CREATE DATABASE {bracketed(name)}")
+        connection.run(f"CREATE DATABASE {bracket(name)}")
     _made().append(name)
     return replace(_master().address, database=name)
 
@@ -88,10 +88,10 @@ def new_catalog(engine: SparkEngine | None = None, **settings: str) -> MssqlCata
     """Return an empty catalog, whose database allows snapshots where the server has that option."""
     made = address()
     if not is_babelfish():
-        name = bracketed(made.database)
+        name = bracket(made.database)
         with _master().borrow_core() as connection:
             connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
-    given = MssqlSettings().changed(settings)
+    given = MssqlSettings().with_changes(settings)
     return MssqlCatalog("m", made, settings=given, engine=engine)
 
 

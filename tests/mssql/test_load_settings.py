@@ -357,7 +357,9 @@ def test_us2_2_sc_002_a_worker_holds_few_rows_at_a_time(server, held, tmp_path, 
     columns = (BulkColumn("id", "bigint"), BulkColumn("s", "nvarchar(max)"))
     database = server.catalog.database
     with database.server.borrow_core() as connection:
-        connection.run(tsql_load.staging("dbo.by_worker", [(c.name, c.sql_type) for c in columns]))
+        connection.run(
+            tsql_load.create_staging("dbo.by_worker", [(c.name, c.sql_type) for c in columns])
+        )
         connection.run(tsql_load.create_ledger("dbo", "worker_ledger"))
     goal = LoadTarget("dbo.by_worker", columns)
     order = LoadTask(database.server.address, goal, "dbo.worker_ledger", database.settings)

@@ -100,7 +100,7 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
     catalog = MssqlCatalog("m", place.server.address)
     with run_load(catalog.database, "dbo") as run:
         place.run(
-            load.staging(run.staging, [("id", "int")]),
+            load.create_staging(run.staging, [("id", "int")]),
             load.create_ledger("dbo", run.ledger_name),
         )
         there = place.tables()

@@ -1,4 +1,4 @@
-"""Opens the catalogs of ATTACH, and reads secrets, with the backend of their type."""
+"""Opens catalogs of ATTACH, and reads secrets, with the backend of their type."""
 
 from collections.abc import Mapping
 
@@ -11,42 +11,46 @@ from jetbridge.pipeline.parsing.statements import Attach
 from jetbridge.pipeline.secrets import FindSecret
 
 # The type of a location that no backend is sure to recognize: the path of a folder.
-DEFAULT_KIND = "lake"
+DEFAULT_TYPE = "lake"
 
 
 def config_for_attach(statement: Attach, find_secret: FindSecret) -> tuple[str, object]:
     """Return the type and the configuration of the catalog of an ATTACH; raises BadRequest."""
     options, location = statement.options, statement.location
-    recognitions = {kind: backend.recognizes(location) for kind, backend in BACKENDS.items()}
-    certain = (kind for kind, recognition in recognitions.items() if recognition == "yes")
-    kind = options["type"].lower() if "type" in options else next(certain, DEFAULT_KIND)
-    if kind not in BACKENDS:
-        raise BadRequest(f"TYPE {kind} is not one of {', '.join(BACKENDS)}")
+    recognitions = {
+        catalog_type: backend.recognizes(location) for catalog_type, backend in BACKENDS.items()
+    }
+    certain = (
+        catalog_type for catalog_type, recognition in recognitions.items() if recognition == "yes"
+    )
+    catalog_type = options["type"].lower() if "type" in options else next(certain, DEFAULT_TYPE)
+    if catalog_type not in BACKENDS:
+        raise BadRequest(f"TYPE {catalog_type} is not one of {', '.join(BACKENDS)}")
     others = (name for name, recognition in recognitions.items() if recognition != "no")
     request = AttachRequest(
         statement.alias,
         location,
         options,
-        find_secret(options.get("secret"), kind),
-        tuple(other for other in others if other != kind),
+        find_secret(options.get("secret"), catalog_type),
+        tuple(other for other in others if other != catalog_type),
     )
-    return kind, BACKENDS[kind].config_for_attach(request)
+    return catalog_type, BACKENDS[catalog_type].config_for_attach(request)
 
 
-def open_attached(
+def open_for_attach(
     statement: Attach, find_secret: FindSecret, resources: SharedResources
 ) -> Catalog:
     """Open the catalog of an ATTACH; raises BadRequest, FailedPrecondition or Unavailable."""
-    kind, config = config_for_attach(statement, find_secret)
-    return open_catalog(statement.alias, kind, config, resources)
+    catalog_type, config = config_for_attach(statement, find_secret)
+    return open_catalog(statement.alias, catalog_type, config, resources)
 
 
 def parse_secret(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what a secret says; raises BadRequest, which shows no value.
+    """Return the content of a secret; raises BadRequest, which shows no value.
 
-    If no type with this name takes secrets, one that does raises the error.
+    If no backend of this type has secrets, the error comes from one that has.
     """
-    kind = options.get("type", "").lower()
+    secret_type = options.get("type", "").lower()
     parsers = {name: backend.parse_secret for name, backend in BACKENDS.items()}
-    parse = parsers.get(kind) or next(parse for parse in parsers.values() if parse)
+    parse = parsers.get(secret_type) or next(parse for parse in parsers.values() if parse)
     return parse(options)

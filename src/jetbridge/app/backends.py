@@ -1,4 +1,4 @@
-"""The table of backends. A backend is imported when a configuration or a statement names it."""
+"""Lists the backends. A backend is imported when a configuration or a statement names it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec

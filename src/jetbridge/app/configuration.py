@@ -65,7 +65,7 @@ def _notify_of_missing_lake(notify: Callable[[str], object]) -> None:
     missing = missing_packages(BACKENDS[LAKE])
     if missing:
         notify(
-            "the default catalog is 'memory', whose tables are gone when this process ends, "
+            "the default catalog is 'memory', whose tables are lost when this process ends, "
             f"because {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
             "for durable tables run pip install 'jetbridge[lake]'"
         )

@@ -54,7 +54,7 @@ def _with_defaults(backend: Backend[Any], config: Config) -> Mapping[str, Settin
 
 
 class IgnoredSettings(Collection[str]):
-    """Contain the names that SET accepts without an effect, for all backends."""
+    """Hold the names that SET accepts without an effect, for all backends."""
 
     @cached_property
     def _names(self) -> frozenset[str]:

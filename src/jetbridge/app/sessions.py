@@ -1,4 +1,4 @@
-"""Sessions without a server: what `jetbridge sql` and programs open, and close again."""
+"""Opens and closes sessions without a server, for `jetbridge sql` and programs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.app.attach import open_attached, parse_secret
+from jetbridge.app.attach import open_for_attach, parse_secret
 from jetbridge.app.compose import Application, close_catalog, open_application
 from jetbridge.app.configuration import load_config
 from jetbridge.app.session_settings import CatalogSettings, IgnoredSettings
@@ -62,7 +62,7 @@ def local_session(application: Application, watch: ProgressListener) -> Session:
             spark=spark_runner(config, application.engine, application.catalogs.values()),
             limits=DuckDBLimits(config.sql.memory_limit),
             attach=AttachSupport(
-                lambda attach, find_secret: open_attached(attach, find_secret, resources),
+                lambda attach, find_secret: open_for_attach(attach, find_secret, resources),
                 close_catalog,
                 parse_secret,
             ),
@@ -75,7 +75,7 @@ def local_session(application: Application, watch: ProgressListener) -> Session:
 def _settings(config: Config) -> SettingValues:
     values = SettingValues(CatalogSettings(config), IgnoredSettings())
     for name in ("engine", "spark_from"):
-        values = values.changed(name, getattr(config.sql, name))
+        values = values.with_change(name, getattr(config.sql, name))
     return values
 
 
@@ -88,20 +88,24 @@ def client_reports(
     may_use: frozenset[str] | None,
     share: StatementShare,
 ) -> Iterator[dict[str, Any]]:
-    """Runs the statements of a client of the server; a report for each.
+    """Run the statements of a client of the server, and yield a report for each.
 
-    They see the catalogs that the client may use, and no files but those in `[sql] folders`.
+    They can use the catalogs that the client may use, and files in `[sql] folders` only.
     """
     allowed = None if may_use is None else {fold(name) for name in may_use}
-    seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
+    visible = {
+        name: served
+        for name, served in catalogs.items()
+        if allowed is None or fold(name) in allowed
+    }
     folders = tuple(str(folder) for folder in config.sql.folders)
-    means = SessionResources(
+    resources = SessionResources(
         AccessRules(FileScope.FOLDERS if folders else FileScope.NONE, folders=folders),
-        spark=spark_runner(config, shared.engine, seen.values()),
+        spark=spark_runner(config, shared.engine, visible.values()),
         limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
         settings=_settings(config),
     )
-    opened = Session(seen, means, search_path=SearchPath(catalog))
+    opened = Session(visible, resources, search_path=SearchPath(catalog))
     try:
         for outcome in run(opened, text):
             yield from (report.as_row() for report in _reports(outcome))
@@ -237,7 +241,7 @@ def _with_decimals(outcome: StatementResult) -> StatementResult:
     if outcome.schema is None:
         return outcome
     schema = decimal_schema(outcome.schema)
-    # Someone who takes the error for one of the statement would write its rows twice.
-    note = "" if outcome.report is None else f"; the {outcome.report.statement} itself was done"
+    # Otherwise the user might run the statement again and write its rows twice.
+    note = "" if outcome.report is None else f"; the {outcome.report.statement} itself succeeded"
     batches = (decimal_batch(batch, schema, note) for batch in outcome.batches)
     return replace(outcome, schema=schema, batches=batches)

@@ -34,9 +34,9 @@ def spark_runner(
 
 def _choose(folders: list[SpoolFolder], *, on_cluster: bool) -> SpoolFolder | None:
     owned = [folder for folder in folders if folder.prefix and folder.spool is None]
-    written = [folder for folder in folders if folder.spool is not None] if on_cluster else []
+    with_spool = [folder for folder in folders if folder.spool is not None] if on_cluster else []
     named = [folder for folder in folders if folder.prefix is None]
-    return next(iter([*owned, *written, *named]), None)
+    return next(iter([*owned, *with_spool, *named]), None)
 
 
 def _temporary_prefix(folder: str, *, shared: bool) -> Callable[[], str]:
@@ -44,7 +44,7 @@ def _temporary_prefix(folder: str, *, shared: bool) -> Callable[[], str]:
 
     The folder is created for the first rows. A later process removes it if this one is killed.
     """
-    mode = 0o777 if shared else 0o700  # workers of a cluster may be of another user
+    mode = 0o777 if shared else 0o700  # workers of a cluster may run as another user
     created: list[TemporaryFolder] = []
 
     def prefix() -> str:

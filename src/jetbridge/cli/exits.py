@@ -1,4 +1,4 @@
-"""Exit codes, and the error for impossible arguments."""
+"""Defines exit codes, and the error for impossible arguments."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 130

@@ -78,9 +78,11 @@ def find_table(text: str, config: Config) -> tuple[str, str, str]:
     catalog = known.get(fold(parts[0]))
     if catalog is None:
         raise UsageError(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
-    kind = config.catalogs[catalog].type
-    if kind != KIND:
-        raise UsageError(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
+    catalog_type = config.catalogs[catalog].type
+    if catalog_type != KIND:
+        raise UsageError(
+            f"catalog {catalog!r} is of type {catalog_type!r}: only a lake can be optimized"
+        )
     return catalog, ".".join(parts[1:-1]), parts[-1]
 
 

@@ -14,10 +14,10 @@ NAMES = {"plan": "planning", "spool": "running", "load": "writing"}
 
 
 class Progress:
-    """Draw the latest event; several threads may report events."""
+    """Show the latest event; several threads may report events."""
 
     def __init__(self, out: TextIO = sys.stderr) -> None:
-        self._out, self._shown = out, out.isatty()
+        self._out, self._is_terminal = out, out.isatty()
         self._lock = threading.Lock()
         self._step: ProgressEvent | None = None
         self._began = self._phase_began = 0.0
@@ -26,24 +26,24 @@ class Progress:
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
 
     def __enter__(self) -> "Progress":
-        if self._shown:
+        if self._is_terminal:
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        if self._shown:
+        if self._is_terminal:
             self._thread.join()
         self.clear()
 
     def watch(self, step: ProgressEvent) -> None:
         """Take an event of a statement."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         with self._lock:
             if self._step is None:
-                self._began = now
+                self._began = current_time
             if self._step is None or self._step.phase != step.phase:
-                self._phase_began = now
+                self._phase_began = current_time
             self._step = step
 
     def clear(self) -> None:
@@ -58,9 +58,9 @@ class Progress:
     def _draw(self) -> None:
         while not self._ended.wait(PERIOD):
             with self._lock:
-                now = time.monotonic()
-                if self._step is not None and now - self._began > PATIENCE:
-                    self._out.write(f"\r\x1b[K{line(self._step, now - self._phase_began)}")
+                current_time = time.monotonic()
+                if self._step is not None and current_time - self._began > PATIENCE:
+                    self._out.write(f"\r\x1b[K{line(self._step, current_time - self._phase_began)}")
                     self._out.flush()
                     self._drawn = True
 

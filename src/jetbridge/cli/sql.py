@@ -40,7 +40,7 @@ CLEANUP_SECONDS = 30.0
 # A statement that keeps something says so in a message of its own.
 _INTERRUPTED = "interrupted: the statement was stopped"
 _GOES_ON = (
-    f"interrupted: the statement did not end within {CLEANUP_SECONDS:.0f} s; look at its table "
+    f"interrupted: the statement did not end within {CLEANUP_SECONDS:.0f} s; check its table "
     "before you run it again"
 )
 
@@ -69,9 +69,7 @@ def run(options: Namespace) -> int:
         return USAGE_ERROR
     except (KeyboardInterrupt, Cancelled) as error:
         message = str(error) or _INTERRUPTED
-        print_error(
-            f"{message}, and nothing of it was kept" if message == _INTERRUPTED else message
-        )
+        print_error(f"{message} and changed nothing" if message == _INTERRUPTED else message)
         return INTERRUPTED
     except ServerError as error:
         log.debug("a statement failed", exc_info=error)
@@ -229,8 +227,8 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
     for line in format_table(outcome.schema.names, rows, numbers):
         say(line)
     count = f"{len(rows) + more:,} row{'' if len(rows) + more == 1 else 's'}"
-    shown = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
-    note(f"({count}{shown})")
+    remark = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
+    note(f"({count}{remark})")
 
 
 def _is_number(data_type: pa.DataType) -> bool:

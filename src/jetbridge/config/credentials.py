@@ -36,7 +36,7 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
         return None
     if server.tls_cert is None or server.tls_key is None:
         lone, other = ("tls_key", "tls_cert") if server.tls_key else ("tls_cert", "tls_key")
-        raise ConfigError(source, f"server.{lone}", f"needs server.{other} beside it")
+        raise ConfigError(source, f"server.{lone}", f"requires server.{other}")
     try:
         # ssl explains a bad pair, grpc does not. The password keeps ssl from asking the terminal.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -105,7 +105,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
         except InvalidValue as refused:
             raise ConfigError(str(path), f"line {number}", str(refused)) from None
     if not tokens:
-        raise ConfigError(str(path), "", 'holds no token; write one "name: token" a line')
+        raise ConfigError(str(path), "", 'holds no token; write one "name: token" per line')
     return tuple(tokens)
 
 

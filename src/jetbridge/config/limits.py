@@ -1,4 +1,4 @@
-"""Limits and tokens of a server, as plain values, and the rules of names and hosts."""
+"""Defines limits and tokens of a server as plain values, and the rules of names and hosts."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -119,5 +119,5 @@ def catalog_name_error(name: str, others: Iterable[str] = ()) -> str:
     if set(name) & set("/?,"):
         return "is not a catalog name: it must not contain '/', '?' or ','"
     if name.lower() in {other.lower() for other in others}:
-        return "is there twice: names match without regard to case"
+        return "is not unique: names match without regard to case"
     return ""

@@ -71,7 +71,7 @@ def refuse_open_door(source: str, config: Config) -> None:
             source,
             "server.host",
             f"= {server.host!r} can be reached from other machines, so callers must show a token: "
-            'set server.tokens_file (one "name: token" a line), or use host 127.0.0.1',
+            'set server.tokens_file (one "name: token" per line), or use host 127.0.0.1',
         )
     if not server.tls_cert:
         log.warning("tokens travel unencrypted to %s: set server.tls_cert and tls_key", server.host)
@@ -109,10 +109,10 @@ def _spark(source: str, table: Mapping[str, object]) -> dict[str, str]:
     values = read_properties(source, "spark.", table)
     for name, value in values.items():
         if not name.startswith("spark."):
-            problem = f'is no setting of Spark; they begin with "spark.": "spark.{name}"'
+            problem = f'is not a setting of Spark; their names begin with "spark.": "spark.{name}"'
             raise ConfigError(source, f"spark.{name}", problem)
         fixed, reason = FIXED.get(name, (value, ""))
         if name in FIXED and value.strip().lower() != fixed:
-            problem = f"must be {fixed}, which is its value without this line: else {reason}"
+            problem = f"must be {fixed}, its default: otherwise {reason}"
             raise ConfigError(source, f'spark."{name}"', problem)
     return values

@@ -45,7 +45,7 @@ def _text(source: str, key: str, value: object) -> str:
 def environment_variable(source: str, key: str, name: object) -> str:
     """Return the value of an environment variable; no error shows it. Raises ConfigError."""
     if not isinstance(name, str) or not name:
-        raise ConfigError(source, key, "must be the name of an environment variable, in quotes")
+        raise ConfigError(source, key, "must be a string, the name of an environment variable")
     if name not in os.environ:
         raise ConfigError(source, key, f"= {name!r}: the environment has no such variable; set it")
     return os.environ[name]

@@ -63,7 +63,7 @@ def _host(value: object, _: Path) -> str:
 def _file(value: object, base: Path) -> Path:
     """Accept a file that exists; a relative path starts at the folder of the file."""
     if not isinstance(value, str) or not value:
-        raise InvalidValue("must be the path of a file, in quotes")
+        raise InvalidValue("must be a string, the path of a file")
     path = base / Path(value).expanduser()
     if not path.is_file():
         raise InvalidValue(f"must be a file that exists; there is none at {path}")
@@ -80,7 +80,7 @@ def boolean(value: object, _: Path) -> bool:
 def _folders(value: object, base: Path) -> tuple[Path, ...]:
     """Accept folders that exist; a relative path starts at the folder of the file."""
     if not isinstance(value, list) or not all(isinstance(path, str) and path for path in value):
-        raise InvalidValue("must be a list of folders, each in quotes")
+        raise InvalidValue("must be a list of strings, the paths of folders")
     folders = tuple((base / Path(path).expanduser()).absolute() for path in value)
     for folder in folders:
         if not folder.is_dir():
@@ -91,7 +91,7 @@ def _folders(value: object, base: Path) -> tuple[Path, ...]:
 def existing_folder(value: object, base: Path) -> Path:
     """Accept a folder that exists; a relative path starts at the folder of the file."""
     if not isinstance(value, str) or not value:
-        raise InvalidValue("must be the path of a folder, in quotes")
+        raise InvalidValue("must be a string, the path of a folder")
     folder = (base / Path(value).expanduser()).absolute()
     if not folder.is_dir():
         raise InvalidValue(f"must be a folder that exists; there is none at {folder}")
@@ -100,7 +100,7 @@ def existing_folder(value: object, base: Path) -> Path:
 
 def _size(value: object, _: Path) -> str:
     if not isinstance(value, str) or not SIZE.fullmatch(value):
-        raise InvalidValue('must be a number and a unit, as "2GB" or "512MiB"')
+        raise InvalidValue('must be a number and a unit, such as "2GB" or "512MiB"')
     return value
 
 
@@ -199,7 +199,7 @@ def check_setting(source: str, key: str, setting: Setting, value: object) -> str
     The file may have a text, a number or a truth value.
     """
     if not isinstance(value, str | int):
-        problem = f"= {value!r}: must be a text, a whole number, true or false"
+        problem = f"= {value!r}: must be a string, a whole number, true or false"
         raise ConfigError(source, key, problem)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     try:

@@ -1,4 +1,4 @@
-"""What one statement may use: the only thing that commands get to know of a session."""
+"""Holds what one statement may use: the only part of a session that commands see."""
 
 from collections.abc import Callable, Iterator
 from contextlib import (

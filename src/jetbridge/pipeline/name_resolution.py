@@ -1,4 +1,4 @@
-"""Resolve the names in a statement to tables, all of them at one moment."""
+"""Resolves the names in a statement to tables of one snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class NameResolver:
         catalog, schema = self._catalog_and_schema(name)
         return catalog, DEFAULT_SCHEMA if schema is None else schema, name.name
 
-    def resolved_path(self, duckdb_path: Path) -> Path:
+    def resolve_path(self, duckdb_path: Path) -> Path:
         """Return the path of the table that DuckDB looks up under this path."""
         catalog, schema, name = duckdb_path
         if catalog not in self.catalogs or schema != DEFAULT_SCHEMA:

@@ -1,4 +1,4 @@
-"""A session: what stays between the statements of one user, and how statements change it."""
+"""Keeps a session: what stays between the statements of one user, and how statements change it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -111,10 +111,10 @@ class Session:
             self._databases.close()
 
     def _names(self) -> NameResolver:
-        names = NameResolver(self._configured_catalogs(), self._search_path, self._read_only)
-        return names if self._transaction is None else self._transaction.pinned(names)
+        names = NameResolver(self._configure_catalogs(), self._search_path, self._read_only)
+        return names if self._transaction is None else self._transaction.pin(names)
 
-    def _configured_catalogs(self) -> Mapping[str, Catalog]:
+    def _configure_catalogs(self) -> Mapping[str, Catalog]:
         overrides = self._settings.catalog_overrides
         if not overrides:
             return dict(self._catalogs)
@@ -168,7 +168,7 @@ class Session:
 
         Clients write DuckDB's SQL: nobody has checked what Spark would run for them.
         """
-        settings = self._settings.changed(name, value)
+        settings = self._settings.with_change(name, value)
         if settings.dialect != DIALECTS[0] and not self._resources.access.trusted:
             raise BadRequest("dialect = spark is for the local command only")
         return settings

@@ -1,4 +1,4 @@
-"""Statements that change the session itself: SET, USE, ATTACH, secrets, transactions."""
+"""Runs statements that change the session itself: SET, USE, ATTACH, secrets, transactions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

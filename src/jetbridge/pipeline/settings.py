@@ -1,4 +1,4 @@
-"""Settings of a session: their names, and the values that SET, `--set` and the file give them."""
+"""Defines settings of a session: their names, and the values from SET, `--set` and the file."""
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ def byte_count(name: str, value: str) -> int:
     number = text.rstrip("BIKMGTbikmgt")
     unit = text[len(number) :].upper()
     if not number.isdecimal() or unit not in _UNITS:
-        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, as 500MB or 2GiB")
+        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, such as 500MB or 2GiB")
     return int(number) * _UNITS[unit]
 
 
@@ -91,7 +91,7 @@ class SettingValues:
         """Return the overrides that belong to catalogs, by the names of their settings."""
         return {name: text for name, text in self.overrides.items() if name not in SETTINGS}
 
-    def changed(self, name: str, value: str | None) -> "SettingValues":
+    def with_change(self, name: str, value: str | None) -> "SettingValues":
         """Return the values after SET, or after RESET if the value is None.
 
         Raises BadRequest for an unknown name, and for a value that the setting does not allow.
@@ -115,7 +115,7 @@ class SettingValues:
         setting, text = self._setting(name), self.overrides.get(name)
         return setting.default if text is None else setting.read(text)
 
-    def shown(self, name: str) -> str:
+    def format_value(self, name: str) -> str:
         """Return the value in effect as SHOW prints it; raise BadRequest for an unknown name."""
         value = self.value(name)
         return str(value).lower() if isinstance(value, bool) else str(value)
@@ -123,7 +123,7 @@ class SettingValues:
     def rows(self) -> Iterable[tuple[str, str, str]]:
         """Return name, value and description of every setting."""
         for name, setting in {**SETTINGS, **self.catalog_settings}.items():
-            yield name, self.shown(name), setting.about
+            yield name, self.format_value(name), setting.about
 
     def _setting(self, full_name: str) -> Setting:
         return SETTINGS.get(full_name) or self.catalog_settings[full_name]

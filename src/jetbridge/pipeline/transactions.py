@@ -1,4 +1,4 @@
-"""BEGIN and COMMIT: rows wait in one write, and COMMIT publishes all of them or none.
+"""Runs BEGIN and COMMIT: rows wait in one write, and COMMIT publishes all of them or none.
 
 A transaction writes one table: Iceberg publishes each table separately, so of two tables one could
 be published and the other fail. A statement that the transaction cannot keep is refused at once.
@@ -34,7 +34,7 @@ class WriteTransaction:
     _kind: str = ""
     _write: Write | None = None
 
-    def pinned(self, names: NameResolver) -> NameResolver:
+    def pin(self, names: NameResolver) -> NameResolver:
         """Return these names, with the snapshots of the earlier statements.
 
         What the names resolve to may have changed: by SET, by USE or by ATTACH.

@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        _log.debug("the C library has no mallopt: freed memory goes back to the system")
+        _log.debug("the C library has no mallopt: freed memory is returned to the system")
         return
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
     mallopt(_M_TRIM_THRESHOLD, _KEPT)

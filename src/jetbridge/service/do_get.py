@@ -26,7 +26,7 @@ from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
 from jetbridge.service.table_lookup import read_point, travel
 from jetbridge.service.transactions import Transactions
-from jetbridge.wire.arrow_input import as_declared, read_arguments
+from jetbridge.wire.arrow_input import cast_arguments, read_arguments
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
@@ -49,7 +49,7 @@ class DoGet:
             yield from read_databases(call)
             return
         served = call.catalog(ticket.catalog)
-        with self.gate.entered(call.owner):
+        with self.gate.enter(call.owner):
             if ticket.kind == "table_function":
                 yield from self._function_rows(call, served, ticket)
                 return
@@ -63,7 +63,7 @@ class DoGet:
     ) -> Iterator[bytes]:
         name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
-        arguments = as_declared(
+        arguments = cast_arguments(
             read_arguments(ticket.parameters, input_limits(self.limits)), function.info()
         )
         schema = function.bind(arguments)

@@ -59,10 +59,10 @@ class SnapshotPins:
 def _snapshot(live: Catalog) -> Catalog:
     if not supports(live, CanSnapshot):
         return _PinnedCatalog(live)
-    made = live.snapshot()
-    if supports(made, CanExpire):
-        made.allow_expiry()
-    return made
+    created = live.snapshot()
+    if supports(created, CanExpire):
+        created.allow_expiry()
+    return created
 
 
 class _PinnedCatalog:

@@ -43,17 +43,17 @@ class Jars:
     packages: tuple[str, ...] = ()
     fetched: tuple[Jar, ...] = ()
 
-    def check_fetched(self) -> None:
+    def check_fetched_jars(self) -> None:
         """Raise Unavailable if a jar that was fetched has another SHA-256 than the known one."""
         wrong = [jar for jar in self.fetched if not _find(self.ivy / "jars", jar)]
         if wrong:
             names = ", ".join(jar.file_names[0] for jar in wrong)
             raise Unavailable(
-                f"jars that were fetched have another SHA-256 than the known ones: {names}; remove "
+                f"fetched jars do not have the expected SHA-256: {names}; remove "
                 f"{self.ivy}, and check the Maven repositories"
             )
 
-    def fetch_failed(self) -> Unavailable:
+    def fetch_error(self) -> Unavailable:
         """Return the error for jars that could not be fetched."""
         names = ", ".join(self.packages)
         return Unavailable(
@@ -158,14 +158,14 @@ def fetching(jars: Jars) -> Iterator[None]:
 def _user_jars(text: str, packages: Sequence[str]) -> list[str]:
     """Return the user's jars as absolute paths: Spark runs in another folder than we do."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    paths = [path for name in names for path in _expanded(name)]
+    paths = [path for name in names for path in _expand(name)]
     if not any(ICEBERG_RUNTIME in name for name in (*paths, *packages)):
         jar = ICEBERG.file_names[1]
         raise Unavailable(f"the setting spark.jars must also name Iceberg's own jar, {jar}")
     return paths
 
 
-def _expanded(name: str) -> list[str]:
+def _expand(name: str) -> list[str]:
     """Return the paths that a name with wildcards matches. One with a scheme (s3a:) is Spark's."""
     if ":" in name:
         return [name]
@@ -188,7 +188,7 @@ def _from_folder(folder: Path, needed: Sequence[Jar]) -> list[str]:
     paths = {jar: _find(folder, jar) for jar in needed}
     missing = [jar.file_names[1] for jar, path in paths.items() if path is None]
     wrong = next(
-        (path for jar in needed for path in _files_named(folder, jar) if not paths[jar]), None
+        (path for jar in needed for path in _find_files(folder, jar) if not paths[jar]), None
     )
     if wrong is not None:
         raise Unavailable(
@@ -201,14 +201,14 @@ def _from_folder(folder: Path, needed: Sequence[Jar]) -> list[str]:
     return [str(path) for path in paths.values()]
 
 
-def _files_named(folder: Path, jar: Jar) -> list[Path]:
+def _find_files(folder: Path, jar: Jar) -> list[Path]:
     """Return the files that have a name of the jar, whatever they contain."""
     return [path for name in jar.file_names if (path := folder / name).is_file()]
 
 
 def _find(folder: Path, jar: Jar) -> Path | None:
     """Return the file of a jar; one with another content does not count, such as a cut download."""
-    return next((path for path in _files_named(folder, jar) if _sha256(path) == jar.sha256), None)
+    return next((path for path in _find_files(folder, jar) if _sha256(path) == jar.sha256), None)
 
 
 def _sha256(path: Path) -> str:

@@ -24,7 +24,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java on this machine; `home` is the value for JAVA_HOME."""
+    """Describe a Java on this machine; `home` is the value for JAVA_HOME."""
 
     home: Path
     version: int

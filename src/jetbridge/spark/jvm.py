@@ -51,7 +51,7 @@ _environment_lock = threading.Lock()
 
 
 class FetchFailed(Exception):
-    """Ivy could not fetch the jars."""
+    """Report that Ivy could not fetch the jars."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Jvm:
             lines = [
                 line.strip() for line in text.splitlines() if "rror" in line or "xception" in line
             ]
-            reason = lines[0][:200] if lines else self.how_it_ended()
+            reason = lines[0][:200] if lines else self.exit_reason()
         return Unavailable(f"Spark did not start: {reason}; see {self._launch.log_file}")
 
     def _output(self) -> str:
@@ -180,7 +180,7 @@ class Jvm:
             self._process.wait(seconds)
         return not self.runs()
 
-    def how_it_ended(self) -> str:
+    def exit_reason(self) -> str:
         """Return a phrase for the log: a signal, an exit code, or lack of memory."""
         code = self._process.poll()
         if code in OUT_OF_MEMORY:

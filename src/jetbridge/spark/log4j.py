@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jetbridge.spark.settings import escaped
+from jetbridge.spark.settings import escape
 
 # The file itself and two older ones.
 TEMPLATE = """\
@@ -39,4 +39,4 @@ def log4j_properties(log_file: Path, *, verbose: bool = False) -> str:
     file = str(log_file).replace("${", "$${")
     level = "info" if verbose else "warn"
     pattern = file.replace("%", "%%")
-    return TEMPLATE.format(level=level, file=escaped(file), pattern=escaped(pattern))
+    return TEMPLATE.format(level=level, file=escape(file), pattern=escape(pattern))

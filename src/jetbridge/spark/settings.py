@@ -91,19 +91,19 @@ def with_java_options(settings: Mapping[str, str], folder: Path, log4j: Path) ->
     """Return settings with options for the driver's JVM; the user's own come last and win."""
     name = "spark.driver.extraJavaOptions"
     ours = (
-        _quoted(f"-Dlog4j2.configurationFile={log4j.as_uri()}"),
-        _quoted(f"-Djava.io.tmpdir={folder / 'tmp'}"),
-        _quoted(f"-Dderby.system.home={folder}"),
+        _quote(f"-Dlog4j2.configurationFile={log4j.as_uri()}"),
+        _quote(f"-Djava.io.tmpdir={folder / 'tmp'}"),
+        _quote(f"-Dderby.system.home={folder}"),
         # A driver that ran out of memory does not recover; a new one starts instead.
         "-XX:+ExitOnOutOfMemoryError",
     )
     return {**settings, name: " ".join((*ours, settings.get(name, ""))).strip()}
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     """Return one option as Spark's launcher reads it from a line of options."""
-    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    escape = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escape}"'
 
 
 def worker_python(settings: Mapping[str, str], environment: Mapping[str, str]) -> str:
@@ -123,7 +123,7 @@ def catalog_settings(name: str, properties: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def shown(settings: Mapping[str, str]) -> dict[str, str]:
+def mask_secrets(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings for a log, without secrets."""
     return {
         name: HIDDEN if SECRET.search(name) else SECRET_IN_URI.sub(rf"\g<1>{HIDDEN}", value)
@@ -133,10 +133,10 @@ def shown(settings: Mapping[str, str]) -> dict[str, str]:
 
 def properties_text(settings: Mapping[str, str]) -> str:
     """Return settings as a Java properties file."""
-    return "".join(f"{escaped(name)}={escaped(value)}\n" for name, value in settings.items())
+    return "".join(f"{escape(name)}={escape(value)}\n" for name, value in settings.items())
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text for a properties file: all but plain letters and digits as \\uXXXX.
 
     No other rules of the format apply then.

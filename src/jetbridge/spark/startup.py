@@ -21,7 +21,7 @@ from jetbridge.spark.settings import (
     catalog_settings,
     complete,
     is_local,
-    shown,
+    mask_secrets,
     with_java_options,
 )
 
@@ -69,7 +69,7 @@ class StartAttempt:
             jars = _jars(order)
             settings = _settings(order, jars, folder.path)
             warn_open(settings)
-            log.debug("starting Spark with Java %d: %s", java.version, shown(settings))
+            log.debug("starting Spark with Java %d: %s", java.version, mask_secrets(settings))
             launch = Launch(java, settings, folder.path, order.log_file, (folder.lock,))
             self._jvm = Jvm(launch)
             if self._cancelled.is_set():
@@ -79,13 +79,13 @@ class StartAttempt:
 
     def fail(self, error: Exception) -> None:
         """Clean up, and set the error for all calls that wait."""
-        failure = error if isinstance(error, ServerError) else self._explained(error)
+        failure = error if isinstance(error, ServerError) else self._explain(error)
         log.log(logging.DEBUG if self._cancelled.is_set() else logging.WARNING, "%s", failure)
         self._clear()
         self.ended = time.monotonic()
         self.result.set_exception(failure)
 
-    def _explained(self, error: Exception) -> ServerError:
+    def _explain(self, error: Exception) -> ServerError:
         log.debug("Spark did not start", exc_info=error)
         reason = STOPPING if self._cancelled.is_set() else java_message(error)
         return Unavailable(f"Spark did not start: {reason}; see {self.order.log_file}")
@@ -101,10 +101,10 @@ class StartAttempt:
         try:
             jvm.await_gateway(seconds)
             # The jars are on its class path, and none of their code has run yet.
-            jars.check_fetched()
+            jars.check_fetched_jars()
             return Application(jvm, settings, seconds)
         except FetchFailed:
-            raise jars.fetch_failed() from None
+            raise jars.fetch_error() from None
 
     def _make_folder(self) -> TemporaryFolder:
         try:
@@ -136,7 +136,7 @@ class StartAttempt:
             return None
         return self.result.result()
 
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Return whether the start failed."""
         return self.result.done() and self.result.exception() is not None
 
@@ -148,7 +148,7 @@ class StartAttempt:
         """Wait for the end of the JVM and return how it ended; empty if it still runs."""
         if self._jvm is None or not self._jvm.wait(seconds):
             return ""
-        return self._jvm.how_it_ended()
+        return self._jvm.exit_reason()
 
     def close(self) -> None:
         """Stop the application and remove its folder."""

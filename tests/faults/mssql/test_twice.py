@@ -55,7 +55,9 @@ def load_of(scene: Scene) -> Iterator[tuple[Database, LoadTables, LoadTarget]]:
     database = scene.bench.catalog.database
     with run_load(database, "dbo") as run:
         with database.server.borrow_core() as connection:
-            connection.run(load.staging(run.staging, [(c.name, c.sql_type) for c in COLUMNS]))
+            connection.run(
+                load.create_staging(run.staging, [(c.name, c.sql_type) for c in COLUMNS])
+            )
             connection.run(load.create_ledger("dbo", run.ledger_name))
         yield database, run, LoadTarget(run.staging, COLUMNS, lock=True)
 

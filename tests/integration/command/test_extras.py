@@ -32,7 +32,7 @@ LAKE = (
     "sqlalchemy",
 )
 NOTICE = (
-    "the default catalog is 'memory', whose tables are gone when this process ends, because "
+    "the default catalog is 'memory', whose tables are lost when this process ends, because "
     "{} not installed; for durable tables run pip install 'jetbridge[lake]'"
 )
 ALL_MISSING = NOTICE.format(", ".join(name.replace("_", "-") for name in LAKE) + " are")

@@ -189,7 +189,9 @@ def test_call_that_meets_a_dead_spark_is_unavailable_and_the_next_works(folder):
             met = pool.submit(client.insert, "shop", "orders", numbered(ROWS + 1, 1))
             wait_for_it()
             served.jvm().kill()
-            with pytest.raises(Unavailable, match="Spark has died .* run the statement again"):
+            with pytest.raises(
+                Unavailable, match="Spark stopped unexpectedly .* run the statement again"
+            ):
                 met.result(SPARK_SECONDS)
         assert figures(client) == expected(ROWS + 1)
         client.insert("shop", "orders", numbered(ROWS + 1, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from jetbridge.service.admission import prefetch
-from jetbridge.service.admission.prefetch import prefetched
+from jetbridge.service.admission.prefetch import read_ahead
 
 ECHO = "/test/Echo"
 
@@ -32,14 +32,14 @@ def serving(handler: Any) -> Iterator[Any]:
 
 def test_an_iterator_that_is_not_grpcs_own_is_used_as_it_is() -> None:
     requests = iter([b"a"])
-    assert prefetched(requests) is requests
+    assert read_ahead(requests) is requests
 
 
 def test_grpcs_inner_parts_are_as_expected() -> None:
     seen = []
 
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
-        seen.append(type(prefetched(requests)))
+        seen.append(type(read_ahead(requests)))
         yield b""
 
     with serving(handler) as call:
@@ -51,7 +51,7 @@ def test_every_message_arrives_once_and_in_order() -> None:
     sent = [str(n).encode() * (n % 50) + b"." for n in range(5000)]
 
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
-        yield from prefetched(requests)
+        yield from read_ahead(requests)
 
     with serving(handler) as call:
         assert list(call(iter(sent))) == sent
@@ -59,7 +59,7 @@ def test_every_message_arrives_once_and_in_order() -> None:
 
 def test_the_end_can_be_asked_for_again() -> None:
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
-        ahead = prefetched(requests)
+        ahead = read_ahead(requests)
         count = sum(1 for _ in ahead)
         again = [next(ahead, b"end") for _ in range(3)]
         yield b"%d %s" % (count, b" ".join(again))
@@ -78,7 +78,7 @@ def test_a_slow_handler_is_not_flooded() -> None:
             yield b"x" * 1_000_000
 
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
-        ahead = prefetched(requests)
+        ahead = read_ahead(requests)
         next(ahead)
         yield b"first"
         go_on.wait(30)
@@ -104,7 +104,7 @@ def test_a_cancelled_call_is_told_from_the_end_by_asking_again() -> None:
         wait.wait(30)
 
     def handler(requests: Iterator[bytes], _: Any) -> Iterator[bytes]:
-        ahead = prefetched(requests)
+        ahead = read_ahead(requests)
         yield next(ahead)
         resumed.set()
         try:

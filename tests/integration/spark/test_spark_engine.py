@@ -105,7 +105,9 @@ def test_captured_errors_tell_their_class(engine):
 @pytest.mark.soak  # command/test_serve_lake.py does the same through a server
 def test_killed_jvm_is_unavailable_once_and_comes_back(engine, capfd):
     with (
-        pytest.raises(Unavailable, match=r"Spark has died \(killed by signal 9\).* run the st"),
+        pytest.raises(
+            Unavailable, match=r"Spark stopped unexpectedly \(killed by signal 9\).* run the st"
+        ),
         engine.session() as session,
     ):
         jvm_of(psutil.Process()).kill()

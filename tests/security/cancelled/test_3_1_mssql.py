@@ -1,7 +1,7 @@
 """Statements of SQL Server end with their callers, and are not published afterwards.
 
 Attacked: a load over one connection did not heed Ctrl-C, and where it did, an empty table stayed
-although "nothing of it was kept" was said.
+although "changed nothing" was said.
 """
 
 import os

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jetbridge.spark import shared_folders
-from jetbridge.spark.shared_folders import Executor, refuse_unshared
+from jetbridge.spark.shared_folders import Executor, check_shared
 
 
 class Cluster:
@@ -39,7 +39,7 @@ def statement(cluster: Any, folder: Any) -> Iterator[threading.Event]:
     done = threading.Event()
 
     def run() -> None:
-        refuse_unshared(cluster, folder)
+        check_shared(cluster, folder)
         done.set()
 
     thread = threading.Thread(target=run)

@@ -21,7 +21,7 @@ def runner() -> SparkRunner:
 
 @pytest.fixture
 def session(runner: SparkRunner, catalog) -> Iterator[Session]:
-    settings = SettingValues().changed("dialect", "spark")
+    settings = SettingValues().with_change("dialect", "spark")
     opened = Session({"m": catalog}, SessionResources(spark=runner, settings=settings))
     yield opened
     opened.close()

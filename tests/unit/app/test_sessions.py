@@ -234,6 +234,6 @@ def test_number_of_39_digits_is_refused_with_the_remedy_and_the_session_goes_on(
 def test_returned_number_that_does_not_fit_says_that_the_statement_was_done():
     with jetbridge.session(MEMORY) as session:
         session.sql("CREATE SCHEMA memory.s; CREATE TABLE memory.s.t (n HUGEINT)")
-        with pytest.raises(BadRequest, match="; the INSERT itself was done$"):
+        with pytest.raises(BadRequest, match="; the INSERT itself succeeded$"):
             session.sql(f"INSERT INTO memory.s.t VALUES ({TOO_LARGE}) RETURNING n")
         assert session.sql("SELECT n % 10 AS n FROM memory.s.t").to_pylist() == [{"n": Decimal(7)}]

@@ -63,7 +63,7 @@ def test_defaults_of_settings_are_those_of_sessions(name, default):
     assert row == {name: default}
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -71,8 +71,8 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
     text = (ROOT / "docs/reference/sql.md").read_text()
     page = text.split("\n## Settings\n")[1].split("\n## ")[0]
     first = settings.SettingValues()
-    expected = [(name, f"`{first.shown(name)}`") for name in settings.SETTINGS]
-    expected += [(name, f"`{shown(each.default)}`") for name, each in SETTINGS.items()]
+    expected = [(name, f"`{first.format_value(name)}`") for name in settings.SETTINGS]
+    expected += [(name, f"`{format_value(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
 

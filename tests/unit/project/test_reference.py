@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import fields
 
 from jetbridge import catalog
-from jetbridge.service.do_action.registry import registered_actions
+from jetbridge.service.do_action.registry import list_actions
 from jetbridge.wire.messages import AlterTableRequest
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs/reference"
-ACTIONS = registered_actions()
+ACTIONS = list_actions()
 
 
 def sections() -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_nothing_begins_after_the_cancellation():
 def test_clearing_up_goes_on_after_the_cancellation():
     with cancellation.scope() as statement:
         statement.cancel()
-        with cancellation.shielded():
+        with cancellation.shield():
             cancellation.current().check()
 
 
@@ -114,7 +114,7 @@ def test_a_limit_says_what_it_is():
     with (
         duckdb.connect() as cursor,
         pytest.raises(LimitExceeded, match="too long"),
-        cancellation.limited(0.2, LimitExceeded("too long")),
+        cancellation.limit_time(0.2, LimitExceeded("too long")),
         cancellation.current().on_cancel(cursor.interrupt),
     ):
         cursor.execute(SLOW)

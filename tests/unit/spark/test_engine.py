@@ -26,7 +26,7 @@ class FakeJvm:
     def wait(self, seconds=None):
         return self.ended.wait(seconds)
 
-    def how_it_ended(self):
+    def exit_reason(self):
         return "killed by signal 9"
 
     def end(self):
@@ -143,7 +143,9 @@ def test_surprise_at_the_start_is_told_in_one_sentence(spark, tmp_path):
 
 def test_call_that_meets_the_death_of_spark_is_unavailable_and_the_next_one_works(spark):
     with (
-        pytest.raises(Unavailable, match=r"Spark has died \(killed by signal 9\); it is being"),
+        pytest.raises(
+            Unavailable, match=r"Spark stopped unexpectedly \(killed by signal 9\); it is being"
+        ),
         spark.session(),
     ):
         FakeAttempt.opened[0].jvm.kill()

@@ -9,8 +9,8 @@ from jetbridge.spark.settings import (
     catalog_settings,
     complete,
     is_local,
+    mask_secrets,
     properties_text,
-    shown,
     with_java_options,
     worker_python,
 )
@@ -110,7 +110,7 @@ def test_catalog_is_a_setting_and_one_for_each_property():
     ],
 )
 def test_no_secret_is_shown(name, value, expected):
-    assert shown({name: value})[name].endswith(expected)
+    assert mask_secrets({name: value})[name].endswith(expected)
 
 
 def test_properties_file_survives_every_character():

@@ -9,7 +9,7 @@ import pytest
 from jetbridge.errors import Cancelled
 from jetbridge.runtime import cancellation
 from jetbridge.spark import shared_folders
-from jetbridge.spark.shared_folders import Application, Executor, refuse_unshared
+from jetbridge.spark.shared_folders import Application, Executor, check_shared
 
 
 def session(application: str) -> Any:
@@ -37,13 +37,13 @@ def asked(monkeypatch):
 
 
 def test_an_executor_that_does_not_answer_is_logged_and_asked_again(asked, tmp_path, caplog):
-    refuse_unshared(SESSION, tmp_path)
+    check_shared(SESSION, tmp_path)
     assert asked == [["1", "2"], ["2"], ["2"]]
     assert [each.getMessage() for each in caplog.records] == [
         f"executors 2 of Spark were too busy to check whether they share {tmp_path}: "
         "the next statement checks it again"
     ]
-    refuse_unshared(SESSION, tmp_path)
+    check_shared(SESSION, tmp_path)
     assert asked[3:] == [["2"], ["2"], ["2"]]
 
 
@@ -55,7 +55,7 @@ def test_whoever_waits_for_another_probe_can_be_cancelled(asked, tmp_path):
         late = threading.Timer(5, held.release)
         late.start()
         with pytest.raises(Cancelled):
-            refuse_unshared(SESSION, tmp_path)
+            check_shared(SESSION, tmp_path)
         late.cancel()
     assert asked == []
 

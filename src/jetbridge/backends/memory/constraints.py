@@ -23,26 +23,26 @@ def refuse_duplicates(
 
     `batches` are the rows written, `others` are all other rows of the new version.
     """
-    written = constraints.select_key(definition, key, batches)
+    new_keys = constraints.select_key(definition, key, batches)
     positions = constraints.key_positions(definition, key)
-    candidates = _candidates(positions, written, others)
-    constraints.refuse_duplicates(table, key, written, candidates)
+    candidates = _candidates(positions, new_keys, others)
+    constraints.refuse_duplicates(table, key, new_keys, candidates)
 
 
 def _candidates(
-    positions: list[int], written: pa.Table, others: Iterable[ChunkRows]
+    positions: list[int], new_keys: pa.Table, others: Iterable[ChunkRows]
 ) -> Iterator[pa.Table]:
     """Yield the keys of all chunks that may have one of the keys written."""
     written_bounds: list[Bounds] = []
     for chunk, mask in others:
-        written_bounds = written_bounds or [_column_bounds(column) for column in written.columns]
+        written_bounds = written_bounds or [_column_bounds(column) for column in new_keys.columns]
         if not all(
             _overlap(chunk.bounds(position), bounds)
             for position, bounds in zip(positions, written_bounds, strict=True)
         ):
             continue
         columns = [chunk.batch.column(position) for position in positions]
-        batch = pa.RecordBatch.from_arrays(columns, schema=written.schema)
+        batch = pa.RecordBatch.from_arrays(columns, schema=new_keys.schema)
         if mask is not None:
             batch = batch.take(pa.array(np.flatnonzero(mask)))
         yield pa.Table.from_batches([batch])

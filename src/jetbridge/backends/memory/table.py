@@ -1,4 +1,4 @@
-"""Handles of tables: one frozen version to read, and the cell of the table to write to."""
+"""Serves tables: a handle has one frozen version to read, and the cell of the table to write to."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

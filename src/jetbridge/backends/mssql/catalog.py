@@ -64,7 +64,7 @@ class MssqlCatalog:
 
     def configured(self, values: Mapping[str, str]) -> "MssqlCatalog":
         """Return this catalog with other values of its settings; both share the connections."""
-        settings = self._database.settings.changed(values)
+        settings = self._database.settings.with_changes(values)
         if settings == self._database.settings:
             return self
         other = copy(self)

@@ -63,7 +63,7 @@ class MssqlConfig(CatalogConfig):
 
 def _text(value: object, _: Path) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidValue("must be a text in quotes")
+        raise InvalidValue("must be a string")
     return value.strip()
 
 
@@ -100,7 +100,7 @@ def load_config(table: CatalogTable[MssqlConfig]) -> MssqlConfig:
     """Check a table `[catalogs.NAME]`; raises ConfigError."""
     source, key, keys = table.source, table.key, table.values
     if PASSWORD in keys:
-        problem = "does not belong into the file: put it into an environment variable, and name "
+        problem = "must not be in the file: put it into an environment variable, and name "
         raise ConfigError(source, f"{key}.{PASSWORD}", f'{problem}that: password_env = "NAME"')
     refuse_unknown(source, f"{key}.", keys, ["type", *MSSQL_KEYS])
     own = {name: value for name, value in keys.items() if name in _RULES}
@@ -125,7 +125,9 @@ def _address(
     name = PASSWORD + FROM_ENVIRONMENT
     if name in keys:
         if fields.get(PASSWORD):
-            raise ConfigError(source, f"{key}.{name}", "is a second one: the connection has one")
+            raise ConfigError(
+                source, f"{key}.{name}", "sets the password a second time: the connection has one"
+            )
         fields[PASSWORD] = environment_variable(source, f"{key}.{name}", keys[name])
     return address_of(fields)
 
@@ -138,19 +140,19 @@ def _connection(source: str, key: str, keys: Mapping[str, object]) -> dict[str, 
     full_key = f"{key}.{names[0]}"
     others = [name for name in (*names[1:], *_IN_CONNECTION) if name in keys]
     if others:
-        problem = f"and {others[0]} say the same thing: keep one of them"
+        problem = f"and {others[0]} set the same option: keep one of them"
         raise ConfigError(source, full_key, problem)
     value = keys[names[0]]
     text = value if names[0] == CONNECTION else environment_variable(source, full_key, value)
     if not isinstance(text, str):
-        raise ConfigError(source, full_key, "must be a text in quotes")
+        raise ConfigError(source, full_key, "must be a string")
     try:
         fields = parts(text)
         address_of(fields)
     except BadRequest as error:
         raise ConfigError(source, full_key, f"cannot be read: {error}") from None
     if fields.get(PASSWORD) and names[0] == CONNECTION:
-        problem = "holds a password, which does not belong into the file: name an environment "
+        problem = "holds a password, which must not be in the file: name an environment "
         remedy = 'variable that has it, password_env = "NAME", or one that has all, connection_env'
         raise ConfigError(source, full_key, problem + remedy)
     return fields
@@ -162,7 +164,7 @@ def _settings(source: str, key: str, keys: Mapping[str, object]) -> MssqlSetting
         for name, setting in SETTINGS.items()
         if name in keys
     }
-    return MssqlSettings().changed(texts)
+    return MssqlSettings().with_changes(texts)
 
 
 def recognizes(location: str) -> Recognition:
@@ -198,4 +200,4 @@ def _attach_settings(options: Mapping[str, str]) -> MssqlSettings:
         elif name not in _ATTACH_OPTIONS and not changes_nothing(name.upper(), value):
             known = [*(option.upper() for option in _ATTACH_OPTIONS), *SETTINGS]
             raise unknown_option("ATTACH", name, known)
-    return MssqlSettings().changed(values)
+    return MssqlSettings().with_changes(values)

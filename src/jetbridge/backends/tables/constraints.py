@@ -70,19 +70,19 @@ def refuse_violation(table: str, text: str, data: pa.Table) -> None:
 
 
 def refuse_duplicates(
-    table: str, key: UniqueKey, written: pa.Table, existing: Iterable[pa.Table] = ()
+    table: str, key: UniqueKey, new_keys: pa.Table, existing: Iterable[pa.Table] = ()
 ) -> None:
     """Raise DuplicateKey if a key is twice in `written`, or also in `existing`.
 
     All are tables as `select_key` returns them. `existing` is read only if the keys in `written`
     differ from each other.
     """
-    row = duckdb_engine.find_duplicate_key(written)
+    row = duckdb_engine.find_duplicate_key(new_keys)
     if row is None:
-        row = duckdb_engine.find_existing_key(written, existing)
+        row = duckdb_engine.find_existing_key(new_keys, existing)
     if row is not None:
         names = ", ".join(key.columns)
-        values = ", ".join(duckdb_engine.format_value(column[row]) for column in written.columns)
+        values = ", ".join(duckdb_engine.format_value(column[row]) for column in new_keys.columns)
         message = f"Duplicate key in {table}: ({names}) = ({values}) already exists"
         raise DuplicateKey(message[:LONGEST_MESSAGE])
 

@@ -1,4 +1,4 @@
-"""ALTER TABLE: fills in the types that DuckDB determines, then the table changes itself."""
+"""Runs ALTER TABLE: fills in the types that DuckDB determines, then the table changes itself."""
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from jetbridge.pipeline.parsing.statements import (
 )
 from jetbridge.pipeline.report import Report, StatementResult
 
-_KIND = "ALTER TABLE"
+_STATEMENT = "ALTER TABLE"
 
 
 def alter(context: StatementContext, statement: AlterTable) -> StatementResult:
@@ -37,16 +37,16 @@ def alter(context: StatementContext, statement: AlterTable) -> StatementResult:
         if not statement.if_exists:
             raise
         note = "it does not exist; nothing was done"
-        return StatementResult(Report(_KIND, name, note=note))
+        return StatementResult(Report(_STATEMENT, name, note=note))
     if isinstance(statement.action, SetLayout):
         _set_layout(table, name, statement.action)
         note = "it applies to new rows; `jetbridge optimize` rewrites the others"
-        return StatementResult(Report(_KIND, name, note=note))
+        return StatementResult(Report(_STATEMENT, name, note=note))
     alteration = _alteration(context, statement.action)
     if not supports(table, CanAlter):
         raise NotSupported(f"table {name!r} does not support ALTER TABLE")
     table.alter(alteration)
-    return StatementResult(Report(_KIND, name))
+    return StatementResult(Report(_STATEMENT, name))
 
 
 def _set_layout(table: Table, name: str, layout: SetLayout) -> None:
@@ -61,17 +61,17 @@ def _alteration(
     """Return the change of the table, with the types that only DuckDB can determine."""
     if isinstance(action, AddDeclaredColumn):
         *parents, name = action.path
-        field = _declared_column(context, f"{identifier(name)} {action.declaration}")
+        field = _read_column(context, f"{identifier(name)} {action.declaration}")
         if parents:
             return AddField(tuple(parents), field, action.if_not_exists)
         return AddColumn(field, action.if_not_exists)
     if isinstance(action, ChangeColumnType):
-        field = _declared_column(context, f"c {action.data_type}")
+        field = _read_column(context, f"c {action.data_type}")
         return ChangeType(field.with_name(action.column), action.expression)
     return action
 
 
-def _declared_column(context: StatementContext, definition: str) -> pa.Field:
+def _read_column(context: StatementContext, definition: str) -> pa.Field:
     """Return one column as CREATE TABLE would declare it."""
     with context.connect() as connection:
         columns = parse_column_definitions(connection, f"({definition})")

@@ -1,4 +1,4 @@
-"""CREATE and DROP of schemas and tables. They take effect at once, also in a transaction."""
+"""Runs CREATE and DROP of schemas and tables. They take effect at once, also in a transaction."""
 
 from jetbridge.catalog import (
     CanCreateSchemas,

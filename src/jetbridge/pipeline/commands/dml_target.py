@@ -1,4 +1,4 @@
-"""The columns of a table as INSERT, UPDATE and MERGE INTO name them, and their defaults."""
+"""Finds the columns that INSERT, UPDATE and MERGE INTO name, and their defaults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
+"""Runs MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from jetbridge.pipeline.query.run_on_duckdb import register_tables
 from jetbridge.pipeline.report import Report, StatementResult
 from jetbridge.pipeline.transactions import BeginWrite
 
-_KIND = "MERGE INTO"
+_STATEMENT = "MERGE INTO"
 # Where the query of each clause finds the rows of the source.
 _SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
 
@@ -59,7 +59,7 @@ def merge(context: StatementContext, statement: MergeStatement) -> StatementResu
             returned = evaluate_returning(connection, returning)
             rows = _write_rows(context, connection, target)
     report = Report(
-        _KIND,
+        _STATEMENT,
         ".".join(target.path),
         rows_produced=rows,
         rows_written=rows,
@@ -109,7 +109,7 @@ def _write_rows(
     context: StatementContext, connection: StatementConnection, target: _MergeTarget
 ) -> int:
     query = queries.select_all(CHANGED)
-    with context.write(target.path, _KIND, target.begin) as write:
+    with context.write(target.path, _STATEMENT, target.begin) as write:
         return sum(write(batch).affected_rows for batch in connection.stream(query))
 
 

@@ -1,4 +1,4 @@
-"""RETURNING: expressions over the rows that a statement has written."""
+"""Evaluates RETURNING: expressions over the rows that a statement has written."""
 
 from dataclasses import dataclass, field, replace
 
@@ -70,7 +70,9 @@ def check_returning(
     query = returning.query()
     references = access.without_files().check(connection, query)
     if references.tables != {CHANGED} or references.table_functions:
-        raise BadRequest("RETURNING may not read tables: it sees the rows that were written")
+        raise BadRequest(
+            "RETURNING cannot read tables: use only columns of the rows that were written"
+        )
     connection.declare(CHANGED, pa.schema([*returning.schema, *extra]))
     connection.types(query)
 

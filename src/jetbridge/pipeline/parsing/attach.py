@@ -84,7 +84,7 @@ def _options(cursor: TokenCursor) -> dict[str, str]:
         options[name] = _value(cursor)
         more = cursor.take(",")
         if not more and not cursor.take(")"):
-            raise BadRequest(f"the value of {name.upper()} must be one word, or a string in quotes")
+            raise BadRequest(f"the value of {name.upper()} must be one word or a string")
     cursor.end()
     return options
 

@@ -1,4 +1,4 @@
-"""Reads the columns and constraints of CREATE TABLE: DuckDB creates such a table to tell."""
+"""Reads the columns and constraints of CREATE TABLE from a table that DuckDB creates with them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Statements as values: parsing makes them complete, so no command reads text again.
+"""Defines statements as values: parsing makes them complete, so no command reads text again.
 
 What only DuckDB can judge, such as a query or the type of a column, stays text in a named field.
 """

@@ -60,7 +60,7 @@ def bind_query(
     rewritten = connection.references(travel.query) if travel.tables else references
     paths = _table_paths(names, rewritten, access)
     _hide_local_names(connection, names, references.cte_names, paths)
-    sources = {path: names.table(names.resolved_path(path)) for path in paths.values()}
+    sources = {path: names.table(names.resolve_path(path)) for path in paths.values()}
     for key, (name, point) in travel.tables.items():
         sources[PAST, DEFAULT_SCHEMA, key] = names.table_at(name, point)
     if target is not None:
@@ -68,7 +68,7 @@ def bind_query(
     for path, table in sources.items():
         connection.declare(path, _columns(table, row_ids=path == TARGET))
     schema, types = _bound_columns(connection, travel.query, columns)
-    folded = {name: _folded(path) for name, path in paths.items()}
+    folded = {name: _fold(path) for name, path in paths.items()}
     required = never_null(travel.query, tuple(schema.names), _schemas(sources), folded)
     fields = [field.with_nullable(not never) for field, never in zip(schema, required, strict=True)]
     return Plan(travel.query, pa.schema(fields), types, sources)
@@ -80,7 +80,7 @@ def _bound_columns(
     """Return the columns of a query as Arrow, and DuckDB's names of their types."""
     described = connection.types(query)
     _refuse_duckdb_types(described)
-    names = _renamed([name for name, _ in described], columns)
+    names = _rename([name for name, _ in described], columns)
     schema = connection.schema(query)
     renamed = [field.with_name(name) for name, field in zip(names, schema, strict=True)]
     return pa.schema(renamed), tuple(data_type for _, data_type in described)
@@ -106,7 +106,7 @@ def plan_spark_sql(
 
     `described` are its columns as Spark describes them: name, DuckDB's type, whether NOT NULL.
     """
-    names = _renamed([name for name, _, _ in described], columns)
+    names = _rename([name for name, _, _ in described], columns)
     types = tuple(data_type for _, data_type, _ in described)
     schema = connection.schema(queries.select_nulls(list(zip(names, types, strict=True))))
     fields = [
@@ -121,13 +121,13 @@ def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
     return info.schema.append(pa.field(ROWID, info.row_id)) if row_ids else info.schema
 
 
-def _folded(path: Path) -> Path:
+def _fold(path: Path) -> Path:
     catalog, schema, name = path
     return fold(catalog), fold(schema), fold(name)
 
 
 def _schemas(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
-    return {_folded(path): table.info().schema for path, table in sources.items()}
+    return {_fold(path): table.info().schema for path, table in sources.items()}
 
 
 def _table_paths(
@@ -169,7 +169,7 @@ def _hide_local_names(
             connection.declare((search_path.catalog, search_path.schema, name), nothing)
 
 
-def _renamed(names: list[str], columns: tuple[str, ...]) -> list[str]:
+def _rename(names: list[str], columns: tuple[str, ...]) -> list[str]:
     if len(columns) > len(names):
         raise BadRequest(
             f"the statement names {len(columns)} columns, but the query has {len(names)}"

@@ -1,4 +1,4 @@
-"""The DuckDB databases in which statements of one session are planned and run."""
+"""Opens the DuckDB databases in which statements of one session are planned and run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""Rewrites AT (VERSION => n) and AT (TIMESTAMP => t), which DuckDB knows for its own tables only.
+"""Rewrites AT (VERSION => n) and AT (TIMESTAMP => t), which DuckDB has for its own tables only.
 
 Each table with AT gets a name of its own in the query, and under it the table as it was then.
 """
@@ -52,5 +52,5 @@ def rewrite_time_travel(
 def _constant(connection: StatementConnection, text: str, access: AccessRules) -> str:
     references = access.check(connection, select_expression(text))
     if references.tables or references.table_functions:
-        raise BadRequest(f"AT ({text[:40]}) must be a constant, as in AT (VERSION => 3)")
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, such as AT (VERSION => 3)")
     return connection.constant(text)

@@ -15,7 +15,7 @@ from jetbridge.wire.flight_pb2 import HandshakeRequest, HandshakeResponse
 
 _BEARER_HINT = (
     "in DuckDB: CREATE SECRET (TYPE airport, auth_token '...', SCOPE 'grpc://host:port'), "
-    "because scans take the token from there only"
+    "because scans read the token only from there"
 )
 _LOGIN_HINT = (
     "send it in the header authorization, as 'Bearer <token>' or 'Basic <base64 of name:token>'; "

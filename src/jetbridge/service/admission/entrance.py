@@ -53,10 +53,10 @@ class OpenCalls(ThreadPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         with self._lock:
             self._running += 1
-        super().submit(fn, *args, **kwargs).add_done_callback(self._ended)
+        super().submit(fn, *args, **kwargs).add_done_callback(self._end)
         return _done()
 
-    def _ended(self, _: Future[Any]) -> None:
+    def _end(self, _: Future[Any]) -> None:
         with self._lock:
             self._running -= 1
 
@@ -110,7 +110,7 @@ class Entrance(grpc.GenericRpcHandler):
         method = self._find(str(details.method), headers)
         if method is None:
             return None
-        crowded = "authorization" in headers and self._failed_logins.crowded()
+        crowded = "authorization" in headers and self._failed_logins.is_crowded()
         try:
             handler, token = method.handler_for(headers)
         except ServerError as error:

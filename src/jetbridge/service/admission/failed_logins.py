@@ -45,7 +45,7 @@ class FailedLogins(ThreadPoolExecutor):
         self._waiting = self._unlogged = 0
         self._logged = float("-inf")
 
-    def crowded(self) -> bool:
+    def is_crowded(self) -> bool:
         """Return whether the maximum of failed logins waits for an answer."""
         with self._lock:
             return self._waiting >= _MOST_WAITING
@@ -66,13 +66,13 @@ class FailedLogins(ThreadPoolExecutor):
 
     def note(self, peer: str) -> None:
         """Log the first failed login, and afterwards one line for all of the last seconds."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         with self._lock:
             self._guessers[_address(peer)] = None
             self._unlogged += 1
-            if now - self._logged < _LOG_SECONDS:
+            if current_time - self._logged < _LOG_SECONDS:
                 return
-            count, self._unlogged, self._logged = self._unlogged, 0, now
+            count, self._unlogged, self._logged = self._unlogged, 0, current_time
         _log.warning("calls with an unknown token were refused: %d, the last from %s", count, peer)
 
     def sleep(self) -> None:
@@ -95,10 +95,10 @@ class FailedLogins(ThreadPoolExecutor):
         self._ended.set()
 
     def _answers_at_once(self) -> bool:
-        now = time.monotonic()
+        current_time = time.monotonic()
         with self._lock:
-            regained = (now - self._counted) / _PAUSE_SECONDS
-            self._left, self._counted = min(_AT_ONCE, self._left + regained), now
+            regained = (current_time - self._counted) / _PAUSE_SECONDS
+            self._left, self._counted = min(_AT_ONCE, self._left + regained), current_time
             at_once = self._left >= 1 and not self._waiting
             self._left -= at_once
             self._waiting += not at_once

@@ -107,7 +107,7 @@ def _register(
                 raise NotSupported(f"table {schema}.{request.name} does not support ALTER TABLE")
             return table.alter(change)
 
-        yield from _changed_table(request, call, services, alter)
+        yield from _describe_table(request, call, services, alter)
 
     handler.__doc__ = f"{description} and return the FlightInfo of the changed table."
     action(name, message)(handler)
@@ -136,10 +136,10 @@ def set_layout(
             raise NotSupported(f"table {schema}.{request.name} does not support set_layout")
         return table.lay_out(request.partition_by, request.sort_by)
 
-    yield from _changed_table(request, call, services, lay_out)
+    yield from _describe_table(request, call, services, lay_out)
 
 
-def _changed_table(
+def _describe_table(
     request: messages.AlterTableRequest,
     call: CallContext,
     services: ActionContext,

@@ -49,7 +49,7 @@ class Registered:
 _ACTIONS: dict[str, Registered] = {}
 
 
-def registered_actions() -> Mapping[str, Registered]:
+def list_actions() -> Mapping[str, Registered]:
     """Return all actions by name."""
     return MappingProxyType(_ACTIONS)
 

@@ -10,7 +10,7 @@ import pytest
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import row_ids
 from jetbridge.backends.mssql.types import ServerColumn
-from jetbridge.backends.mssql.write.update_delete import counted
+from jetbridge.backends.mssql.write.update_delete import read_count
 from jetbridge.catalog import UniqueKey
 from jetbridge.errors import BadRequest, NotSupported
 
@@ -80,7 +80,7 @@ def test_without_a_key_there_are_none():
 
 
 def test_number_of_changed_rows_is_the_only_answer_to_a_change():
-    assert counted([(5,)]) == 5
+    assert read_count([(5,)]) == 5
     for trigger in ([("hello",)], [(1,), (2,)], [(1, 2)], []):
         with pytest.raises(NotSupported, match="trigger"):
-            counted(trigger)
+            read_count(trigger)

@@ -250,7 +250,7 @@ def locate_rows(
         files = None
     with open_snapshot(lake, state) as rows:
         row_id = queries.UNSKIPPED_ROW_ID if listed.mixes(row_ids) else queries.ROW_ID
-        sql = queries.located(rows.sql, made, "sought", files, row_id, places=not hidden)
+        sql = queries.locate_rows(rows.sql, made, "sought", files, row_id, places=not hidden)
         yield from lake.reader.stream(sql, sought=whole(table), **rows.tables)
 
 

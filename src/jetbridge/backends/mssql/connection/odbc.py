@@ -1,4 +1,4 @@
-"""The driver's ODBC half: queries with parameters, whose results stream as Arrow.
+"""Runs queries with parameters on the driver's ODBC half, and streams results as Arrow.
 
 A statement may take any time. Cancelling it sends SQL Server an attention.
 """
@@ -70,11 +70,11 @@ class OdbcConnection(SqlConnection):
             ):
                 yield cursor
         except mssql_python.Error as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
         finally:
             cursor.close()
 
-    def _translated(self, error: BaseException) -> ServerError:
+    def _translate(self, error: BaseException) -> ServerError:
         """Return the error with its number, which the driver drops and the session still has.
 
         The session keeps the number of its last statement only.

@@ -43,7 +43,7 @@ def _check_options(options: Mapping[str, str]) -> None:
         raise BadRequest("PROVIDER must be config; no other provider is supported")
     for name, value in options.items():
         if name in ("port", "scope") and "host" not in options:
-            raise BadRequest(f"{name.upper()} needs HOST beside it")
+            raise BadRequest(f"{name.upper()} requires HOST")
         if name not in _OPTIONS and not changes_nothing(name.upper(), value):
             raise unknown_option("CREATE SECRET", name, [known.upper() for known in _OPTIONS])
 
@@ -90,5 +90,5 @@ def unknown_option(statement: str, name: str, known: Sequence[str]) -> BadReques
     similar = difflib.get_close_matches(name, lower, n=1)
     hint = f"did you mean {lower[similar[0]].upper()}? " if similar else ""
     return BadRequest(
-        f"{statement} has no option {name.upper()}; {hint}Known are {', '.join(known)}"
+        f"{statement} has no option {name.upper()}; {hint}Known options: {', '.join(known)}"
     )

@@ -57,7 +57,7 @@ class DriverSocket:
         with self._lock:
             if self._copies or self._seconds is None or not self._release.alive:
                 return
-            marked = _marked_sockets(self._seconds)
+            marked = _find_marked_sockets(self._seconds)
             likely = list(marked)
             if not connected or len(likely) > 1:
                 likely = [ends for ends in marked if self._leads_to_server(ends[1])]
@@ -94,7 +94,7 @@ def _release(seconds: int | None, copies: list[socket.socket]) -> None:
         _free.append(seconds)
 
 
-def _marked_sockets(seconds: int) -> dict[_Ends, socket.socket]:
+def _find_marked_sockets(seconds: int) -> dict[_Ends, socket.socket]:
     """Return copies of the connected sockets that probe after `seconds`.
 
     The copy is checked, because the descriptor may belong to another socket a moment later.

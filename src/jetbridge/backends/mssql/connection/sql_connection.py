@@ -7,7 +7,7 @@ from typing import Any
 
 from jetbridge.backends.mssql.connection.sockets import DriverSocket
 from jetbridge.errors import ServerError
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 
 
 class SqlConnection(ABC):
@@ -47,7 +47,7 @@ class SqlConnection(ABC):
             yield
             current().check()
         except BaseException:
-            with suppress(ServerError), shielded():
+            with suppress(ServerError), shield():
                 self.run("IF @@TRANCOUNT > 0 ROLLBACK")
             raise
         with current().publishing():

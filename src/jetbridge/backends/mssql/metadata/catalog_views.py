@@ -13,14 +13,14 @@ from jetbridge.backends.mssql.connection.odbc import OdbcConnection
 from jetbridge.backends.mssql.types import (
     ServerColumn,
     arrow_type,
-    declared,
-    declared_columns,
+    declared_type,
+    declared_types,
     takes_values,
 )
 from jetbridge.catalog import TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import constraint_reader, statements
-from jetbridge.dialects.tsql.ddl import without_casts
+from jetbridge.dialects.tsql.ddl import remove_casts
 from jetbridge.errors import BadRequest
 
 _VIEW = "V"
@@ -118,10 +118,10 @@ def _restore_names(table: TableDescription, rows: Iterable[Sequence[Any]]) -> Ta
         table,
         name=spellings[0][0] if spellings else table.name,
         columns=tuple(
-            replace(column, name=restore(column.name), default=without_casts(column.default))
+            replace(column, name=restore(column.name), default=remove_casts(column.default))
             for column in table.columns
         ),
-        checks=tuple(map(without_casts, table.checks)),
+        checks=tuple(map(remove_casts, table.checks)),
         keys=tuple(replace(key, columns=tuple(map(restore, key.columns))) for key in table.keys),
     )
 
@@ -169,7 +169,7 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
     not at all, are omitted: the server still enforces the check, and still fills in the default if
     a statement does not name the column.
     """
-    types = declared_columns(table.columns)
+    types = declared_types(table.columns)
     schema = pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
     checks = (_visible_check(check, types, schema) for check in table.checks)
     defaults = {column.name: visible_default(column) for column in table.columns}
@@ -179,7 +179,7 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
     )
 
 
-def filled_by_server(column: ServerColumn) -> bool:
+def is_filled_by_server(column: ServerColumn) -> bool:
     """Return whether the server fills in a column for which the client sends only NULL."""
     generated = column.identity or not takes_values(column)
     return generated or bool(column.default and not visible_default(column))
@@ -187,19 +187,19 @@ def filled_by_server(column: ServerColumn) -> bool:
 
 def nullable_for_clients(column: ServerColumn) -> bool:
     """Return whether the column is nullable for clients, which check NOT NULL themselves."""
-    return column.nullable or filled_by_server(column)
+    return column.nullable or is_filled_by_server(column)
 
 
 def visible_default(column: ServerColumn) -> str:
     """Return the default that clients see; empty if there is none."""
     if not column.default or column.identity or column.computed:
         return ""
-    text = constraint_reader.default(column.default, declared(column))
-    return "" if text is None else _accepted_default(text, arrow_type(column))
+    text = constraint_reader.default(column.default, declared_type(column))
+    return "" if text is None else _accept_default(text, arrow_type(column))
 
 
 @lru_cache(maxsize=4096)
-def _accepted_default(text: str, data_type: pa.DataType) -> str:
+def _accept_default(text: str, data_type: pa.DataType) -> str:
     try:
         return duckdb_engine.default_expression(text, pa.field("value", data_type)).sql
     except BadRequest:
@@ -208,11 +208,11 @@ def _accepted_default(text: str, data_type: pa.DataType) -> str:
 
 def _visible_check(definition: str, types: Mapping[str, str], schema: pa.Schema) -> str:
     text = constraint_reader.check(definition, types)
-    return "" if text is None else _accepted_check(text, schema)
+    return "" if text is None else _accept_check(text, schema)
 
 
 @lru_cache(maxsize=4096)
-def _accepted_check(text: str, schema: pa.Schema) -> str:
+def _accept_check(text: str, schema: pa.Schema) -> str:
     try:
         return duckdb_engine.check_expression(text, schema).sql
     except BadRequest:

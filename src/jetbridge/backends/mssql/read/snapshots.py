@@ -18,7 +18,7 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Conflict, ServerError
-from jetbridge.runtime.cancellation import shielded
+from jetbridge.runtime.cancellation import shield
 
 _MAX_OPEN = 64
 _IDLE_SECONDS = 60.0
@@ -162,7 +162,7 @@ class _IdleTransaction:
             if connection is None:
                 return
             try:
-                with shielded():
+                with shield():
                     connection.rows(statements.END_SNAPSHOT)
             except ServerError as error:
                 self._stack.__exit__(type(error), error, None)

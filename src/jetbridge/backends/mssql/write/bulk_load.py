@@ -139,7 +139,7 @@ def _insert_texts(
     texts = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
     rows = texts.combine_chunks()
     sizes = pc.binary_length(rows).to_numpy(zero_copy_only=False)
-    head = tsql_load.insert_head(target.table, [column.name for column in target.columns])
+    head = tsql_load.begin_insert(target.table, [column.name for column in target.columns])
     for start in range(0, len(rows), settings.insert_batch_size):
         end = min(len(rows), start + settings.insert_batch_size)
         statements = [
@@ -193,9 +193,9 @@ def load_directly(database: Database, target: LoadTarget, source: Rows, *, alone
         if rows != source.rows:
             raise ServerError(f"{rows} of {source.rows} rows were loaded into {target.table}")
 
-    def happened(connection: CoreConnection) -> bool | None:
-        ((rows,),) = connection.run(tsql_load.count_locked(target.table))
+    def was_committed(connection: CoreConnection) -> bool | None:
+        ((rows,),) = connection.run(tsql_load.lock_and_count(target.table))
         return {0: False, source.rows: True}.get(rows)
 
     if source.rows:
-        run_in_transaction(database.server, target.table, work, happened if alone else None)
+        run_in_transaction(database.server, target.table, work, was_committed if alone else None)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.types import ServerColumn, driver_type, loaded_type
+from jetbridge.backends.mssql.types import ServerColumn, driver_type, type_for_load
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.duckdb_engine import cast, format_value
 from jetbridge.errors import BadRequest
@@ -57,7 +57,7 @@ def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
 
 def staging_type(column: ServerColumn) -> str:
     """Return the type of a staging column. Its collation keeps the letters of the code page."""
-    type_ = loaded_type(column)
+    type_ = type_for_load(column)
     is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
     return f"{type_} COLLATE {column.collation}" if is_text else type_
 

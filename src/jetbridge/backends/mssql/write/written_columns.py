@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, filled_by_server
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, is_filled_by_server
 from jetbridge.backends.mssql.types import ServerColumn, takes_values
 from jetbridge.errors import BadRequest
 
@@ -29,7 +29,7 @@ class WrittenColumns:
 
     def add(self, columns: Sequence[ServerColumn], arrays: Sequence[pa.Array]) -> None:
         for column, array in zip(columns, arrays, strict=True):
-            if filled_by_server(column):
+            if is_filled_by_server(column):
                 name = column.name
                 self._nulls[name] = self._nulls.get(name, 0) + array.null_count
                 valid = len(array) - array.null_count
