@@ -25,9 +25,9 @@ from jetbridge.config.limits import Openness
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import failed_logins
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
-from tests.faults.peers import wait_until
-from tests.integration.raw import SERVICE, Raw, said
-from tests.integration.test_limits import eventually
+from tests.helpers.raw import SERVICE, Raw, said
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
 
 MIB = 1024 * 1024
 ADA, EVE = "ada's token", "eve's guess"

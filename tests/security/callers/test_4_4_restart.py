@@ -18,9 +18,9 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.config.seal_keys import KEPT, keep_seal_key
 from jetbridge.service import Server
-from tests.faults.peers import wait_until
-from tests.integration.test_sealing import ask_endpoints, descriptor_of, in_catalog
-from tests.integration.wire_calls import Wire, read_rows, tickets_in, unpack
+from tests.helpers.waiting import wait_until
+from tests.helpers.wire_calls import Wire, read_rows, tickets_in, unpack
+from tests.integration.service.test_sealing import ask_endpoints, descriptor_of, in_catalog
 
 ROWS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
 # Reads of a lake need no Spark, which would take seconds to start.

@@ -27,7 +27,7 @@ from jetbridge.wire.flight_data import split
 from jetbridge.wire.flight_pb2 import Action
 from jetbridge.wire.ipc_headers import split_stream
 from jetbridge.wire.schemas import encapsulate, read_schema, wire_type
-from tests.faults.mutation import BYTES, hand_made, recorded
+from tests.faults.service.mutation import BYTES, hand_made, recorded
 from tests.security.input.corpus import flight_data, stream, streams, words
 
 RUN = FunctionInfo("f", (Parameter("string", pa.string()), Parameter("int64", pa.int64())))

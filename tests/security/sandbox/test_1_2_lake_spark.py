@@ -9,7 +9,7 @@ from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests.lakes import engine, folder
+from tests.helpers.lakes import engine, folder
 
 pytestmark = pytest.mark.lake
 

@@ -10,8 +10,8 @@ import pytest
 from jetbridge.spark import SparkEngine
 from jetbridge.spark.settings import complete, mask_secrets
 from jetbridge.spark.startup import warn_open
-from tests import lakes
-from tests.jvms import jvms
+from tests.helpers import lakes
+from tests.helpers.jvms import jvms
 
 pytestmark = pytest.mark.lake
 

@@ -17,8 +17,8 @@ from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
 from jetbridge.service import Server
 from tests.conformance.harness import delete, insert, rowids, rows, update
-from tests.integration.lake_session import assert_all_agree
-from tests.lakes import new_lake
+from tests.helpers.lakes import new_lake
+from tests.integration.interop.session import assert_all_agree
 
 pytestmark = pytest.mark.lake
 

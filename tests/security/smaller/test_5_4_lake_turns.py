@@ -28,8 +28,8 @@ from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
 from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rows
-from tests.faults.peers import ServerProcess
-from tests.lakes import engine, folder, new_lake, reader
+from tests.helpers.lakes import engine, folder, new_lake, reader
+from tests.helpers.peers import ServerProcess
 
 COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.
@@ -41,7 +41,7 @@ print("begun", flush=True)
 while True:
     with turns.turn("table"):
         print("mine", flush=True)
-        time.sleep(float(sys.argv[2]))
+        time.sleep(float(sys.argv[2]))  # a turn takes so long
 """
 
 
@@ -73,7 +73,7 @@ def test_two_servers_alternate(tmp_path: Path) -> None:
             began = time.monotonic()
             with ours.turn("table"):
                 times.append(time.monotonic() - began)
-                time.sleep(0.02)
+                time.sleep(0.02)  # a turn takes so long
         process.kill()
         assert process.stdout is not None
         theirs = len(process.stdout.readlines())
@@ -143,7 +143,7 @@ def rival_that_waits(warehouse: Path) -> Iterator[None]:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"begun\n"
-            time.sleep(0.5)
+            time.sleep(0.5)  # nothing shows that it waits
             yield
         finally:
             process.kill()

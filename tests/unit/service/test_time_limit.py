@@ -9,7 +9,7 @@ import pytest
 from jetbridge.errors import LimitExceeded
 from jetbridge.runtime.cancellation import Cancellation
 from jetbridge.service.admission.time_limit import TimeLimit
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import wait_until
 
 CONTEXT: Any = SimpleNamespace(cancel=bool)
 

@@ -13,6 +13,7 @@ from jetbridge.errors import Cancelled, FailedPrecondition, NotFound, Unavailabl
 from jetbridge.runtime import cancellation
 from jetbridge.spark import SparkEngine, engine
 from jetbridge.spark.startup import StartAttempt
+from tests.helpers.waiting import wait_until
 
 
 class FakeJvm:
@@ -91,13 +92,6 @@ def used(spark: SparkEngine) -> object:
         return session
 
 
-def until(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_session_starts_spark_once(spark):
     assert (spark.status(), spark.alive()) == ("not started", False)
     assert [used(spark), used(spark)] == ["session 1", "session 1"]
@@ -117,7 +111,7 @@ def test_calls_wait_for_one_start_and_the_log_says_so(spark, monkeypatch, caplog
     assert spark.status() == "starting (0 s)"
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(used, spark) for _ in range(4)]
-        until(lambda: len(reports()) >= 3)
+        wait_until(lambda: len(reports()) >= 3)
         assert len(reports()) <= (time.monotonic() - began) / (engine.REPORT_SECONDS / 2) + 1
         FakeAttempt.gate.set()
         assert {each.result() for each in waiting} == {"session 1"}
@@ -128,8 +122,8 @@ def test_failed_start_is_told_to_every_waiting_call_and_the_next_one_tries_again
     FakeAttempt.gate.clear()
     with ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(used, spark) for _ in range(3)]
-        until(lambda: spark.status().startswith("starting"))
-        time.sleep(0.05)
+        wait_until(lambda: spark.status().startswith("starting"))
+        time.sleep(0.05)  # nothing shows that the others wait, too
         FakeAttempt.gate.set()
         errors = [each.exception() for each in waiting]
     assert [(type(each), str(each)) for each in errors] == [(Unavailable, "no Java")] * 3
@@ -163,7 +157,7 @@ def test_call_that_meets_the_death_of_spark_is_unavailable_and_the_next_one_work
 def test_dead_spark_is_restarted_before_anyone_asks(spark):
     used(spark)
     FakeAttempt.opened[0].jvm.kill()
-    until(lambda: len(FakeAttempt.opened) == 2)
+    wait_until(lambda: len(FakeAttempt.opened) == 2)
     assert used(spark) == "session 2"
 
 
@@ -230,7 +224,7 @@ def test_stop_ends_a_start_under_way(spark):
     FakeAttempt.gate.clear()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(used, spark)
-        until(lambda: spark.status().startswith("starting"))
+        wait_until(lambda: spark.status().startswith("starting"))
         spark.stop()
         assert isinstance(waiting.exception(5), Unavailable)
     assert FakeAttempt.opened == []

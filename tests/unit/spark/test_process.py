@@ -4,7 +4,6 @@ import os
 import stat
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from jetbridge.spark import startup as attempt_module
 from jetbridge.spark.java import Java
 from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
 from jetbridge.spark.startup import StartAttempt, StartRequest
+from tests.helpers.waiting import wait_until
 
 SECRET = "hunter2"
 
@@ -77,8 +77,7 @@ def test_start_that_takes_too_long_is_killed(launched):
 def test_settings_go_through_a_file_that_only_we_read(launched, tmp_path):
     jvm = launched('echo "$@" > arguments; exec sleep 60', **{"spark.x.password": SECRET})
     arguments = tmp_path / "folder" / "arguments"
-    while not (arguments.exists() and arguments.read_text()):
-        time.sleep(0.01)
+    wait_until(lambda: arguments.exists() and arguments.read_text())
     assert SECRET not in arguments.read_text()
     properties = tmp_path / "folder" / "spark.properties"
     assert SECRET in properties.read_text()
