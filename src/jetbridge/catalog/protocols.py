@@ -101,7 +101,7 @@ class Catalog(Protocol):
 
 @runtime_checkable
 class CanSnapshot(Protocol):
-    """A catalog whose tables can all be read as of one moment.
+    """A catalog whose tables can all be read from one snapshot.
 
     Examples:
         >>> before = catalog.snapshot().load_schema("shop").load_table("orders")
@@ -131,7 +131,7 @@ class CanList(Protocol):
     """
 
     def listing(self) -> Catalog:
-        """Return version, schemas and tables of one moment, to be listed at once and not kept.
+        """Return version, schemas and tables of one snapshot, to be listed at once and not kept.
 
         Nothing is read again later: a table that is dropped since may still be listed.
         """

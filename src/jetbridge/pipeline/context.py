@@ -28,7 +28,7 @@ S = TypeVar("S")
 class StatementContext:
     """Hold what one statement may use; the session makes a new one for each statement.
 
-    All names are resolved at one moment. `spark` is None if no catalog of the session uses Spark,
+    All names are resolved in one snapshot. `spark` is None if no catalog of the session uses Spark,
     and `transaction` is None outside of BEGIN and COMMIT.
     """
 

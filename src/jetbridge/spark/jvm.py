@@ -35,7 +35,7 @@ REMOVED_VARIABLES = (
     "SPARK_CONNECT_MODE_ENABLED",
     "SPARK_API_MODE",
 )
-# Texts in the output, and what they mean.
+# Strings in the output, and their meaning.
 REASONS = (
     ("Could not reserve enough space", "there is not enough memory for spark.driver.memory"),
     ("Cannot allocate memory", "there is not enough memory for spark.driver.memory"),

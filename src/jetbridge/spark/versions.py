@@ -24,7 +24,7 @@ class Jar:
         return f"{self.group}_{plain}", plain
 
 
-# Spark 4.1 runs on these (https://spark.apache.org/docs/4.1.0/); the first is the one we advise.
+# Spark 4.1 runs on these (https://spark.apache.org/docs/4.1.0/); the first is the recommended one.
 JAVA_VERSIONS = (17, 21)
 
 # 4.1 is Spark's version, 2.13 Scala's: both belong to the pin of pyspark in pyproject.toml.

@@ -27,7 +27,7 @@ from jetbridge.spark.engine import SparkEngine
 
 __all__ = ["MssqlCatalog", "SpoolOptions"]
 
-# Where SQL Server looks for tables of which no schema is named.
+# Where SQL Server looks for tables without a schema.
 DEFAULT_SCHEMA = "dbo"
 
 

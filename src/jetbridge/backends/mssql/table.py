@@ -37,7 +37,7 @@ class MssqlView:
         return query.convert(scan.stream(self._database.server, query))
 
     def spark_relation(self) -> SparkRelation | None:
-        """Return what Spark's tasks need to read the table, each at a moment of its own.
+        """Return what Spark's tasks need to read the table, each at its own time.
 
         A snapshot has one connection, which cannot be shared with them.
         """

@@ -279,7 +279,7 @@ class TokenCursor:
         while self:
             word = self.peek()
             depth += _depth_change(word, before)
-            # IS DISTINCT FROM is no FROM.
+            # The FROM in IS DISTINCT FROM begins no clause.
             if depth == 0 and word in keywords and (before, word) != ("DISTINCT", "FROM"):
                 break
             before = word

@@ -117,7 +117,7 @@ def _date(values: pa.Array) -> Invalid:
     return _outside(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY + 1)
 
 
-def _moment(values: pa.Array) -> Invalid:
+def _timestamp(values: pa.Array) -> Invalid:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "us":
         return None
     low, high = _FIRST_DAY * _MICROS, (_LAST_DAY + 1) * _MICROS
@@ -170,8 +170,8 @@ _CHECKS: dict[str, Callable[[pa.Array], Invalid]] = {
     "real": _finite,
     "float": _finite,
     "date": _date,
-    "datetime2": _moment,
-    "datetimeoffset": _moment,
+    "datetime2": _timestamp,
+    "datetimeoffset": _timestamp,
 }
 
 
