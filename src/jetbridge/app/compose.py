@@ -187,7 +187,7 @@ def close_catalog(catalog: Catalog) -> None:
 
 @contextmanager
 def _explain_missing_package(name: str, extra: str) -> Iterator[None]:
-    """Turn an ImportError of an extra into FailedPrecondition, which tells how to install it."""
+    """Turn an ImportError of an extra into FailedPrecondition with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

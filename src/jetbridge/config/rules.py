@@ -105,7 +105,7 @@ def _size(value: object, _: Path) -> str:
 
 
 def one_of(*allowed: str) -> Rule:
-    """Return the rule of a text that must be one of these."""
+    """Return a rule that allows these strings only."""
 
     def rule(value: object, _: Path) -> str:
         if value not in allowed:
@@ -194,9 +194,9 @@ def check_values(
 
 
 def check_setting(source: str, key: str, setting: Setting, value: object) -> str:
-    """Return the value of a setting as text, as SET takes it; raises ConfigError.
+    """Return the value of a setting as the string that SET expects; raises ConfigError.
 
-    The file may have a text, a number or a truth value.
+    The file may have a string, a number, true or false.
     """
     if not isinstance(value, str | int):
         problem = f"= {value!r}: must be a string, a whole number, true or false"

@@ -57,7 +57,7 @@ class StatementContext:
 
     @contextmanager
     def write(self, path: Path, kind: str, begin: BeginWrite) -> Iterator[Write]:
-        """Take rows for a table; the end of the block publishes them, or COMMIT in a transaction.
+        """Stage rows for a table; the end of the block publishes them, or COMMIT in a transaction.
 
         `kind` is the statement, such as INSERT. Raises FailedPrecondition as `refuse_writing` does.
         """

@@ -24,7 +24,7 @@ Path = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class SearchPath:
-    """Hold the catalog and the schema of names that leave them out."""
+    """Hold the catalog and the schema of names that omit them."""
 
     catalog: str
     schema: str = DEFAULT_SCHEMA

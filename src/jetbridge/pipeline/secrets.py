@@ -34,7 +34,7 @@ class Secrets:
         self._secrets: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     def add(self, name: str, options: Mapping[str, str], on_conflict: OnConflict) -> bool:
-        """Add a secret; return False if `on_conflict` is IGNORE and the name is taken."""
+        """Add a secret; return False if `on_conflict` is IGNORE and the name exists."""
         if fold(name) in self._secrets:
             if on_conflict is OnConflict.IGNORE:
                 return False

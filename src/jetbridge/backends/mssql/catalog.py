@@ -152,7 +152,7 @@ class MssqlCatalog:
 
 
 class MssqlSnapshot:
-    """Read all tables as of the first read of one of them, if the database supports that."""
+    """Read all tables from one snapshot, that of the first read, if the database supports that."""
 
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader

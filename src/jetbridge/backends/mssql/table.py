@@ -18,7 +18,7 @@ from jetbridge.errors import FailedPrecondition
 
 
 class MssqlView:
-    """Read a view; tables are read in the same way."""
+    """Serve a view. Tables inherit its reads."""
 
     def __init__(
         self, database: Database, table: TableDescription, reader: SnapshotReader | None = None

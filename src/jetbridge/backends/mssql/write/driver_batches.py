@@ -56,7 +56,7 @@ def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
 
 
 def staging_type(column: ServerColumn) -> str:
-    """Return the type of a staging column. Its collation keeps the letters of the code page."""
+    """Return the type of a staging column. Its collation keeps the characters of the code page."""
     type_ = type_for_load(column)
     is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
     return f"{type_} COLLATE {column.collation}" if is_text else type_
