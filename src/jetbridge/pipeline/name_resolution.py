@@ -101,7 +101,7 @@ class NameResolver:
         catalog = self.find_catalog(name)
         if catalog is None:
             known = ", ".join(sorted(self.catalogs))
-            raise NotFound("catalog", name, f"there are {known}")
+            raise NotFound("catalog", name, f"known: {known}")
         return catalog
 
     def catalog(self, name: str) -> Catalog:

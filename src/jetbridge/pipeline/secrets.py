@@ -55,6 +55,6 @@ class Secrets:
         secret = self._secrets.get(fold(name or default_name(secret_type)))
         if secret is None and name is not None:
             known = ", ".join(known_name for known_name, _ in self._secrets.values())
-            hint = f"there are {known}" if known else "create it with CREATE SECRET"
+            hint = f"known: {known}" if known else "create it with CREATE SECRET"
             raise NotFound("secret", name, hint)
         return secret[1] if secret else None
