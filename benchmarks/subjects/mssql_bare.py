@@ -16,7 +16,7 @@ import pyarrow.ipc
 from benchmarks.tools import data
 from jetbridge.backends.mssql.connection.address import DEFAULT_PORT, Address
 from jetbridge.spark.engine import SparkEngine
-from jetbridge.spark.versions import Jar
+from jetbridge.spark.jars import Jar
 
 WRITERS = 2
 _BATCH_ROWS = 65_536

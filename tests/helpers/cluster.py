@@ -10,8 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from jetbridge.spark.java import find_java
-from jetbridge.spark.jvm import spark_home
+from jetbridge.spark.jvm import find_java, spark_home
 from tests.helpers.jvms import jvms
 from tests.helpers.waiting import wait_until_it_succeeds
 

@@ -12,9 +12,8 @@ import pytest
 from jetbridge.backends.mssql.connection import core
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import spool, staged_load
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, LoadTask, load_part
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
 from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.catalog import CreateTable
 from jetbridge.dialects.tsql import load as tsql_load

@@ -206,7 +206,7 @@ def test_settings(target):
     names = [row[0] for row in target.rows("SHOW settings")]
     assert names[:3] == ["engine", "dialect", "spark_from"]
     assert names[3:] == list(SETTINGS)
-    with pytest.raises(BadRequest, match=r"allowed are auto, spark, duckdb"):
+    with pytest.raises(BadRequest, match=r"Must be 'auto' or 'spark' or 'duckdb'"):
         target.sql("SET engine = 'fast'")
     with pytest.raises(BadRequest, match=r"did you mean engine\?.*The settings are engine"):
         target.sql("SET engin = 'spark'")

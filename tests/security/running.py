@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config

@@ -5,11 +5,12 @@ them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a ro
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from jetbridge.app.statement_memory import StatementMemory
 from jetbridge.catalog import (
     CanCreateSchemas,
     CanExpire,
@@ -26,10 +27,12 @@ from jetbridge.catalog import (
     Table,
     supports,
 )
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
-from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.catalog.settings import byte_count
+from jetbridge.config import Config
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, without_paths
 from jetbridge.pipeline.report import REPORT
-from jetbridge.runtime.error_paths import without_paths
 
 SCHEMA = "jetbridge"
 # Columns of a report that may quote an error, such as why an engine could not run a query.
@@ -159,3 +162,22 @@ def with_run_function(catalog: Catalog, name: str, execute: Execute) -> Catalog:
     if not all(issubclass(type(catalog), capability) for capability in required):
         return catalog
     return CatalogWithRun(catalog, name, execute)
+
+
+def statements_for_clients(
+    config: Config, resources: SharedResources, catalogs: Mapping[str, Catalog]
+) -> Execute:
+    """Return a function that runs statements over these catalogs and yields a report for each."""
+    limit = byte_count("sql.memory_limit", config.sql.memory_limit)
+    memory = StatementMemory(limit, config.limits, len(config.credentials.tokens))
+
+    def execute(
+        text: str, catalog: str, may_use: frozenset[str] | None, owner: str
+    ) -> Iterable[dict[str, Any]]:
+        # The pipeline takes half a second to import, which a server need not wait for.
+        from jetbridge.app.sessions import client_reports  # noqa: PLC0415
+
+        with memory.reserve(owner) as share:
+            yield from client_reports(config, resources, catalogs, text, catalog, may_use, share)
+
+    return execute

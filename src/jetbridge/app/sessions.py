@@ -1,6 +1,7 @@
-"""Opens and closes sessions without a server, for `jetbridge sql` and programs."""
+"""Opens and closes sessions without a server: those of `jetbridge sql` and of programs."""
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,26 +9,123 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.app.attach import open_for_attach, parse_secret
-from jetbridge.app.compose import Application, close_catalog, open_application
-from jetbridge.app.configuration import load_config
-from jetbridge.app.session_settings import CatalogSettings, IgnoredSettings
-from jetbridge.app.spools import spark_runner
+from jetbridge.app.compose import Application, close_catalog, open_application, open_catalog
+from jetbridge.app.configuration import BACKENDS, CatalogSettings, IgnoredSettings, load_config
 from jetbridge.app.statement_memory import StatementShare
-from jetbridge.catalog import Catalog
-from jetbridge.catalog.backend import SharedResources
+from jetbridge.catalog import CanSpool, Catalog, SpoolFolder, supports
+from jetbridge.catalog.backend import AttachRequest, SharedResources
 from jetbridge.catalog.identifiers import fold
 from jetbridge.config import Config
+from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
 from jetbridge.pipeline.name_resolution import SearchPath
+from jetbridge.pipeline.parsing.statements import Attach
 from jetbridge.pipeline.query.planner_databases import DuckDBLimits
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import ProgressListener, Report, StatementResult, ignore_progress
 from jetbridge.pipeline.run import run
+from jetbridge.pipeline.secrets import FindSecret
 from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from jetbridge.runtime.temporary_folders import start_sweep
+from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
+from jetbridge.spark import SparkEngine
+from jetbridge.spark.settings import is_local
 from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
+
+# The type of a location that no backend is sure to recognize: the path of a folder.
+DEFAULT_TYPE = "lake"
+
+
+def config_for_attach(statement: Attach, find_secret: FindSecret) -> tuple[str, object]:
+    """Return the type and the configuration of the catalog of an ATTACH; raises BadRequest."""
+    options, location = statement.options, statement.location
+    recognitions = {
+        catalog_type: backend.recognizes(location) for catalog_type, backend in BACKENDS.items()
+    }
+    certain = (
+        catalog_type for catalog_type, recognition in recognitions.items() if recognition == "yes"
+    )
+    catalog_type = options["type"].lower() if "type" in options else next(certain, DEFAULT_TYPE)
+    if catalog_type not in BACKENDS:
+        raise BadRequest(f"TYPE {catalog_type} is not one of {', '.join(BACKENDS)}")
+    others = (name for name, recognition in recognitions.items() if recognition != "no")
+    request = AttachRequest(
+        statement.alias,
+        location,
+        options,
+        find_secret(options.get("secret"), catalog_type),
+        tuple(other for other in others if other != catalog_type),
+    )
+    return catalog_type, BACKENDS[catalog_type].config_for_attach(request)
+
+
+def open_for_attach(
+    statement: Attach, find_secret: FindSecret, resources: SharedResources
+) -> Catalog:
+    """Open the catalog of an ATTACH; raises BadRequest, FailedPrecondition or Unavailable."""
+    catalog_type, config = config_for_attach(statement, find_secret)
+    return open_catalog(statement.alias, catalog_type, config, resources)
+
+
+def parse_secret(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the content of a secret; raises BadRequest, which shows no value.
+
+    If no backend of this type has secrets, the error comes from one that has.
+    """
+    secret_type = options.get("type", "").lower()
+    parsers = {name: backend.parse_secret for name, backend in BACKENDS.items()}
+    parse = parsers.get(secret_type) or next(parse for parse in parsers.values() if parse)
+    return parse(options)
+
+
+def spark_runner(
+    config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
+) -> SparkRunner | None:
+    """Return what runs queries on Spark, or None without Spark.
+
+    Rows go into a folder that a catalog owns, or else, on a cluster, to a location that a catalog
+    writes. Otherwise they go into a folder that a catalog names, or the temporary directory.
+    """
+    if engine is None:
+        return None
+    on_cluster = not is_local(config.spark)
+    folders = [c.spool_folder() for c in catalogs if supports(c, CanSpool)]
+    folder = _choose([folder for folder in folders if folder is not None], on_cluster=on_cluster)
+    location = folder.location if folder else ""
+    if folder and folder.prefix:
+        return SparkRunner(engine, location, folder.prefix, folder.spool)
+    prefix = _temporary_prefix(location, shared=on_cluster)
+    return SparkRunner(engine, location or tempfile.gettempdir(), prefix)
+
+
+def _choose(folders: list[SpoolFolder], *, on_cluster: bool) -> SpoolFolder | None:
+    owned = [folder for folder in folders if folder.prefix and folder.spool is None]
+    with_spool = [folder for folder in folders if folder.spool is not None] if on_cluster else []
+    named = [folder for folder in folders if folder.prefix is None]
+    return next(iter([*owned, *with_spool, *named]), None)
+
+
+def _temporary_prefix(folder: str, *, shared: bool) -> Callable[[], str]:
+    """Return a function that returns the beginning of a name in a temporary folder of ours.
+
+    The folder is created for the first rows. A later process removes it if this one is killed.
+    """
+    mode = 0o777 if shared else 0o700  # workers of a cluster may run as another user
+    created: list[TemporaryFolder] = []
+
+    def prefix() -> str:
+        if not created:
+            try:
+                created.append(TemporaryFolder("spool", folder or None, mode=mode))
+            except OSError as error:
+                raise FailedPrecondition(
+                    f"rows cannot be spooled in {folder or tempfile.gettempdir()}: "
+                    f"{error.strerror or error}; choose another folder with `spool`"
+                ) from error
+        return f"{created[0].path.name}/rows"
+
+    return prefix
 
 
 @contextmanager

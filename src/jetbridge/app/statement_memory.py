@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jetbridge.config.limits import Limits, Shares
+from jetbridge.config.model import Limits, Shares
 from jetbridge.errors import LimitExceeded
 
 # Enough for DuckDB to sort and join tens of millions of rows in one thread; beyond that it spills.

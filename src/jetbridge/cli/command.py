@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jetbridge.cli.exits import INTERRUPTED
-from jetbridge.cli.logs import set_up_logging
-from jetbridge.version import __version__
+from jetbridge import __version__
+from jetbridge.cli.terminal import INTERRUPTED, set_up_logging
 
 ABOUT = "One SQL front door for DuckDB: attach to it over Arrow Flight with the Airport extension."
 EXAMPLES = """\

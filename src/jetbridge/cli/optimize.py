@@ -6,11 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import timedelta
 
+from jetbridge.app.compose import KIND, OptimizeRequest, optimize_table
 from jetbridge.app.configuration import load_config
-from jetbridge.app.optimize import KIND, OptimizeRequest, optimize_table
 from jetbridge.catalog.identifiers import fold, split_identifier
-from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.terminal import note, print_error, say
+from jetbridge.cli.terminal import INTERRUPTED, USAGE_ERROR, UsageError, note, print_error, say
 from jetbridge.config import Config, ConfigError
 from jetbridge.errors import BadRequest, ServerError
 

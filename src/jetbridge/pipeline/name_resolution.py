@@ -122,7 +122,7 @@ class NameResolver:
     def _readable_catalog(self, name: str) -> Catalog:
         """Return the catalog as it is now, or a snapshot of one that is READ_ONLY.
 
-        Asking a lake for its current state may remove leftovers of a crash, which is a write.
+        A catalog that returns its current state may remove leftovers of a crash, which is a write.
         """
         return self.catalog(name) if name in self.read_only else self.catalogs[name]
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jetbridge.errors import Cancelled, ServerError
 
@@ -27,6 +27,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Interrupt = Callable[[], object]
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Describe an iterator that holds something until it is closed, such as a generator."""
+
+    def close(self) -> None: ...
 
 
 class Lock(Protocol):
@@ -292,7 +299,7 @@ def _repeats(raised: Exception, error: Exception) -> bool:
 
 
 def _closable(items: Iterator[T]) -> Any:
-    return items if hasattr(items, "close") else (item for item in items)
+    return items if isinstance(items, Closable) else (item for item in items)
 
 
 @contextmanager

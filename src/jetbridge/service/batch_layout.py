@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import ROWID, TableInfo
 from jetbridge.errors import BadRequest
+from jetbridge.runtime.cancellation import Closable
 
 _ROWID_INDEX = 2**64 - 1
 # Larger messages fall out of the caches between the copies on their way to the socket.
@@ -40,9 +41,8 @@ def in_layout(
         for batch in rows:
             yield from _cut(conform(batch, schema), at_most_rows)
     finally:
-        close = getattr(rows, "close", None)
-        if close is not None:
-            close()
+        if isinstance(rows, Closable):
+            rows.close()
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import grpc
 
 from jetbridge.catalog import Catalog, fold
-from jetbridge.config.limits import Limits, Token
+from jetbridge.config.model import Limits, Token
 from jetbridge.errors import NotFound, PermissionDenied
 from jetbridge.wire.limits import InputLimits
 

@@ -25,7 +25,7 @@ from jetbridge.catalog import (
     fold,
     supports,
 )
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import (
     BadRequest,
     LimitExceeded,

@@ -16,7 +16,7 @@ from jetbridge.catalog import (
     TableFunction,
     supports,
 )
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
@@ -24,8 +24,7 @@ from jetbridge.service.batch_layout import in_layout
 from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
-from jetbridge.service.table_lookup import read_point, travel
-from jetbridge.service.transactions import Transactions
+from jetbridge.service.table_lookup import Transactions, read_point, travel
 from jetbridge.wire.arrow_input import cast_arguments, read_arguments
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema

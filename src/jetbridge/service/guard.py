@@ -7,10 +7,9 @@ from typing import Any, NoReturn
 
 import grpc
 
-from jetbridge.config.limits import Token
-from jetbridge.errors import ServerError
+from jetbridge.config.model import Token
+from jetbridge.errors import ServerError, without_paths
 from jetbridge.runtime.cancellation import Cancellation, answering, scope
-from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from jetbridge.config.limits import Openness
+from jetbridge.config.model import Openness
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.application import Application, SparkConnection
+from jetbridge.spark.application import SparkApplication, SparkConnection
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.spark.jars import needed_jars
 from jetbridge.spark.settings import catalog_settings, is_local
@@ -168,12 +168,12 @@ class SparkEngine:
         attempt.close()
         patience.cancel()
 
-    def _application(self) -> Application | None:
+    def _application(self) -> SparkApplication | None:
         """Return the application that runs, or None; never waits for it."""
         attempt = self._attempt
         return attempt.application() if attempt else None
 
-    def _ready(self) -> tuple[StartAttempt, Application]:
+    def _ready(self) -> tuple[StartAttempt, SparkApplication]:
         while True:
             attempt = self._current()
             application = self._await(attempt)
@@ -188,7 +188,7 @@ class SparkEngine:
                 return self._begin(self._attempt)
             return self._attempt
 
-    def _await(self, attempt: StartAttempt) -> Application:
+    def _await(self, attempt: StartAttempt) -> SparkApplication:
         woken = threading.Event()
         attempt.result.add_done_callback(lambda _: woken.set())
         with current().on_cancel(woken.set):
@@ -256,7 +256,7 @@ class SparkEngine:
         if previous.has_failed():
             self._closing.wait(max(0.0, previous.ended + RETRY_SECONDS - time.monotonic()))
 
-    def _publish(self, attempt: StartAttempt, application: Application) -> None:
+    def _publish(self, attempt: StartAttempt, application: SparkApplication) -> None:
         """Set the result, with the catalogs that were added while Spark started."""
         with self._lock:
             for name, properties in self._catalogs.items():

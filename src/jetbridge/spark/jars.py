@@ -1,4 +1,7 @@
-"""Chooses the jars of Spark: the user's own, a folder, the cache, or what Ivy fetches."""
+"""Pins the jars that go with our PySpark, and chooses where they come from.
+
+They are the user's own, in a folder, in the cache, or what Ivy fetches.
+"""
 
 import fcntl
 import glob
@@ -6,13 +9,61 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE, Jar
+
+
+@dataclass(frozen=True)
+class Jar:
+    """Name a jar by its Maven coordinates and the SHA-256 of its file."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str = field(default="", compare=False)
+
+    @property
+    def coordinates(self) -> str:
+        """Return the name by which Ivy fetches the jar."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_names(self) -> tuple[str, str]:
+        """Return the name that Ivy gives the file, and the one in the repository."""
+        plain = f"{self.artifact}-{self.version}.jar"
+        return f"{self.group}_{plain}", plain
+
+
+# 4.1 is Spark's version, 2.13 Scala's: both belong to the pin of pyspark in pyproject.toml.
+ICEBERG = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.12.0",
+    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+)
+SQLITE = Jar(
+    "org.xerial",
+    "sqlite-jdbc",
+    "3.50.3.0",
+    "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+)
+AWS = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    ICEBERG.version,
+    "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+POSTGRES = Jar(
+    "org.postgresql",
+    "postgresql",
+    "42.7.8",
+    "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
+)
+
 
 FOLDER_VARIABLE = "JETBRIDGE_JARS"
 # In any version: the user's own jars may need another one.

@@ -7,12 +7,14 @@ folder of its own at that path, and a statement would find nothing, or only some
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from cachetools import LRUCache
 
 from jetbridge.errors import FailedPrecondition
 from jetbridge.runtime.cancellation import current
@@ -39,7 +41,7 @@ _MOST_TASKS = 10_000
 
 
 @dataclass
-class Application:
+class CheckedFolders:
     """Hold what is known of one Spark application; a check holds its lock, and no other one.
 
     `folders` maps each folder to the executors that share it.
@@ -53,7 +55,7 @@ class Application:
 # A Spark that restarts is another application; only the latest ones are kept.
 _MOST_APPLICATIONS = 100
 _lock = threading.Lock()
-_applications: dict[str, Application] = {}
+_applications: MutableMapping[str, CheckedFolders] = LRUCache(_MOST_APPLICATIONS)
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,12 @@ def check_shared(session: SparkConnection, folder: str | Path) -> None:
             log.warning(_SILENT, ", ".join(silent), folder)
 
 
-def _application(identity: str) -> Application:
+def _application(identity: str) -> CheckedFolders:
     with _lock:
-        application = _applications.pop(identity, None) or Application()
-        _applications[identity] = application  # the last one
-        while len(_applications) > _MOST_APPLICATIONS:
-            del _applications[next(iter(_applications))]
-        return application
+        return _applications.setdefault(identity, CheckedFolders())
 
 
-def _executors(session: SparkConnection, application: Application) -> list[Executor]:
+def _executors(session: SparkConnection, application: CheckedFolders) -> list[Executor]:
     """Return the executors; the first statement of an application waits for the first of them."""
     seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds

@@ -11,16 +11,15 @@ from pathlib import Path
 
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.runtime.temporary_folders import TemporaryFolder
-from jetbridge.spark.application import Application, refuse_a_second
+from jetbridge.spark.application import SparkApplication, refuse_a_second
 from jetbridge.spark.errors import java_message
 from jetbridge.spark.jars import Jars, choose_jars, fetching, needed_jars
-from jetbridge.spark.java import find_java
-from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
-from jetbridge.spark.log4j import log4j_properties
+from jetbridge.spark.jvm import FetchFailed, Jvm, Launch, find_java
 from jetbridge.spark.settings import (
     catalog_settings,
     complete,
     is_local,
+    log4j_properties,
     mask_secrets,
     with_java_options,
 )
@@ -50,13 +49,13 @@ class StartAttempt:
 
     order: StartRequest
     began: float = field(default_factory=time.monotonic)
-    result: Future[Application] = field(default_factory=Future)
+    result: Future[SparkApplication] = field(default_factory=Future)
     ended: float = 0.0
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _jvm: Jvm | None = None
     _folder: TemporaryFolder | None = None
 
-    def open(self) -> Application:
+    def open(self) -> SparkApplication:
         """Start Spark and return the application; the caller puts the outcome into `result`."""
         if importlib.util.find_spec("pyspark") is None:
             raise Unavailable("Spark is not installed: pip install 'jetbridge[lake]'")
@@ -90,7 +89,7 @@ class StartAttempt:
         reason = STOPPING if self._cancelled.is_set() else java_message(error)
         return Unavailable(f"Spark did not start: {reason}; see {self.order.log_file}")
 
-    def _connect(self, jvm: Jvm, jars: Jars) -> Application:
+    def _connect(self, jvm: Jvm, jars: Jars) -> SparkApplication:
         seconds = FETCH_SECONDS if jars.packages else START_SECONDS
         if jars.packages:
             log.info("fetching %s into %s", ", ".join(jars.packages), jars.ivy)
@@ -102,7 +101,7 @@ class StartAttempt:
             jvm.await_gateway(seconds)
             # The jars are on its class path, and none of their code has run yet.
             jars.check_fetched_jars()
-            return Application(jvm, settings, seconds)
+            return SparkApplication(jvm, settings, seconds)
         except FetchFailed:
             raise jars.fetch_error() from None
 
@@ -130,7 +129,7 @@ class StartAttempt:
         if self._jvm:
             self._jvm.kill()
 
-    def application(self) -> Application | None:
+    def application(self) -> SparkApplication | None:
         """Return the application, or None while it starts or if the start failed."""
         if not self.result.done() or self.result.exception() is not None:
             return None

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.database import Database, SpoolOptions
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, LoadTask, load_part
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
 from jetbridge.backends.mssql.write.spool import RowSpool, SpoolPart
 from jetbridge.backends.mssql.write.staged_load import load_with_spark
 from jetbridge.dialects.tsql import load

@@ -6,7 +6,7 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.service import Server
 from tests.faults.service.proxy import Proxy
 from tests.faults.service.sample import COLUMNS, PATH, ROWS, some_rows

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jetbridge.spark.jars import FOLDER_VARIABLE, Jars, fetching, ivy_folder
-from jetbridge.spark.java import find_java
-from jetbridge.spark.versions import Jar
+from jetbridge.spark.jars import FOLDER_VARIABLE, Jar, Jars, fetching, ivy_folder
+from jetbridge.spark.jvm import find_java
 from tests.helpers.lakes import engine
 from tests.helpers.waiting import wait_until_it_succeeds
 from tests.integration.catalogs.postgres import free_port

@@ -14,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.app.backends import BACKENDS, missing_packages
-from jetbridge.app.configuration import load_config, with_default_catalogs
+from jetbridge.app.configuration import (
+    BACKENDS,
+    load_config,
+    missing_packages,
+    with_default_catalogs,
+)
 from jetbridge.cli import doctor, main
 from jetbridge.config import Config
 from tests.helpers import mssql_server

@@ -179,7 +179,7 @@ def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
     laid = lake.load_schema("s").load_table("laid")
     stray = Path(lake.lake.load("s", "laid").folder) / "data/00000-1-aa.parquet"
     lost = iter([frozenset(), frozenset({"0 0 True"})])
-    monkeypatch.setattr(SparkConnection, "mishaps", lambda _: next(lost))
+    monkeypatch.setattr(SparkConnection, "executor_failures", lambda _: next(lost))
     stray.write_bytes(b"left behind")
     insert(laid, {"id": [3], "v": [2.5]})
     assert lake.sweep(AT_ONCE).files == [str(stray)]
@@ -189,9 +189,9 @@ def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
 
 def test_spark_tells_which_tasks_failed(lake):
     with lake.lake.session("a job") as session:
-        before = session.mishaps()
+        before = session.executor_failures()
         session.sql("SELECT 1").collect()
-        assert session.mishaps() == before
+        assert session.executor_failures() == before
         with pytest.raises(Exception, match="on purpose"):
             session.sql("SELECT raise_error('on purpose') FROM range(1)").collect()
-        assert session.mishaps() - before
+        assert session.executor_failures() - before

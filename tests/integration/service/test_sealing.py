@@ -7,7 +7,7 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import AddColumn, CreateTable, DMLOptions, SchemaInfo
-from jetbridge.config.limits import Token
+from jetbridge.config.model import Token
 from jetbridge.service import Server
 from jetbridge.wire import flight_pb2 as pb
 from tests.helpers.wire_calls import (

@@ -12,7 +12,7 @@ import pytest
 from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.config.limits import Token
+from jetbridge.config.model import Token
 from tests.helpers.run_calls import run_sql
 from tests.helpers.wire_calls import Answer, Wire, read_rows
 
@@ -195,7 +195,7 @@ def test_what_is_no_statement(run, text):
         ("CREATE OR REPLACE SCHEMA s", "UNIMPLEMENTED", "use DROP SCHEMA first"),
         ("EXPLAIN DROP TABLE s.w", "UNIMPLEMENTED", "EXPLAIN supports queries"),
         ("SET engin = 'spark'", "INVALID_ARGUMENT", "did you mean engine"),
-        ("SET engine = 'hive'", "INVALID_ARGUMENT", "allowed are"),
+        ("SET engine = 'hive'", "INVALID_ARGUMENT", "Must be 'auto'"),
         ("SET dialect = 'spark'", "INVALID_ARGUMENT", "local command"),
         ("ATTACH '/tmp/x' AS x (TYPE lake)", "FAILED_PRECONDITION", "ATTACH"),
         ("CREATE SECRET x (TYPE mssql)", "FAILED_PRECONDITION", "CREATE SECRET"),

@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.store import Store
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
-from jetbridge.config.limits import Shares
+from jetbridge.config.model import Shares
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit

@@ -18,7 +18,7 @@ import grpc
 import pytest
 
 from jetbridge.app.statement_memory import MINIMUM, StatementMemory
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import LimitExceeded
 from tests.helpers.waiting import wait_until
 from tests.integration.service.test_limits import eventually

@@ -14,12 +14,11 @@ import grpc
 import msgpack
 import pyarrow as pa
 
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.service import Server
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb

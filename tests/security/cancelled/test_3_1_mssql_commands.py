@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from jetbridge.cli.exits import INTERRUPTED
+from jetbridge.cli.terminal import INTERRUPTED
 from jetbridge.client import connect
 from tests.helpers import mssql_server
 from tests.helpers.mssql_orders import failing

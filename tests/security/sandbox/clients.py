@@ -8,7 +8,7 @@ from typing import Any
 
 from jetbridge.app.compose import build_application
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.config.limits import Token
+from jetbridge.config.model import Token
 from tests.helpers.run_calls import run_sql
 from tests.helpers.wire_calls import Answer, Wire, read_rows
 

@@ -11,7 +11,7 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.catalog.columns import DEFAULT, default_of
+from jetbridge.catalog.values import DEFAULT, default_of
 from jetbridge.client import Client, connect
 from jetbridge.errors import BadRequest
 from tests.helpers.lakes import engine, folder, new_lake, reader

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import jetbridge
-from jetbridge.app import backends, sessions
-from jetbridge.app.spools import spark_runner
+from jetbridge.app import configuration, sessions
+from jetbridge.app.sessions import spark_runner
 from jetbridge.app.statement_memory import StatementShare
 from jetbridge.backends.mssql.backend import BACKEND
 from jetbridge.backends.mssql.config import MssqlConfig
@@ -48,8 +48,8 @@ def opened(monkeypatch):
         found[name] = SpoolingCatalog(config.spool), config
         return found[name][0]
 
-    loaders = {**backends.LOADERS, "mssql": lambda: replace(BACKEND, open=open_it)}
-    monkeypatch.setattr(backends, "LOADERS", loaders)
+    loaders = {**configuration.LOADERS, "mssql": lambda: replace(BACKEND, open=open_it)}
+    monkeypatch.setattr(configuration, "LOADERS", loaders)
     monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
     return found
 

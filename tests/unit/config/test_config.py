@@ -6,7 +6,7 @@ import pytest
 
 from jetbridge.app.configuration import default_catalogs, load_config
 from jetbridge.config import Config, ConfigError, ServerConfig, load_tokens
-from jetbridge.config.limits import Limits, Token, catalog_name_error, is_loopback
+from jetbridge.config.model import Limits, Token, catalog_name_error, is_loopback
 
 SECRET = "correct-horse-battery"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.app.attach import config_for_attach, parse_secret
+from jetbridge.app.sessions import config_for_attach, parse_secret
 from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address

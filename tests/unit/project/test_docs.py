@@ -11,8 +11,9 @@ import jetbridge
 from jetbridge.backends.lake.config import LAKE_RULES, LakeConfig
 from jetbridge.backends.mssql.config import MSSQL_KEYS
 from jetbridge.backends.mssql.settings import ALIASES, IGNORED_SETTINGS, SETTINGS
+from jetbridge.catalog.settings import SESSION_SETTINGS, byte_count
 from jetbridge.config import RULES, TABLES, CatalogConfig, Config, ServerConfig, SqlConfig
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.pipeline import settings
 
 MEMORY = Config(catalogs={"memory": CatalogConfig("memory")})
@@ -56,7 +57,7 @@ def test_reference_lists_every_key_with_its_default(name):
 
 @pytest.mark.parametrize(
     ("name", "default"),
-    [("engine", "auto"), ("spark_from", str(settings.byte_count("spark_from", "2GiB")))],
+    [("engine", "auto"), ("spark_from", str(byte_count("spark_from", "2GiB")))],
 )
 def test_defaults_of_settings_are_those_of_sessions(name, default):
     (row,) = jetbridge.sql(f"SHOW {name}", MEMORY).to_pylist()
@@ -71,7 +72,7 @@ def test_reference_lists_every_setting_with_its_default_and_meaning():
     text = (ROOT / "docs/reference/sql.md").read_text()
     page = text.split("\n## Settings\n")[1].split("\n## ")[0]
     first = settings.SettingValues()
-    expected = [(name, f"`{first.format_value(name)}`") for name in settings.SETTINGS]
+    expected = [(name, f"`{first.format_value(name)}`") for name in SESSION_SETTINGS]
     expected += [(name, f"`{format_value(each.default)}`") for name, each in SETTINGS.items()]
     assert ROW.findall(page) == expected
     assert [name for name, each in SETTINGS.items() if f"| {each.about}" not in page] == []
@@ -102,3 +103,26 @@ def test_examples_of_the_reference_are_toml():
 def test_links_lead_somewhere(document):
     targets = LINK.findall(document.read_text())
     assert [each for each in targets if not (document.parent / each).exists()] == []
+
+
+# A path such as `service/rpcs`, `src/jetbridge/wire/messages.py` or `backends/<name>/config.py`.
+MODULE = re.compile(r"`((?:[a-z_]+|<name>|<family>)(?:/(?:[a-z_]+|<name>|<family>))+/?)(?:\.py)?`")
+MODULES = {
+    str(path.relative_to(ROOT).with_suffix(""))
+    for folder in ("src", "tests", "docs", "tools", "benchmarks", "standins")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", "") and "__pycache__" not in path.parts
+}
+
+
+def is_module(path: str) -> bool:
+    """Return whether the end of some module's path is this one; <...> stands for any name."""
+    pattern = re.sub("<[a-z]+>", "[a-z_]+", path.rstrip("/"))
+    return any(re.search(rf"(^|/){pattern}$", module) for module in MODULES)
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_modules_that_a_document_names_exist(document):
+    paths = MODULE.findall((ROOT / document).read_text())
+    assert len(paths) > 10  # noqa: PLR2004 - or the pattern no longer finds them
+    assert [path for path in paths if not is_module(path)] == []

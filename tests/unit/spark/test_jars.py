@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark import versions
+from jetbridge.spark import jars
 from jetbridge.spark.jars import S3_FILES, choose_jars, fetching, ivy_folder, needed_jars
 
 with zipfile.ZipFile(SMALL := io.BytesIO(), "w") as jar:
@@ -15,7 +15,7 @@ with zipfile.ZipFile(SMALL := io.BytesIO(), "w") as jar:
 WHOLE = SMALL.getvalue()
 ICEBERG, SQLITE, POSTGRES, AWS = (
     replace(each, sha256=hashlib.sha256(WHOLE).hexdigest())
-    for each in (versions.ICEBERG, versions.SQLITE, versions.POSTGRES, versions.AWS)
+    for each in (jars.ICEBERG, jars.SQLITE, jars.POSTGRES, jars.AWS)
 )
 NEEDED = [ICEBERG, SQLITE]
 
@@ -186,6 +186,6 @@ def test_jar_of_another_hash_in_the_folder_is_named(environment, tmp_path):
 
 
 def test_every_jar_of_ours_has_a_hash():
-    ours = [each for each in vars(versions).values() if isinstance(each, versions.Jar)]
+    ours = [each for each in vars(jars).values() if isinstance(each, jars.Jar)]
     assert len(ours) == 4
     assert all(len(each.sha256) == 64 for each in ours)

@@ -11,8 +11,7 @@ import pytest
 from jetbridge.errors import Unavailable
 from jetbridge.spark import jvm as process
 from jetbridge.spark import startup as attempt_module
-from jetbridge.spark.java import Java
-from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
+from jetbridge.spark.jvm import FetchFailed, Java, Jvm, Launch
 from jetbridge.spark.startup import StartAttempt, StartRequest
 from tests.helpers.waiting import wait_until
 

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.spark.log4j import log4j_properties
 from jetbridge.spark.settings import (
     ICEBERG_EXTENSIONS,
     catalog_settings,
     complete,
     is_local,
+    log4j_properties,
     mask_secrets,
     properties_text,
     with_java_options,

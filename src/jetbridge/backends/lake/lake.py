@@ -346,7 +346,7 @@ class Lake:
 def executor_failures(session: SparkConnection) -> frozenset[str]:
     """Of Spark's executors; one of its own if Spark does not say."""
     try:
-        return session.mishaps()
+        return session.executor_failures()
     except Exception as error:
         log.debug("Spark does not tell what it has lost", exc_info=error)
         return frozenset({uuid4().hex})

@@ -9,7 +9,7 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.database import Database, SpoolOptions
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_cache import CatalogCache
-from jetbridge.backends.mssql.metadata.schema_properties import properties_of
+from jetbridge.backends.mssql.metadata.catalog_views import properties_of
 from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings

@@ -27,14 +27,13 @@ from jetbridge.pipeline.commands.query import (
     plan_query,
     stream_query,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import CreateTableAs
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
 _STATEMENT = "CREATE TABLE AS"
 

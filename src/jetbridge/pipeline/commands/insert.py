@@ -7,26 +7,26 @@ from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns, resolve_default
+from jetbridge.pipeline.commands.dml_target import (
+    ReturningClause,
+    TargetColumns,
+    check_returning,
+    evaluate_answers,
+    resolve_default,
+    with_report,
+)
 from jetbridge.pipeline.commands.query import (
     RowStream,
     choose_query_engine,
     plan_query,
     stream_query,
 )
-from jetbridge.pipeline.commands.returning import (
-    ReturningClause,
-    check_returning,
-    evaluate_answers,
-    with_report,
-)
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import Insert
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
 _STATEMENT = "INSERT"
 

@@ -11,22 +11,22 @@ from jetbridge.dialects.quoting import literal
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.planner import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns, default_expression
-from jetbridge.pipeline.commands.query import plan_query
-from jetbridge.pipeline.commands.returning import (
+from jetbridge.pipeline.commands.dml_target import (
     CHANGED,
     ReturningClause,
+    TargetColumns,
     check_returning,
+    default_expression,
     evaluate_returning,
     with_report,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.commands.query import plan_query
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Path
 from jetbridge.pipeline.parsing.statements import MatchCase, MergeStatement, WhenClause
 from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
 from jetbridge.pipeline.query.run_on_duckdb import register_tables
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
 _STATEMENT = "MERGE INTO"
 # Where the query of each clause finds the rows of the source.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from jetbridge.catalog.columns import default_of
+from jetbridge.catalog.values import default_of
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.pipeline.commands.create_table_as import plan_table, resolve_table, target_ddl
 from jetbridge.pipeline.commands.insert import plan_insert, resolve_insert

@@ -5,21 +5,20 @@ from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.planner import StatementConnection
 from jetbridge.errors import NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns
-from jetbridge.pipeline.commands.returning import (
+from jetbridge.pipeline.commands.dml_target import (
     CHANGED,
     ReturningClause,
+    TargetColumns,
     check_returning,
     evaluate_returning,
     with_report,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import DmlKind, UpdateOrDelete
 from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
 from jetbridge.pipeline.query.run_on_duckdb import register_tables
 from jetbridge.pipeline.report import PhaseTimer, Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
 
 def update_or_delete(context: StatementContext, statement: UpdateOrDelete) -> StatementResult:

@@ -27,7 +27,7 @@ def read_attach(cursor: TokenCursor) -> Statement:
         conflict = OnConflict.IGNORE
     location = cursor.string()
     if not cursor.take("AS"):
-        raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE lake)")
+        raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE ...)")
     alias = cursor.identifier()
     return Attach(location, alias, _options(cursor), conflict)
 

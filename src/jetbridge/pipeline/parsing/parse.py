@@ -9,7 +9,6 @@ from jetbridge.duckdb_engine.statements import (
     kind_of_statement,
 )
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.parsing.alter import read_alter_action
 from jetbridge.pipeline.parsing.attach import (
     read_attach,
     read_create_secret,
@@ -17,12 +16,13 @@ from jetbridge.pipeline.parsing.attach import (
     read_drop_secret,
     take_secret,
 )
+from jetbridge.pipeline.parsing.ddl import read_alter_action
 from jetbridge.pipeline.parsing.dml import read_insert, read_merge, read_update_or_delete
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
-    CreateTable,
     CreateTableAs,
+    CreateTableStatement,
     Describe,
     Drop,
     Explain,
@@ -55,7 +55,7 @@ _ALTERNATIVES = {
     "COPY": "COPY is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
     "VIEW": "views are not supported: use CREATE TABLE ... AS SELECT, or WITH in the query",
     "SEQUENCE": "sequences are not supported: use row_number() in a query",
-    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY on the lake",
+    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY, if the catalog has it",
     "MACRO": "macros are not supported: write the expression in the query",
     "FUNCTION": "CREATE FUNCTION is not supported: write the expression in the query",
     "TYPE": "CREATE TYPE is not supported: write ENUM (...) as the type of the column",
@@ -197,7 +197,7 @@ def _read_create(cursor: TokenCursor) -> Statement:
     columns = _read_new_names(cursor)
     if columns:
         return CreateTableAs(target, _read_query(cursor), conflict, columns)
-    return CreateTable(target, _read_columns(cursor), conflict)
+    return CreateTableStatement(target, _read_columns(cursor), conflict)
 
 
 def _read_columns(cursor: TokenCursor) -> str:

@@ -40,7 +40,7 @@ class CreateTableAs:
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTableStatement:
     """Describe CREATE TABLE. `columns` is the list in brackets, which DuckDB reads."""
 
     target: ObjectName
@@ -301,7 +301,7 @@ class Explain:
 Statement = (
     Query
     | CreateTableAs
-    | CreateTable
+    | CreateTableStatement
     | Insert
     | UpdateOrDelete
     | MergeStatement

@@ -1,20 +1,66 @@
-"""Plans a query: DuckDB binds it against empty tables, before anything runs or is created."""
+"""Plans a query: DuckDB binds it against empty tables, before anything runs or is created.
+
+DuckDB has AT for its own tables only. So each table with AT gets a name of its own in the query,
+and under it the table as it was then.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID, Table
+from jetbridge.catalog import ROWID, AsOf, AtUnit, Table
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import statements as queries
+from jetbridge.dialects.duckdb.statements import select_expression
+from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine.planner import PAST, QueryReferences, StatementConnection
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, Path
 from jetbridge.pipeline.parsing.statements import ObjectName
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 from jetbridge.pipeline.query.nullability import never_null
-from jetbridge.pipeline.query.time_travel import rewrite_time_travel
+
+
+@dataclass(frozen=True)
+class TimeTravelQuery:
+    """Hold a query without AT. `tables` are the tables with AT, by their names in the query."""
+
+    query: str
+    tables: Mapping[str, tuple[ObjectName, AsOf]]
+
+
+def rewrite_time_travel(
+    connection: StatementConnection, query: str, access: AccessRules
+) -> TimeTravelQuery:
+    """Replace each table with AT; raise BadRequest if its version or time is not a constant."""
+    if not TokenCursor(query).contains("AT", "("):
+        return TimeTravelQuery(query, {})
+    tables: dict[str, tuple[ObjectName, AsOf]] = {}
+    # From the end, so that the positions before it stay what they are.
+    for start in reversed(connection.time_travel_positions(query)):
+        cursor = TokenCursor(query[start:])
+        name = cursor.name()
+        alias = cursor.alias("AT") or name.name
+        cursor.expect("AT")
+        cursor.expect("(")
+        unit = AtUnit(cursor.identifier().upper())
+        cursor.expect("=>")
+        value = _constant(connection, cursor.inside(), access)
+        key = f"past_{len(tables)}"
+        tables[key] = (name, AsOf(unit, value))
+        rest = query[start + cursor.position() :]
+        query = f"{query[:start]}{PAST}.{DEFAULT_SCHEMA}.{key} AS {identifier(alias)} {rest}"
+    return TimeTravelQuery(query, tables)
+
+
+def _constant(connection: StatementConnection, text: str, access: AccessRules) -> str:
+    references = access.check(connection, select_expression(text))
+    if references.tables or references.table_functions:
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, such as AT (VERSION => 3)")
+    return connection.constant(text)
+
 
 ALL_ACCESS = AccessRules(FileScope.ALL, trusted=True)
 # Where a query finds the table whose rows its statement changes.

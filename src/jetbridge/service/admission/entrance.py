@@ -14,10 +14,13 @@ from typing import Any
 
 import grpc
 
-from jetbridge.config.limits import Token
+from jetbridge.config.model import Token
 from jetbridge.errors import LimitExceeded, ServerError
-from jetbridge.service.admission.authentication import UnknownToken
-from jetbridge.service.admission.failed_logins import FailedLogins, too_many_failed_logins
+from jetbridge.service.admission.authentication import (
+    FailedLogins,
+    UnknownToken,
+    too_many_failed_logins,
+)
 from jetbridge.service.call_context import read_headers
 
 Headers = Mapping[str, str]

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.opening import translate_refusal
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
-from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket, SqlConnection
 from jetbridge.backends.mssql.errors import (
     driver_timeout,
     is_driver_timeout,

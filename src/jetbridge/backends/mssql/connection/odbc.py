@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.opening import find_reason, translate_refusal
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
-from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket, SqlConnection
 from jetbridge.backends.mssql.errors import UNKNOWN_NUMBER, translate_error
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import current

@@ -18,7 +18,7 @@ from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.core import CoreConnection
 from jetbridge.backends.mssql.connection.odbc import OdbcConnection
 from jetbridge.backends.mssql.connection.opening import check_listening, connect_in_thread
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket
 from jetbridge.backends.mssql.errors import was_connecting
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Unavailable

@@ -14,7 +14,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, UniqueKey
-from jetbridge.catalog.columns import default_of
+from jetbridge.catalog.values import default_of
 from jetbridge.dialects.tsql import ddl, expressions
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.errors import BadRequest

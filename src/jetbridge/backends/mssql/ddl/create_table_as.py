@@ -5,6 +5,9 @@ the new table in one transaction. Spark loads more rows into a staging table, wh
 the new one. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
 """
 
+import logging
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +17,6 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl import phase_log
 from jetbridge.backends.mssql.ddl.create_table import choose_types, create_table
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
@@ -45,6 +47,64 @@ from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFou
 from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.shared_folders import check_shared
 from jetbridge.spark.written_rows import WrittenFiles, all_rows, write_parquet
+
+log = logging.getLogger(__name__)
+
+VARIABLES = ("MSSQL_DEBUG", "MSSQL_DML_DEBUG")
+
+
+def _is_debugged() -> bool:
+    """Return whether a variable of the environment switches the log on."""
+    return any(os.environ.get(name, "") not in ("", "0") for name in VARIABLES)
+
+
+class PhaseLog:
+    """Log the phases of one statement."""
+
+    def __init__(self, title: str, rows: int) -> None:
+        self._title, self._rows = title, rows
+        self._phase = ""
+
+    @contextmanager
+    def ddl(self, sql: str) -> Iterator[None]:
+        """Log the size of the statement and the seconds of the block."""
+        self._log("DDL statement of %d bytes", len(sql.encode()))
+        with self._time("DDL"):
+            yield
+
+    @contextmanager
+    def dml(self) -> Iterator[None]:
+        """Log the seconds and rows of the block."""
+        with self._time("DML"):
+            yield
+        self._log("%d rows inserted", self._rows)
+
+    @contextmanager
+    def _time(self, phase: str) -> Iterator[None]:
+        self._phase, started = phase, time.monotonic()
+        yield
+        self._log("%s phase took %.3f s", phase, time.monotonic() - started)
+
+    def log_failure(self, error: BaseException) -> None:
+        """Log the phase in which the statement failed."""
+        self._log("failed in the %s phase: %s", self._phase or "planning", error)
+
+    def _log(self, text: str, *values: object) -> None:
+        if _is_debugged():
+            log.setLevel(logging.DEBUG)  # the variable is enough, without --verbose
+            log.debug(f"CTAS %s: {text}", self._title, *values)
+
+
+@contextmanager
+def log_statement(title: str, rows: int) -> Iterator[PhaseLog]:
+    """Log the rows of a statement, and its failure if the block raises an error."""
+    phases = PhaseLog(title, rows)
+    phases._log("%d rows produced by the query", rows)  # noqa: SLF001
+    try:
+        yield phases
+    except BaseException as error:
+        phases.log_failure(error)
+        raise
 
 
 def find_table(database: Database, schema: str, name: str) -> TableDescription | None:
@@ -192,7 +252,7 @@ def publish(table: TableLoad, source: RowSource) -> None:
     """Run both phases, and log their seconds and the one that failed."""
     database = table.database
     try:
-        with name_errors(table.title), phase_log.log_statement(table.title, source.rows) as phases:
+        with name_errors(table.title), log_statement(table.title, source.rows) as phases:
             existing = _table_to_replace(table)  # another session may have created it
             if existing is not None and database.settings.ctas_atomic_replace:
                 _replace_atomically(table, source, phases, existing.name, drops_rows=True)
@@ -224,7 +284,7 @@ def _load_target(table: TableLoad, name: str) -> LoadTarget:
 def _create_and_load(
     table: TableLoad,
     source: RowSource,
-    phases: phase_log.PhaseLog,
+    phases: PhaseLog,
     existing: TableDescription | None,
 ) -> None:
     """Create the table, and load its rows; other sessions see it empty in between."""
@@ -289,7 +349,7 @@ def _add(error: BaseException, addition: str) -> None:
 
 
 def _replace_atomically(
-    table: TableLoad, source: RowSource, phases: phase_log.PhaseLog, old: str, *, drops_rows: bool
+    table: TableLoad, source: RowSource, phases: PhaseLog, old: str, *, drops_rows: bool
 ) -> None:
     """Load a staging table, which then replaces the old table in one transaction."""
     database = table.database

@@ -1,7 +1,10 @@
-"""Reads the definitions of tables and views, and decides which constraints clients see."""
+"""Reads the definitions of tables and views, and decides which constraints clients see.
+
+Comments and tags of schemas are extended properties.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -17,11 +20,62 @@ from jetbridge.backends.mssql.types import (
     declared_types,
     takes_values,
 )
-from jetbridge.catalog import TableInfo, UniqueKey
+from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import constraint_reader, statements
 from jetbridge.dialects.tsql.ddl import remove_casts
 from jetbridge.errors import BadRequest
+
+# A property has 7,500 bytes, and a character of nvarchar has two.
+LONGEST_VALUE = 3750
+_LONGEST_TAG = statements.LONGEST_NAME - len(statements.TAG_PREFIX)
+
+
+def properties_of(info: SchemaInfo) -> list[tuple[str, str]]:
+    """Return the names and values of properties for a comment and tags.
+
+    Raises BadRequest for values that are too long for an extended property.
+    """
+    return list(_properties(info))
+
+
+def _properties(info: SchemaInfo) -> Iterator[tuple[str, str]]:
+    if info.comment:
+        _check_length(f"the comment of schema {info.name!r}", info.comment)
+        yield statements.DESCRIPTION, info.comment
+    for key, value in info.tags.items():
+        if _length(key) > _LONGEST_TAG:
+            raise BadRequest(
+                f"a tag of schema {info.name!r} is too long: {_length(key)} characters; SQL Server "
+                f"keeps names of tags of up to {_LONGEST_TAG}: shorten {key[:40]!r}…"
+            )
+        _check_length(f"tag {key!r} of schema {info.name!r}", value)
+        yield statements.TAG_PREFIX + key, value
+
+
+def _check_length(title: str, value: str) -> None:
+    if _length(value) > LONGEST_VALUE:
+        raise BadRequest(
+            f"{title} has {_length(value):,} characters; SQL Server keeps up to {LONGEST_VALUE:,}: "
+            "shorten it"
+        )
+
+
+def _length(value: str) -> int:
+    """Return the length in UTF-16 code units, as SQL Server counts."""
+    return len(value.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def schema_info(name: str, rows: Iterable[tuple[str, str, str | None]]) -> SchemaInfo:
+    """Return a schema with its comment and tags, from the properties of all schemas."""
+    properties = {key: value or "" for schema, key, value in rows if schema == name}
+    tags = {
+        key.removeprefix(statements.TAG_PREFIX): value
+        for key, value in properties.items()
+        if key.startswith(statements.TAG_PREFIX)
+    }
+    return SchemaInfo(name, properties.get(statements.DESCRIPTION, ""), tags)
+
 
 _VIEW = "V"
 _PRIMARY = "PK"

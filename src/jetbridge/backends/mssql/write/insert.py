@@ -21,10 +21,12 @@ from jetbridge.backends.mssql.types import (
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
+    WrittenColumns,
     bulk_columns,
     convert_batch,
     rows_to_arrays,
     staging_type,
+    writable_columns,
 )
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import (
@@ -33,7 +35,6 @@ from jetbridge.backends.mssql.write.staged_load import (
     uses_staging_table,
 )
 from jetbridge.backends.mssql.write.transactions import run_in_transaction
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.dialects.tsql import load, statements

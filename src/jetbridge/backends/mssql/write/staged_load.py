@@ -20,12 +20,13 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.bulk_load import (
     Batches,
     LoadTarget,
+    LoadTask,
     load,
     load_directly,
+    load_parts,
 )
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_parts
 from jetbridge.backends.mssql.write.spool import SpoolPart, group_parts
 from jetbridge.backends.mssql.write.transactions import (
     Commit,

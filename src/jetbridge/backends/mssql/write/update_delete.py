@@ -28,15 +28,16 @@ from jetbridge.backends.mssql.types import (
 )
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
+    WrittenColumns,
     bulk_columns,
     convert_batch,
     rows_to_arrays,
+    writable_columns,
 )
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import stage_and_publish, stage_rows
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
-from jetbridge.backends.tables.row_ids import RowIdSet
+from jetbridge.backends.tables.updates import RowIdSet
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import load, statements
