@@ -13,8 +13,10 @@ import pytest
 from _pytest.nodeid import NodeId
 
 STANDINS = Path(__file__).resolve().parents[2] / "standins"
-# The group of the tests of a lake, which share the Spark of one process (tests/helpers/lakes.py).
-SPARK = "spark"
+# The groups of the tests of a lake, each of which shares the Spark of a process (helpers/lakes.py).
+# They take about the same time, and begin first, beside each other.
+SPARK, INTEGRATION_SPARK = "spark", "spark integration"
+INTEGRATION = Path(__file__).resolve().parents[1] / "integration"
 # Samples of two backends take different repetitions, so more of them run somewhere.
 FIRST = {"lake": 0, "mssql": 1}
 
@@ -43,17 +45,22 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
 def put_into_groups(items: list[pytest.Item]) -> None:
     """Give each test a group for `--dist loadgroup`, and put the groups that take longest first.
 
-    The marker `xdist_group` names a group. Other tests of a lake share the group `spark`, and all
-    others have the group of their file.
+    The marker `xdist_group` names a group. Other tests of a lake have one of two groups with Spark,
+    and all others have the group of their file.
     """
-    order = {SPARK: 0}
+    order = {SPARK: 0, INTEGRATION_SPARK: 1}
     for item in items:
         if marker := item.get_closest_marker("xdist_group"):
             order.setdefault(marker.args[0], len(order))
         else:
-            group = SPARK if item.get_closest_marker("lake") else file_of(item)
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group(_default_group(item)))
     items.sort(key=lambda item: order.get(group_of(item), len(order)))
+
+
+def _default_group(item: pytest.Item) -> str:
+    if not item.get_closest_marker("lake"):
+        return file_of(item)
+    return INTEGRATION_SPARK if item.path.is_relative_to(INTEGRATION) else SPARK
 
 
 def name_groups(items: Iterable[pytest.Item]) -> None:

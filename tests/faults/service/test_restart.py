@@ -140,7 +140,7 @@ def test_statement_that_outlasts_the_drain_time_is_cut_and_leaves_nothing(catalo
             exchange.write(statement_rows(0).to_batches()[0])
             begun = time.monotonic()
             server.stop(grace=0.5)
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 15
             with pytest.raises(ServerError):
                 exchange.finish()
     table = catalog.load_schema("s").load_table("t")

@@ -18,7 +18,7 @@ from tests.conformance.harness import insert
 from tests.helpers.lakes import new_lake
 from tests.integration.lake.test_layout import Laid, data
 
-pytestmark = pytest.mark.lake
+pytestmark = [pytest.mark.lake, pytest.mark.full]
 
 LOST = r"partitions by 'region', which is no column any more.*optimize .*--older-than 0s"
 
@@ -38,7 +38,6 @@ def run_sql(lake: LakeCatalog, text: str) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
-@pytest.mark.full
 def test_a_table_replaced_by_one_without_the_partition_column_is_changed(lake):
     old = "CREATE TABLE l.s.lost AS SELECT i AS id, i % 2 AS region FROM range(4) r(i)"
     run_sql(lake, f"{old}; ALTER TABLE l.s.lost SET PARTITIONED BY (region)")
@@ -64,7 +63,6 @@ def test_a_table_replaced_by_one_without_the_partition_column_is_changed(lake):
     assert run_sql(lake, "FROM l.s.lost ORDER BY id") == rows
 
 
-@pytest.mark.full
 def test_rows_in_partitions_of_a_column_that_was_removed_are_changed_after_optimize(lake):
     old = "CREATE TABLE l.s.gone AS SELECT i AS id, i % 2 AS region FROM range(4) r(i)"
     run_sql(lake, f"{old}; ALTER TABLE l.s.gone SET PARTITIONED BY (region)")

@@ -132,6 +132,7 @@ def test_an_expired_version_says_so(lake):
         table.load().at(AsOf(AtUnit.VERSION, "1"))
 
 
+@pytest.mark.full
 def test_a_layout_is_applied_to_rows_that_are_there(lake):
     table = Words(lake, "relaid").create()
     insert(table.load(), data(0, 40))
@@ -284,6 +285,7 @@ def test_others_write_while_a_table_is_compacted(lake, rounds):
     assert len(now) == len(expected)
 
 
+@pytest.mark.full
 def test_a_compaction_that_others_outrun_is_said(lake, monkeypatch):
     table = Words(lake, "outrun").create()
     for start in range(0, 30, 10):

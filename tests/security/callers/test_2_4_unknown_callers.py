@@ -206,7 +206,7 @@ def test_a_caller_with_a_token_has_a_time_for_its_first_message(kind: str) -> No
         call = ada.both_ways(method, nothing())
         assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert "limits.first_message_seconds" in call.details()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         silent.set()
 
 

@@ -16,10 +16,12 @@ from tests.helpers.waiting import wait_until
 
 PASSWORD = "JETBRIDGE_TEST_PASSWORD"  # noqa: S105 - the name of a variable
 TABLES = "SELECT name FROM sys.tables ORDER BY name"
-# Without Spark, which would take seconds to start: all loads go over one connection.
+# Without Spark, which would take seconds to start: all loads go over one connection. Ctrl-C works
+# where the tests run in the background, too: there a shell has processes ignore it.
 WITHOUT_SPARK = """
-import sys
+import signal, sys
 from jetbridge.spark import java
+signal.signal(signal.SIGINT, signal.default_int_handler)
 java._homes = lambda: iter(())
 from jetbridge.cli import main
 sys.exit(main(sys.argv[1:]))

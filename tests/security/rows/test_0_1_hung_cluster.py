@@ -56,7 +56,7 @@ def all_share(_session: Any, _folder: Any, executors: list[Executor]) -> set[str
 
 
 def test_a_cluster_that_hangs_does_not_stop_statements_on_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_folders, "_asked", all_share)
+    monkeypatch.setattr(shared_folders, "_check", all_share)
     hung, other = Cluster("hung"), Cluster("other")
     other.answers.set()
     with statement(hung, tmp_path) as hung_done:

@@ -155,14 +155,14 @@ def test_a_server_that_hangs_is_waited_for_a_while_only(
     monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.3)
     with rival(tmp_path, 60) as process:
         process.send_signal(signal.SIGSTOP)
-        assert 0.2 < waited(CommitTurns(str(tmp_path))) < 5
+        assert 0.2 < waited(CommitTurns(str(tmp_path))) < 20
 
 
 def test_a_server_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
     with rival(tmp_path, 60) as process:
         process.kill()
         process.wait()
-        assert waited(CommitTurns(str(tmp_path))) < 5
+        assert waited(CommitTurns(str(tmp_path))) < 20
 
 
 def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(Cancelled), ours.turn("table"):
             pass
-        assert time.monotonic() - began < 5
-    assert waited(ours) < 5
+        assert time.monotonic() - began < 20
+    assert waited(ours) < 20
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "No locks available"), TypeError()])

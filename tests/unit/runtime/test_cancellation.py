@@ -27,7 +27,7 @@ def test_a_query_of_duckdb_ends_at_once():
         began = time.monotonic()
         with pytest.raises(Cancelled), statement.on_cancel(cursor.interrupt):
             cursor.execute(SLOW)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < PATIENCE
 
 
 def test_an_interrupt_that_comes_too_early_comes_again():
@@ -98,7 +98,7 @@ def test_an_inner_one_ends_with_the_outer_one():
         outer.cancel()
         with pytest.raises(Cancelled):  # before the news has come
             inner.check()
-        assert ended.wait(2)
+        assert ended.wait(PATIENCE)
         inner.check()
 
 
@@ -126,8 +126,8 @@ def test_a_pause_ends_early():
         later(0.1, statement.cancel)
         began = time.monotonic()
         with pytest.raises(Cancelled):
-            statement.wait(30)
-        assert time.monotonic() - began < 2
+            statement.wait(10 * PATIENCE)
+        assert time.monotonic() - began < PATIENCE
 
 
 def test_rows_that_another_thread_takes_belong_to_their_statement():
@@ -201,7 +201,7 @@ def test_whoever_waits_for_a_lock_ends_early():
         began = time.monotonic()
         with pytest.raises(Cancelled), statement.holding(lock):
             raise AssertionError
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < PATIENCE
     assert not lock.locked()
 
 
@@ -286,7 +286,7 @@ def test_the_garbage_collector_may_close_a_block_while_it_is_cancelled():
             target=lambda lock=lock, done=done: close_within(lock) and done.set(), daemon=True
         )
         work.start()
-        assert done.wait(2)
+        assert done.wait(PATIENCE)
 
 
 def test_what_an_interrupt_has_closed_is_not_interrupted():

@@ -9,7 +9,7 @@ import pytest
 from jetbridge.errors import LimitExceeded
 from jetbridge.runtime.cancellation import Cancellation
 from jetbridge.service.admission.time_limit import TimeLimit
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import PATIENCE, wait_until
 
 CONTEXT: Any = SimpleNamespace(cancel=bool)
 
@@ -22,7 +22,7 @@ def test_one_call_that_cannot_be_ended_does_not_keep_the_others_from_it():
     limit = TimeLimit(0.05)
     ended = Cancellation()
     with limit.apply(Broken(), CONTEXT), limit.apply(ended, CONTEXT):
-        wait_until(lambda: ended.error() is not None, 3)
+        wait_until(lambda: ended.error() is not None)
         assert isinstance(ended.error(), LimitExceeded)
 
 
@@ -38,7 +38,7 @@ def test_a_thread_that_cannot_start_is_started_for_the_next_call(monkeypatch):
     assert not limit._running
     ended = Cancellation()
     with limit.apply(ended, CONTEXT):
-        wait_until(lambda: ended.error() is not None, 3)
+        wait_until(lambda: ended.error() is not None)
 
 
 def test_the_garbage_collector_may_end_a_call_while_calls_are_checked():
@@ -53,5 +53,5 @@ def test_the_garbage_collector_may_end_a_call_while_calls_are_checked():
         done.set()
 
     threading.Thread(target=end_within, daemon=True).start()
-    assert done.wait(2)
+    assert done.wait(PATIENCE)
     assert not limit._running
