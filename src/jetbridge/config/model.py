@@ -16,9 +16,6 @@ from jetbridge.catalog.settings import (
     STAGED_BYTES,
 )
 
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
 HOUR = 3600
 
 Amount = TypeVar("Amount", int, float)
@@ -51,7 +48,7 @@ class Limits:
     scans_per_token: int | None = None
     staged_bytes_per_token: int | None = None
     statement_seconds_per_token: float | None = None
-    history_bytes: int = GIB
+    history_bytes: int = 2**30
 
 
 @dataclass(frozen=True)
