@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from jetbridge.dialects.quoting import identifier, literal
-from jetbridge.distributed.stages import Scan, Stage, StagedQuery, StageInput
+from jetbridge.distributed.stages import Stage, StagedQuery, StageInput, StageScan
 
 
 @dataclass
@@ -77,7 +77,7 @@ class LocalRun:
         relations = [self._scan(scan, task) for scan in stage.scans]
         return relations + [self._input(one, task) for one in stage.inputs]
 
-    def _scan(self, scan: Scan, task: int) -> str:
+    def _scan(self, scan: StageScan, task: int) -> str:
         path = (scan.table.catalog, scan.table.schema, scan.table.table)
         table, row_number = ".".join(map(identifier, path)), "rowid"
         if not scan.table.catalog:

@@ -10,21 +10,21 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True)
-class Expression:
+class BoundExpression:
     """Base of all expressions; `type` is what DuckDB's binder gave it."""
 
     type: Type
 
 
 @dataclass(frozen=True)
-class Ref(Expression):
+class Ref(BoundExpression):
     """A column of the input."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class Constant(Expression):
+class BoundConstant(BoundExpression):
     """A value: None, a Python number or text, or a tuple of constants for nested types.
 
     An INTERVAL is the tuple of its months, days and microseconds; dates and times are numbers as
@@ -35,40 +35,40 @@ class Constant(Expression):
 
 
 @dataclass(frozen=True)
-class Cast(Expression):
-    child: Expression
+class BoundCast(BoundExpression):
+    child: BoundExpression
     is_try: bool = False
 
 
 @dataclass(frozen=True)
-class Compare(Expression):
+class Compare(BoundExpression):
     """`operator` is as in SQL, such as `=` or `IS NOT DISTINCT FROM`."""
 
     operator: str
-    left: Expression
-    right: Expression
+    left: BoundExpression
+    right: BoundExpression
 
 
 @dataclass(frozen=True)
-class Logic(Expression):
+class Logic(BoundExpression):
     """`operator` is AND or OR."""
 
     operator: str
-    children: tuple[Expression, ...]
+    children: tuple[BoundExpression, ...]
 
 
 @dataclass(frozen=True)
-class Case(Expression):
-    whens: tuple[tuple[Expression, Expression], ...]
-    otherwise: Expression
+class BoundCase(BoundExpression):
+    whens: tuple[tuple[BoundExpression, BoundExpression], ...]
+    otherwise: BoundExpression
 
 
 @dataclass(frozen=True)
-class Operator(Expression):
+class Operator(BoundExpression):
     """One of IS NULL, IS NOT NULL, NOT, COALESCE, IN, NOT IN, TRY."""
 
     name: str
-    children: tuple[Expression, ...]
+    children: tuple[BoundExpression, ...]
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class Lambda:
     """A lambda function: its refs are its parameters, the last one first, then the captures."""
 
     parameters: int
-    body: Expression
+    body: BoundExpression
 
 
 @dataclass(frozen=True)
-class Call(Expression):
+class BoundCall(BoundExpression):
     """A function. With `function` it is one over a list, whose last children are captured."""
 
     name: str
-    children: tuple[Expression, ...]
+    children: tuple[BoundExpression, ...]
     function: Lambda | None = None
     captures: int = 0
 
@@ -93,17 +93,17 @@ class Call(Expression):
 class Order:
     """A key of a sort; `direction` is ASC or DESC, `nulls` is NULLS FIRST or NULLS LAST."""
 
-    expression: Expression
+    expression: BoundExpression
     direction: str
     nulls: str
 
 
 @dataclass(frozen=True)
-class Aggregate(Expression):
+class Aggregate(BoundExpression):
     name: str
-    children: tuple[Expression, ...]
+    children: tuple[BoundExpression, ...]
     distinct: bool = False
-    filter: Expression | None = None
+    filter: BoundExpression | None = None
     orders: tuple[Order, ...] = ()
 
 
@@ -112,16 +112,16 @@ class Bound:
     """An end of a frame: UNBOUNDED, CURRENT or an offset, PRECEDING or FOLLOWING."""
 
     kind: str
-    offset: Expression | None = None
+    offset: BoundExpression | None = None
 
 
 @dataclass(frozen=True)
-class Window(Expression):
+class Window(BoundExpression):
     name: str
-    children: tuple[Expression, ...]
-    partitions: tuple[Expression, ...]
+    children: tuple[BoundExpression, ...]
+    partitions: tuple[BoundExpression, ...]
     orders: tuple[Order, ...]
-    filter: Expression | None
+    filter: BoundExpression | None
     unit: str
     start: Bound
     end: Bound
@@ -132,23 +132,23 @@ class Window(Expression):
 
 
 @dataclass(frozen=True)
-class Average(Expression):
+class Average(BoundExpression):
     """What avg() answers for a sum and a count; `short` types divide doubles, others 80 bits."""
 
-    total: Expression
-    count: Expression
+    total: BoundExpression
+    count: BoundExpression
     scale: int
     short: bool
 
 
 @dataclass(frozen=True)
-class Unnest(Expression):
-    child: Expression
+class Unnest(BoundExpression):
+    child: BoundExpression
 
 
-def _mapped(value: Any, change: Callable[[Expression], Expression]) -> Any:
+def _mapped(value: Any, change: Callable[[BoundExpression], BoundExpression]) -> Any:
     match value:
-        case Expression():
+        case BoundExpression():
             return change(value)
         case tuple() if value and not isinstance(value[0], str | int):
             return tuple(_mapped(part, change) for part in value)
@@ -157,23 +157,23 @@ def _mapped(value: Any, change: Callable[[Expression], Expression]) -> Any:
     return value
 
 
-def map_children(expression: E, change: Callable[[Expression], Expression]) -> E:
+def map_children(expression: E, change: Callable[[BoundExpression], BoundExpression]) -> E:
     """Return the same expression over changed children."""
-    if isinstance(expression, Ref | Constant) or not is_dataclass(expression):
+    if isinstance(expression, Ref | BoundConstant) or not is_dataclass(expression):
         return expression
     changed = {}
     for field in fields(expression):
         value = getattr(expression, field.name)
-        if isinstance(value, Expression | tuple | Order | Bound):
+        if isinstance(value, BoundExpression | tuple | Order | Bound):
             changed[field.name] = _mapped(value, change)
     return replace(cast(Any, expression), **changed)  # type: ignore[no-any-return]
 
 
-def children_of(expression: Expression | Order) -> list[Expression]:
+def children_of(expression: BoundExpression | Order) -> list[BoundExpression]:
     """Return the expressions directly below."""
-    children: list[Expression] = []
+    children: list[BoundExpression] = []
 
-    def note(child: Expression) -> Expression:
+    def note(child: BoundExpression) -> BoundExpression:
         children.append(child)
         return child
 
@@ -181,17 +181,17 @@ def children_of(expression: Expression | Order) -> list[Expression]:
     return children
 
 
-def walk(expression: Expression | Order) -> Iterator[Expression]:
+def walk(expression: BoundExpression | Order) -> Iterator[BoundExpression]:
     """Yield an expression and all that is below it, bodies of lambda functions too."""
-    if isinstance(expression, Expression):
+    if isinstance(expression, BoundExpression):
         yield expression
-    if isinstance(expression, Call) and expression.function:
+    if isinstance(expression, BoundCall) and expression.function:
         yield from walk(expression.function.body)
     for child in children_of(expression):
         yield from walk(child)
 
 
-def refs(expression: Expression | Order) -> frozenset[int]:
+def refs(expression: BoundExpression | Order) -> frozenset[int]:
     """Return the positions of the columns that an expression reads."""
     if isinstance(expression, Ref):
         return frozenset((expression.index,))
@@ -201,20 +201,20 @@ def refs(expression: Expression | Order) -> frozenset[int]:
 def remap(expression: E, positions: Mapping[int, int]) -> E:
     """Return the same expression over columns that have moved."""
 
-    def change(child: Expression) -> Expression:
+    def change(child: BoundExpression) -> BoundExpression:
         if isinstance(child, Ref):
             return replace(child, index=positions[child.index])
         return map_children(child, change)
 
-    if isinstance(expression, Expression):
+    if isinstance(expression, BoundExpression):
         return change(expression)  # type: ignore[return-value]
     return map_children(expression, change)
 
 
-def conjunction(conditions: tuple[Expression, ...]) -> Expression:
+def conjunction(conditions: tuple[BoundExpression, ...]) -> BoundExpression:
     """Return one condition that holds where all of them do."""
     if len(conditions) == 1:
         return conditions[0]
     if not conditions:
-        return Constant(BOOLEAN, value=True)
+        return BoundConstant(BOOLEAN, value=True)
     return Logic(BOOLEAN, "AND", conditions)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from jetbridge.distributed.expressions import (
     Aggregate,
-    Constant,
-    Expression,
+    BoundConstant,
+    BoundExpression,
     Order,
     Unnest,
     Window,
@@ -65,7 +65,7 @@ class Get(Node):
     table: TableName
     columns: tuple[ScanColumn, ...]
     output: tuple[int, ...]
-    filters: tuple[Expression, ...] = ()
+    filters: tuple[BoundExpression, ...] = ()
     whole: bool = False
 
     @cached_property
@@ -74,11 +74,11 @@ class Get(Node):
 
 
 @dataclass(frozen=True)
-class TableFunction(Node):
+class FunctionScan(Node):
     """A function of constants in FROM, such as range(10)."""
 
     name: str
-    parameters: tuple[Constant, ...]
+    parameters: tuple[BoundConstant, ...]
     width: int
     columns: tuple[ScanColumn, ...]
     positions: tuple[int, ...]
@@ -105,7 +105,7 @@ class Input(Node):
 class Values(Node):
     """Rows of constant expressions."""
 
-    rows: tuple[tuple[Expression, ...], ...]
+    rows: tuple[tuple[BoundExpression, ...], ...]
     columns: Types
 
     @cached_property
@@ -115,7 +115,7 @@ class Values(Node):
 
 @dataclass(frozen=True)
 class Projection(Unary):
-    expressions: tuple[Expression, ...]
+    expressions: tuple[BoundExpression, ...]
 
     @cached_property
     def types(self) -> Types:
@@ -124,14 +124,14 @@ class Projection(Unary):
 
 @dataclass(frozen=True)
 class Filter(Unary):
-    conditions: tuple[Expression, ...]
+    conditions: tuple[BoundExpression, ...]
 
 
 @dataclass(frozen=True)
 class Aggregation(Unary):
     """`sets` are grouping sets, each with positions in `groups`; `grouping` those of GROUPING()."""
 
-    groups: tuple[Expression, ...]
+    groups: tuple[BoundExpression, ...]
     aggregates: tuple[Aggregate, ...]
     sets: tuple[tuple[int, ...], ...] = ()
     grouping: tuple[tuple[int, ...], ...] = ()
@@ -185,17 +185,17 @@ class Limit(Unary):
 class Distinct(Unary):
     """With `on` the first row by `orders` for each value of `on`."""
 
-    on: tuple[Expression, ...] = ()
+    on: tuple[BoundExpression, ...] = ()
     orders: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True)
-class Condition:
+class JoinCondition:
     """A comparison of a join: `left` is over the left columns, `right` over the right ones."""
 
-    left: Expression
+    left: BoundExpression
     operator: str
-    right: Expression
+    right: BoundExpression
 
     @property
     def is_equality(self) -> bool:
@@ -213,8 +213,8 @@ class Join(Node):
     kind: str
     left: Node
     right: Node
-    conditions: tuple[Condition, ...] = ()
-    predicate: Expression | None = None
+    conditions: tuple[JoinCondition, ...] = ()
+    predicate: BoundExpression | None = None
     is_asof: bool = False
 
     @cached_property
@@ -296,7 +296,7 @@ class Recursion(Node):
     first: Node
     step: Node
     is_all: bool
-    keys: tuple[Expression, ...] = ()
+    keys: tuple[BoundExpression, ...] = ()
 
     @cached_property
     def types(self) -> Types:
@@ -334,14 +334,14 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
-def expressions_of(node: Node) -> Iterator[Expression | Order]:
+def expressions_of(node: Node) -> Iterator[BoundExpression | Order]:
     """Yield the expressions that an operator itself has."""
     pending = [getattr(node, field.name) for field in fields(node)]
     while pending:
         match pending.pop():
-            case Expression() | Order() as expression:
+            case BoundExpression() | Order() as expression:
                 yield expression
-            case Condition(left, _, right):
+            case JoinCondition(left, _, right):
                 pending += (left, right)
             case tuple() as values:
                 pending.extend(values)

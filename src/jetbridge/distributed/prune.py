@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from jetbridge.distributed import plan
-from jetbridge.distributed.expressions import Expression, Order, Ref, refs, remap
+from jetbridge.distributed.expressions import BoundExpression, Order, Ref, refs, remap
 from jetbridge.distributed.types import BOOLEAN
 
 Positions = dict[int, int]
@@ -22,7 +22,7 @@ def prune(node: plan.Node) -> plan.Node:
     return _whole(node, {})
 
 
-def _read(expressions: Iterable[Expression | Order]) -> frozenset[int]:
+def _read(expressions: Iterable[BoundExpression | Order]) -> frozenset[int]:
     return frozenset().union(*map(refs, expressions))
 
 
@@ -76,7 +76,7 @@ def _counted(node: plan.Get) -> plan.Get:
     return replace(node, columns=(plan.ScanColumn("", BOOLEAN),), output=(0,))
 
 
-def _function(node: plan.TableFunction, needed: frozenset[int], reads: Reads) -> Pruned:
+def _function(node: plan.FunctionScan, needed: frozenset[int], reads: Reads) -> Pruned:
     kept = _kept(len(node.columns), needed)
     columns = tuple(node.columns[index] for index in kept)
     positions = tuple(node.positions[index] for index in kept)
@@ -165,7 +165,7 @@ def _join(node: plan.Join, needed: frozenset[int], reads: Reads) -> Pruned:
     start = len(left.types)
     shifted = {width + old: start + new for old, new in right_moved.items()}
     conditions = tuple(
-        plan.Condition(remap(c.left, left_moved), c.operator, remap(c.right, right_moved))
+        plan.JoinCondition(remap(c.left, left_moved), c.operator, remap(c.right, right_moved))
         for c in node.conditions
     )
     predicate = node.predicate and remap(node.predicate, {**left_moved, **shifted})
@@ -225,7 +225,7 @@ def _reading(node: plan.Node, number: int, places: Positions) -> plan.Node:
 
 _METHODS: Mapping[type, Callable[[Any, frozenset[int], Reads], Pruned]] = {
     plan.Get: _get,
-    plan.TableFunction: _function,
+    plan.FunctionScan: _function,
     plan.Values: _values,
     plan.Projection: _projection,
     plan.Filter: _filter,

@@ -7,7 +7,7 @@ from jetbridge.distributed.plan import ScanColumn, TableName, Types
 
 
 @dataclass(frozen=True)
-class Exchange:
+class RowExchange:
     """How the rows of a stage leave it.
 
     `kind` is one of
@@ -28,7 +28,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Scan:
+class StageScan:
     """A table that a stage reads as the relation `name`, with columns of the table's names.
 
     If it is `whole`, a task reads all of it, otherwise a split.
@@ -63,10 +63,10 @@ class Stage:
 
     number: int
     sql: str
-    scans: tuple[Scan, ...]
+    scans: tuple[StageScan, ...]
     inputs: tuple[StageInput, ...]
     types: Types
-    exchange: Exchange
+    exchange: RowExchange
     tasks: str
 
 
@@ -88,5 +88,5 @@ class StagedQuery:
 
 def own_text(query: str, names: Sequence[str], reason: str) -> StagedQuery:
     """Return a query as one stage with its own text, in one task, and why."""
-    stage = Stage(0, query, (), (), (), Exchange("result"), "single")
+    stage = Stage(0, query, (), (), (), RowExchange("result"), "single")
     return StagedQuery((stage,), (0,), tuple(names), reason)

@@ -8,7 +8,7 @@ from jetbridge.dialects.quoting import identifier
 from jetbridge.distributed import plan
 from jetbridge.distributed.cut import CutOptions, CutPlan, cut_plan, one_stage
 from jetbridge.distributed.decode import decode_plan
-from jetbridge.distributed.expressions import Aggregate, Call, Window, walk
+from jetbridge.distributed.expressions import Aggregate, BoundCall, Window, walk
 from jetbridge.distributed.prune import prune
 from jetbridge.distributed.render.constants import null_sql
 from jetbridge.distributed.render.stage import RenderedStage, column_names
@@ -85,7 +85,7 @@ class QueryStager:
         volatile = self.source.volatile_functions()
         for expression in (top for one in plan.walk(node) for top in plan.expressions_of(one)):
             for part in walk(expression):
-                if isinstance(part, Call | Aggregate | Window) and part.name in volatile:
+                if isinstance(part, BoundCall | Aggregate | Window) and part.name in volatile:
                     raise NotDistributed(f"the volatile function {part.name}()")
 
     def _check_columns(self, types: plan.Types, columns: Sequence[tuple[str, str]]) -> None:

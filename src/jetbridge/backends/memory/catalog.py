@@ -1,4 +1,4 @@
-"""Catalogs in memory, live and as of one moment."""
+"""Serves catalogs in memory: the current state, and snapshots."""
 
 from collections.abc import Mapping, Sequence
 
@@ -97,7 +97,7 @@ class MemoryCatalog:
 
 
 class MemorySnapshot:
-    """Hold all tables as of one moment."""
+    """Hold a snapshot of all tables."""
 
     def __init__(
         self, schemas: Mapping[str, MemorySnapshotSchema], version: CatalogVersion

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk
-from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.row_lookup import (
     ChunkKey,
     LocatedRows,
@@ -17,6 +16,7 @@ from jetbridge.backends.memory.row_lookup import (
     delete_rows,
     locate_rows,
     refuse_conflicts,
+    refuse_duplicates,
     replace_chunks,
     take_rows,
     update_rows,
@@ -25,9 +25,15 @@ from jetbridge.backends.memory.scan import project_schema
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import Integers, Mask, RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
+from jetbridge.backends.tables.updates import (
+    Integers,
+    Mask,
+    RowIdSet,
+    StagedUpdate,
+    UpdatedRows,
+    read_row_ids,
+)
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast
@@ -191,9 +197,11 @@ class _MemoryDelete:
         rowids = read_row_ids(batch.column(names.index(ROWID)), self.cell.name())
         check_row_ids(rowids, self.cell)
         count = self._row_ids.add(rowids)
-        return DMLResult(count, self._deleted_rows(rowids) if self.options.returning else None)
+        return DMLResult(
+            count, self._fetch_deleted_rows(rowids) if self.options.returning else None
+        )
 
-    def _deleted_rows(self, rowids: Integers) -> pa.RecordBatch:
+    def _fetch_deleted_rows(self, rowids: Integers) -> pa.RecordBatch:
         """Return the rows as the handle sees them, in the order of the row ids."""
         distinct, inverse = np.unique(rowids, return_inverse=True)
         located = locate_rows(self.state, distinct)
@@ -216,11 +224,11 @@ class _MemoryDelete:
             segments=replace_chunks(current.segments, chunks),
             version=current.version + 1,
             time=self.store.next_time(current),
-            cost=sum(rows.chunk.rows for rows in located) + _freed_bytes(located, chunks),
+            cost=sum(rows.chunk.rows for rows in located) + _count_freed_bytes(located, chunks),
         )
 
 
-def _freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int:
+def _count_freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int:
     """Return the bytes of chunks that the new version does not share with the old one."""
     total = 0
     for rows in located:

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 
 Fields = list[pa.Field]
@@ -120,7 +120,7 @@ def _edit_map(
 
 
 def _without_offset(array: Any) -> Any:
-    """Return a copy of a slice: `from_arrays` takes no mask for offsets of a slice."""
+    """Return a copy of a slice: `from_arrays` does not support a mask with offsets of a slice."""
     return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
 
 

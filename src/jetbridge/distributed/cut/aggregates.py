@@ -10,9 +10,9 @@ from jetbridge.distributed import plan
 from jetbridge.distributed.expressions import (
     Aggregate,
     Average,
-    Cast,
-    Constant,
-    Expression,
+    BoundCast,
+    BoundConstant,
+    BoundExpression,
     Operator,
     Ref,
 )
@@ -34,10 +34,10 @@ class Steps:
 
     partial: tuple[Aggregate, ...]
     final: tuple[str, ...]
-    finish: Callable[[tuple[Ref, ...]], Expression]
+    finish: Callable[[tuple[Ref, ...]], BoundExpression]
 
 
-def _same(refs: tuple[Ref, ...]) -> Expression:
+def _same(refs: tuple[Ref, ...]) -> BoundExpression:
     return refs[0]
 
 
@@ -46,9 +46,9 @@ def _by_itself(value: Aggregate) -> Steps:
 
 
 def _count(value: Aggregate) -> Steps:
-    def finish(refs: tuple[Ref, ...]) -> Expression:
-        zero = Constant(refs[0].type, 0)
-        return Cast(BIGINT, Operator(refs[0].type, "COALESCE", (refs[0], zero)))
+    def finish(refs: tuple[Ref, ...]) -> BoundExpression:
+        zero = BoundConstant(refs[0].type, 0)
+        return BoundCast(BIGINT, Operator(refs[0].type, "COALESCE", (refs[0], zero)))
 
     return Steps((value,), ("sum",), finish)
 
@@ -74,8 +74,8 @@ def _average(value: Aggregate) -> Steps | None:
     counts = replace(value, name="count", type=BIGINT)
     short = type.name == "SMALLINT" or (type.name == "DECIMAL" and type.width <= _SHORT_DECIMAL)
 
-    def finish(refs: tuple[Ref, ...]) -> Expression:
-        return Average(value.type, refs[0], Cast(BIGINT, refs[1]), type.scale, short)
+    def finish(refs: tuple[Ref, ...]) -> BoundExpression:
+        return Average(value.type, refs[0], BoundCast(BIGINT, refs[1]), type.scale, short)
 
     return Steps((sums, counts), ("sum", "sum"), finish)
 
@@ -142,7 +142,7 @@ def _final(node: plan.Aggregation, steps: list[Steps], rows: plan.Node) -> plan.
     keys = [*range(len(node.groups)), *range(len(node.groups) + width, len(rows.types))]
     groups = tuple(Ref(rows.types[index], index) for index in keys)
     values: list[Aggregate] = []
-    finished: list[Expression] = []
+    finished: list[BoundExpression] = []
     for one in steps:
         refs = []
         for partial, name in zip(one.partial, one.final, strict=True):
@@ -156,8 +156,8 @@ def _final(node: plan.Aggregation, steps: list[Steps], rows: plan.Node) -> plan.
 
 
 def _columns(
-    node: plan.Aggregation, final: plan.Aggregation, finished: list[Expression]
-) -> tuple[Expression, ...]:
+    node: plan.Aggregation, final: plan.Aggregation, finished: list[BoundExpression]
+) -> tuple[BoundExpression, ...]:
     keys = [Ref(group.type, index) for index, group in enumerate(final.groups)]
     count = len(node.groups)
     return (*keys[:count], *finished, *keys[count : count + len(node.grouping)])

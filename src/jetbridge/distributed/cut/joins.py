@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jetbridge.distributed import plan
-from jetbridge.distributed.cut.parts import Part, Rows, StageBuilder, single
+from jetbridge.distributed.cut.parts import Part, PartRows, StageBuilder, single
 from jetbridge.distributed.types import can_be_key
 
 # Kinds in which each row of one side stands for itself: the other one may be in every task.
@@ -16,7 +16,7 @@ _RIGHT_ALONE = ("INNER", "RIGHT")
 class Side:
     """One input of a join; a small one may be broadcast."""
 
-    rows: Rows
+    rows: PartRows
     is_small: bool
 
     @property
@@ -25,7 +25,7 @@ class Side:
         return len(self.rows.parts) == 1 and self.rows.parts[0].is_constant
 
 
-def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) -> Rows:
+def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) -> PartRows:
     """Return the rows of a join of cut inputs."""
     if left.rows.is_single and right.rows.is_single:
         return single(_joined(node, left.rows.node, right.rows.node), steady=False)
@@ -65,7 +65,7 @@ def _way(node: plan.Join, left: Side, right: Side) -> str:
     return allowed[0][0] if allowed else "single"
 
 
-def keys_of(node: plan.Join) -> Sequence[plan.Condition]:
+def keys_of(node: plan.Join) -> Sequence[plan.JoinCondition]:
     """Return the conditions by whose sides both inputs may be exchanged.
 
     A MARK join by `=` must know whether any right row is NULL, so its sides stay together.
@@ -80,10 +80,10 @@ def keys_of(node: plan.Join) -> Sequence[plan.Condition]:
     ]
 
 
-def _by_keys(builder: StageBuilder, node: plan.Join, left: Rows, right: Rows) -> Rows:
+def _by_keys(builder: StageBuilder, node: plan.Join, left: PartRows, right: PartRows) -> PartRows:
     keys = keys_of(node)
     lefts = builder.by_hash(left, [condition.left for condition in keys])
     rights = builder.by_hash(right, [condition.right for condition in keys])
     joined = _joined(node, lefts.node, rights.node)
     kept = lefts.parts[0].keys if node.kind in _LEFT_ALONE else ()
-    return Rows((Part(joined, "partition", kept),), steady=False)
+    return PartRows((Part(joined, "partition", kept),), steady=False)

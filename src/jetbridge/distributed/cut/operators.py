@@ -7,9 +7,9 @@ from typing import Any
 from jetbridge.distributed import plan
 from jetbridge.distributed.cut.aggregates import two_steps
 from jetbridge.distributed.cut.joins import Side, cut_join
-from jetbridge.distributed.cut.parts import CheckTypes, Part, Rows, StageBuilder, single
-from jetbridge.distributed.expressions import Expression, Ref, Window
-from jetbridge.distributed.stages import Exchange, Stage
+from jetbridge.distributed.cut.parts import CheckTypes, Part, PartRows, StageBuilder, single
+from jetbridge.distributed.expressions import BoundExpression, Ref, Window
+from jetbridge.distributed.stages import RowExchange, Stage
 from jetbridge.distributed.types import NotDistributed, can_be_key
 
 _LARGEST_LIMIT = 2**62
@@ -57,7 +57,7 @@ def cut_plan(node: plan.Node, options: CutOptions, check_types: CheckTypes) -> C
     """Return the stages of a plan; raise `NotDistributed` for what has no SQL."""
     cutter = _Cutter(options, StageBuilder(check_types))
     rows = cutter.rows(node)
-    results = cutter.builder.close(rows, Exchange("result"))
+    results = cutter.builder.close(rows, RowExchange("result"))
     return CutPlan(tuple(cutter.builder.stages), results, rows.ordered, cutter.is_steady)
 
 
@@ -65,7 +65,7 @@ def one_stage(node: plan.Node, check_types: CheckTypes) -> CutPlan:
     """Return a plan as one stage in one task."""
     builder = StageBuilder(check_types)
     whole = _Cutter(CutOptions(lambda table: None, 0), builder).whole(node)
-    results = builder.close(single(whole), Exchange("result"))
+    results = builder.close(single(whole), RowExchange("result"))
     return CutPlan(tuple(builder.stages), results, is_ordered=True, is_steady=True)
 
 
@@ -79,7 +79,7 @@ class _Cutter:
         # The stages that keep the rows of common tables, and whether these are steady.
         self._kept: dict[int, tuple[tuple[int, ...], plan.Types, bool]] = {}
 
-    def rows(self, node: plan.Node) -> Rows:
+    def rows(self, node: plan.Node) -> PartRows:
         method = _METHODS.get(type(node))
         if method is None:
             raise NotDistributed(f"the operator {type(node).__name__}")
@@ -93,20 +93,20 @@ class _Cutter:
             return self._kept_input(node, "all")
         return plan.map_children(node, self.whole)
 
-    def depends_on_order(self, rows: Rows) -> None:
+    def depends_on_order(self, rows: PartRows) -> None:
         """Note that the answer depends on the order of these rows."""
         self.is_steady = self.is_steady and (rows.steady or rows.ordered)
 
-    def leaf(self, node: plan.Node) -> Rows:
+    def leaf(self, node: plan.Node) -> PartRows:
         return single(node)
 
-    def get(self, node: plan.Get) -> Rows:
-        return Rows((Part(node, "split"),))
+    def get(self, node: plan.Get) -> PartRows:
+        return PartRows((Part(node, "split"),))
 
-    def row_by_row(self, node: plan.Filter | plan.Unnesting) -> Rows:
+    def row_by_row(self, node: plan.Filter | plan.Unnesting) -> PartRows:
         return self.rows(node.child).map(lambda child: replace(node, child=child))
 
-    def projection(self, node: plan.Projection) -> Rows:
+    def projection(self, node: plan.Projection) -> PartRows:
         moved = {
             expression.index: index
             for index, expression in enumerate(node.expressions)
@@ -115,18 +115,18 @@ class _Cutter:
         rows = self.rows(node.child)
         return rows.map(lambda child: plan.Projection(child, node.expressions), moved)
 
-    def in_one_task(self, node: plan.Unary) -> Rows:
+    def in_one_task(self, node: plan.Unary) -> PartRows:
         """An operator over all rows."""
         rows = self.builder.gather(self.rows(node.child))
         self.depends_on_order(rows)
         return single(replace(node, child=rows.node), ordered=rows.ordered)
 
-    def aggregation(self, node: plan.Aggregation) -> Rows:
+    def aggregation(self, node: plan.Aggregation) -> PartRows:
         rows = self._aggregated(node)
         # One row has only one order.
         return rows if node.groups or node.sets else replace(rows, steady=True)
 
-    def _aggregated(self, node: plan.Aggregation) -> Rows:
+    def _aggregated(self, node: plan.Aggregation) -> PartRows:
         rows = self.rows(node.child)
         if any(value.name not in _STEADY_AGGREGATES for value in node.aggregates):
             self.depends_on_order(rows)
@@ -134,7 +134,9 @@ class _Cutter:
             return single(replace(node, child=rows.node), steady=False)
         if node.groups and not node.sets and _lies_by(rows, node.groups):
             keys = tuple(_place(node.groups, key) for key in rows.parts[0].keys)
-            return Rows((Part(replace(node, child=rows.node), "partition", keys),), steady=False)
+            return PartRows(
+                (Part(replace(node, child=rows.node), "partition", keys),), steady=False
+            )
         if two_steps(node, rows.parts[0].node) is not None:
             return self._two_steps(node, rows)
         if node.groups and not node.sets and _may_be_keys(node.groups):
@@ -143,10 +145,10 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return rows.map(lambda child: replace(node, child=child), {}).unsteady()
 
-    def _two_steps(self, node: plan.Aggregation, rows: Rows) -> Rows:
+    def _two_steps(self, node: plan.Aggregation, rows: PartRows) -> PartRows:
         steps = [two_steps(node, part.node) for part in rows.parts]
         known = [step for step in steps if step is not None]
-        partial = Rows(
+        partial = PartRows(
             tuple(
                 Part(step.partial, part.tasks) for step, part in zip(known, rows.parts, strict=True)
             ),
@@ -160,7 +162,7 @@ class _Cutter:
         moved = {index: index for index in range(len(keys))}
         return exchanged.map(known[0].final, moved)
 
-    def join(self, node: plan.Join) -> Rows:
+    def join(self, node: plan.Join) -> PartRows:
         left = Side(self.rows(node.left), self._is_small(node.left))
         right = Side(self.rows(node.right), self._is_small(node.right))
         return cut_join(self.builder, node, left, right)
@@ -177,7 +179,7 @@ class _Cutter:
                 total += rows
         return total <= self._options.broadcast_rows
 
-    def windows(self, node: plan.Windows) -> Rows:
+    def windows(self, node: plan.Windows) -> PartRows:
         rows = self.rows(node.child)
         self.depends_on_order(rows)
         if rows.is_single:
@@ -193,7 +195,9 @@ class _Cutter:
             order += chosen
         return rows.map(lambda child: _reordered(node, child, order), {})
 
-    def _window(self, rows: Rows, windows: tuple[Window, ...], keys: Sequence[Expression]) -> Rows:
+    def _window(
+        self, rows: PartRows, windows: tuple[Window, ...], keys: Sequence[BoundExpression]
+    ) -> PartRows:
         if keys and _may_be_keys(keys):
             if not _lies_by(rows, keys):
                 rows = self.builder.by_hash(rows, keys)
@@ -201,13 +205,13 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return rows.map(lambda child: plan.Windows(child, windows)).unsteady()
 
-    def order_by(self, node: plan.OrderBy) -> Rows:
+    def order_by(self, node: plan.OrderBy) -> PartRows:
         rows = self.rows(node.child)
         if not rows.is_single:
             rows = self.builder.by_range(rows, node.orders)
         return replace(rows.map(lambda child: plan.OrderBy(child, node.orders)), ordered=True)
 
-    def top_n(self, node: plan.TopN) -> Rows:
+    def top_n(self, node: plan.TopN) -> PartRows:
         rows = self.rows(node.child)
         if not rows.is_single:
             rows = rows.map(
@@ -216,7 +220,7 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return single(replace(node, child=rows.node), ordered=True, steady=False)
 
-    def limit(self, node: plan.Limit) -> Rows:
+    def limit(self, node: plan.Limit) -> PartRows:
         rows = self.rows(node.child)
         self.depends_on_order(rows)
         if isinstance(node.limit, int) and not node.percent and not rows.is_single:
@@ -225,13 +229,13 @@ class _Cutter:
         rows = self.builder.gather(rows)
         return single(replace(node, child=rows.node), ordered=rows.ordered, steady=rows.steady)
 
-    def distinct(self, node: plan.Distinct) -> Rows:
+    def distinct(self, node: plan.Distinct) -> PartRows:
         rows = self.rows(node.child)
         if node.on:
             self.depends_on_order(rows)
         if rows.is_single:
             return single(replace(node, child=rows.node), steady=False)
-        keys: Sequence[Expression] = node.on or _columns(rows.types)
+        keys: Sequence[BoundExpression] = node.on or _columns(rows.types)
         if not node.on:
             rows = rows.map(plan.Distinct)
         if not _may_be_keys(keys):
@@ -240,15 +244,15 @@ class _Cutter:
             rows = self.builder.by_hash(rows, keys)
         return rows.map(lambda child: replace(node, child=child)).unsteady()
 
-    def union(self, node: plan.Union) -> Rows:
+    def union(self, node: plan.Union) -> PartRows:
         children = [self.rows(child) for child in node.children]
         steady = all(child.steady for child in children)
         if all(child.is_single for child in children):
             return single(plan.Union(tuple(child.node for child in children)), steady=steady)
         parts = tuple(Part(part.node, part.tasks) for child in children for part in child.parts)
-        return Rows(parts, steady=steady)
+        return PartRows(parts, steady=steady)
 
-    def set_operation(self, node: plan.SetOperation) -> Rows:
+    def set_operation(self, node: plan.SetOperation) -> PartRows:
         left, right = self.rows(node.left), self.rows(node.right)
         keys = _columns(left.types)
         if left.is_single and right.is_single or not _may_be_keys(keys):
@@ -256,19 +260,19 @@ class _Cutter:
             return single(replace(node, left=both[0], right=both[1]), steady=False)
         left, right = self.builder.by_hash(left, keys), self.builder.by_hash(right, keys)
         joined = replace(node, left=left.node, right=right.node)
-        return Rows((Part(joined, "partition", left.parts[0].keys),), steady=False)
+        return PartRows((Part(joined, "partition", left.parts[0].keys),), steady=False)
 
-    def common_table(self, node: plan.CommonTable) -> Rows:
+    def common_table(self, node: plan.CommonTable) -> PartRows:
         rows = self.rows(node.definition)
-        stages = self.builder.close(rows, Exchange("keep"))
+        stages = self.builder.close(rows, RowExchange("keep"))
         self._kept[node.number] = stages, rows.types, rows.steady
         return self.rows(node.body)
 
-    def common_table_ref(self, node: plan.CommonTableRef) -> Rows:
+    def common_table_ref(self, node: plan.CommonTableRef) -> PartRows:
         if node.number not in self._kept:
             raise NotDistributed("a common table outside of its body")
         steady = self._kept[node.number][2]
-        return Rows((Part(self._kept_input(node, "split"), "split"),), steady=steady)
+        return PartRows((Part(self._kept_input(node, "split"), "split"),), steady=steady)
 
     def _kept_input(self, node: plan.CommonTableRef, share: str) -> plan.Node:
         stages, types, _ = self._kept[node.number]
@@ -277,7 +281,7 @@ class _Cutter:
             return read
         return plan.Projection(read, tuple(Ref(types[index], index) for index in node.columns))
 
-    def one_task(self, node: plan.Node) -> Rows:
+    def one_task(self, node: plan.Node) -> PartRows:
         """Operators that need all rows of all tables below them, in their order."""
         return single(self.whole(node), steady=True)
 
@@ -286,17 +290,17 @@ def _columns(types: plan.Types) -> tuple[Ref, ...]:
     return tuple(Ref(type, index) for index, type in enumerate(types))
 
 
-def _may_be_keys(keys: Sequence[Expression]) -> bool:
+def _may_be_keys(keys: Sequence[BoundExpression]) -> bool:
     return all(can_be_key(key.type) for key in keys)
 
 
-def _place(keys: Sequence[Expression], column: int) -> int:
+def _place(keys: Sequence[BoundExpression], column: int) -> int:
     return next(
         index for index, key in enumerate(keys) if isinstance(key, Ref) and key.index == column
     )
 
 
-def _lies_by(rows: Rows, keys: Sequence[Expression]) -> bool:
+def _lies_by(rows: PartRows, keys: Sequence[BoundExpression]) -> bool:
     """Return whether rows of equal keys are in one task already."""
     columns = {key.index for key in keys if isinstance(key, Ref)}
     if len(rows.parts) > 1 or not rows.parts[0].keys:
@@ -304,7 +308,7 @@ def _lies_by(rows: Rows, keys: Sequence[Expression]) -> bool:
     return columns.issuperset(rows.parts[0].keys)
 
 
-def _common(windows: Sequence[Window]) -> tuple[Expression, ...]:
+def _common(windows: Sequence[Window]) -> tuple[BoundExpression, ...]:
     """Return the expressions by which all windows are partitioned."""
     first, *others = windows
     return tuple(
@@ -319,9 +323,9 @@ def _reordered(node: plan.Windows, child: plan.Node, order: list[Window]) -> pla
     return plan.Projection(child, tuple(Ref(child.types[index], index) for index in kept))
 
 
-_METHODS: Mapping[type, Callable[[Any, Any], Rows]] = {
+_METHODS: Mapping[type, Callable[[Any, Any], PartRows]] = {
     plan.Get: _Cutter.get,
-    plan.TableFunction: _Cutter.leaf,
+    plan.FunctionScan: _Cutter.leaf,
     plan.Values: _Cutter.leaf,
     plan.Projection: _Cutter.projection,
     plan.Filter: _Cutter.row_by_row,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jetbridge.distributed import plan
-from jetbridge.distributed.expressions import Expression, Order, Ref
+from jetbridge.distributed.expressions import BoundExpression, Order, Ref
 from jetbridge.distributed.render import expression_sql, render_stage
 from jetbridge.distributed.render.stage import RenderedStage, column_names
-from jetbridge.distributed.stages import Exchange, Scan, Stage, StageInput
+from jetbridge.distributed.stages import RowExchange, Stage, StageInput, StageScan
 from jetbridge.distributed.types import NotDistributed, has_unnamed
 
 CheckTypes = Callable[[RenderedStage, plan.Types], None]
@@ -29,7 +29,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PartRows:
     """The rows of parts, one after the other.
 
     They are `ordered` as ORDER BY asks, and `steady` if they come in the order in which one thread
@@ -59,7 +59,7 @@ class Rows:
         self,
         change: Callable[[plan.Node], plan.Node],
         moved: Mapping[int, int] | None = None,
-    ) -> "Rows":
+    ) -> "PartRows":
         """Return the rows of parts with one more operator; `moved` says where columns are now."""
         parts = []
         for part in self.parts:
@@ -70,13 +70,13 @@ class Rows:
             parts.append(Part(change(part.node), part.tasks, keys))
         return replace(self, parts=tuple(parts))
 
-    def unsteady(self) -> "Rows":
+    def unsteady(self) -> "PartRows":
         return replace(self, steady=False, ordered=False)
 
 
-def single(node: plan.Node, *, ordered: bool = False, steady: bool = True) -> Rows:
+def single(node: plan.Node, *, ordered: bool = False, steady: bool = True) -> PartRows:
     """Return the rows of a stage with one task."""
-    return Rows((Part(node, "single"),), ordered, steady)
+    return PartRows((Part(node, "single"),), ordered, steady)
 
 
 class StageBuilder:
@@ -86,18 +86,20 @@ class StageBuilder:
         self._check_types = check_types
         self.stages: list[Stage] = []
 
-    def close(self, rows: Rows, exchange: Exchange) -> tuple[int, ...]:
+    def close(self, rows: PartRows, exchange: RowExchange) -> tuple[int, ...]:
         """Finish the stages of all parts; return their numbers."""
         return tuple(self._close(part, exchange) for part in rows.parts)
 
-    def _close(self, part: Part, exchange: Exchange) -> int:
+    def _close(self, part: Part, exchange: RowExchange) -> int:
         if any(map(has_unnamed, part.node.types)):
             raise NotDistributed("a stage that gives a STRUCT without names")
         rendered = render_stage(part.node)
         self._check_types(rendered, part.node.types)
         number = len(self.stages)
         scans = tuple(
-            Scan(name, get.table, tuple(column for column in get.columns if column.name), get.whole)
+            StageScan(
+                name, get.table, tuple(column for column in get.columns if column.name), get.whole
+            )
             for name, get in rendered.scans
         )
         inputs = tuple(
@@ -108,20 +110,20 @@ class StageBuilder:
         self.stages.append(stage)
         return number
 
-    def gather(self, rows: Rows) -> Rows:
+    def gather(self, rows: PartRows) -> PartRows:
         """Return the same rows in one task, in the order in which they were."""
         if rows.is_single:
             return rows
-        node = plan.Input(self.close(rows, Exchange("all")), rows.types, "all")
+        node = plan.Input(self.close(rows, RowExchange("all")), rows.types, "all")
         return single(node, ordered=rows.ordered, steady=rows.steady)
 
-    def broadcast(self, rows: Rows) -> plan.Node:
+    def broadcast(self, rows: PartRows) -> plan.Node:
         """Return operators that read all rows in each task."""
         if len(rows.parts) == 1 and rows.parts[0].is_constant:
             return rows.node
-        return plan.Input(self.close(rows, Exchange("all")), rows.types, "all")
+        return plan.Input(self.close(rows, RowExchange("all")), rows.types, "all")
 
-    def by_hash(self, rows: Rows, keys: Sequence[Expression]) -> Rows:
+    def by_hash(self, rows: PartRows, keys: Sequence[BoundExpression]) -> PartRows:
         """Return the same rows, where those of equal keys are in one task."""
         columns = column_names(len(rows.types))
         texts = tuple(expression_sql(key, columns) for key in keys)
@@ -129,17 +131,17 @@ class StageBuilder:
         plain = places if len(places) == len(keys) else ()
         if plain and len(rows.parts) == 1 and rows.parts[0].keys == plain:
             return rows
-        stages = self.close(rows, Exchange("hash", texts))
+        stages = self.close(rows, RowExchange("hash", texts))
         node = plan.Input(stages, rows.types, "partition")
-        return Rows((Part(node, "partition", plain),), steady=False)
+        return PartRows((Part(node, "partition", plain),), steady=False)
 
-    def by_range(self, rows: Rows, orders: Sequence[Order]) -> Rows:
+    def by_range(self, rows: PartRows, orders: Sequence[Order]) -> PartRows:
         """Return the same rows, where each task has a range of the order, one after the other."""
         columns = column_names(len(rows.types))
         keys = ", ".join(
             f"{expression_sql(order.expression, columns)}, '{order.direction} {order.nulls}'"
             for order in orders
         )
-        exchange = Exchange("range", sort_key=f"create_sort_key({keys})")
+        exchange = RowExchange("range", sort_key=f"create_sort_key({keys})")
         node = plan.Input(self.close(rows, exchange), rows.types, "partition")
-        return Rows((Part(node, "partition"),), steady=False)
+        return PartRows((Part(node, "partition"),), steady=False)

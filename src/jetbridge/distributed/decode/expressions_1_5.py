@@ -13,11 +13,11 @@ from jetbridge.distributed.decode.types_1_5 import decode_constant, decode_type
 from jetbridge.distributed.expressions import (
     Aggregate,
     Bound,
-    Call,
-    Case,
-    Cast,
+    BoundCall,
+    BoundCase,
+    BoundCast,
+    BoundExpression,
     Compare,
-    Expression,
     Logic,
     Operator,
     Order,
@@ -55,7 +55,7 @@ def comparison(name: str) -> str:
     return COMPARISONS[name]
 
 
-def decode_expression(value: Any) -> Expression:
+def decode_expression(value: Any) -> BoundExpression:
     """Return an expression; raise `NotDistributed` for what is unknown."""
     fields = Fields(value, "an expression")
     kind, name = fields.take("expression_class"), fields.take("type")
@@ -70,25 +70,25 @@ def decode_expression(value: Any) -> Expression:
     return expression
 
 
-def _ref(fields: Fields, name: str, alias: str) -> Expression:
+def _ref(fields: Fields, name: str, alias: str) -> BoundExpression:
     return Ref(decode_type(fields.take("return_type")), fields.take("index"))
 
 
-def _constant(fields: Fields, name: str, alias: str) -> Expression:
+def _constant(fields: Fields, name: str, alias: str) -> BoundExpression:
     return decode_constant(fields.take("value"))
 
 
-def _cast(fields: Fields, name: str, alias: str) -> Expression:
+def _cast(fields: Fields, name: str, alias: str) -> BoundExpression:
     type = decode_type(fields.take("return_type"))
-    return Cast(type, decode_expression(fields.take("child")), fields.take("try_cast"))
+    return BoundCast(type, decode_expression(fields.take("child")), fields.take("try_cast"))
 
 
-def _compare(fields: Fields, name: str, alias: str) -> Expression:
+def _compare(fields: Fields, name: str, alias: str) -> BoundExpression:
     left, right = decode_expression(fields.take("left")), decode_expression(fields.take("right"))
     return Compare(BOOLEAN, comparison(name), left, right)
 
 
-def _between(fields: Fields, name: str, alias: str) -> Expression:
+def _between(fields: Fields, name: str, alias: str) -> BoundExpression:
     value, lower, upper = (decode_expression(fields.take(k)) for k in ("input", "lower", "upper"))
     low = ">=" if fields.take("lower_inclusive") else ">"
     high = "<=" if fields.take("upper_inclusive") else "<"
@@ -96,13 +96,13 @@ def _between(fields: Fields, name: str, alias: str) -> Expression:
     return Logic(BOOLEAN, "AND", bounds)
 
 
-def _logic(fields: Fields, name: str, alias: str) -> Expression:
+def _logic(fields: Fields, name: str, alias: str) -> BoundExpression:
     word = {"CONJUNCTION_AND": "AND", "CONJUNCTION_OR": "OR"}[name]
     return Logic(BOOLEAN, word, fields.map("children", decode_expression))
 
 
-def _case(fields: Fields, name: str, alias: str) -> Expression:
-    def check(value: Any) -> tuple[Expression, Expression]:
+def _case(fields: Fields, name: str, alias: str) -> BoundExpression:
+    def check(value: Any) -> tuple[BoundExpression, BoundExpression]:
         one = Fields(value, "a WHEN")
         pair = decode_expression(one.take("when_expr")), decode_expression(one.take("then_expr"))
         one.end()
@@ -110,17 +110,17 @@ def _case(fields: Fields, name: str, alias: str) -> Expression:
 
     type = decode_type(fields.take("return_type"))
     whens = fields.map("case_checks", check)
-    return Case(type, whens, decode_expression(fields.take("else_expr")))
+    return BoundCase(type, whens, decode_expression(fields.take("else_expr")))
 
 
-def _operator(fields: Fields, name: str, alias: str) -> Expression:
+def _operator(fields: Fields, name: str, alias: str) -> BoundExpression:
     if name not in _OPERATORS:
         raise NotDistributed(f"the operator {name}")
     type = decode_type(fields.take("return_type"))
     return Operator(type, _OPERATORS[name], fields.map("children", decode_expression))
 
 
-def _function(fields: Fields, name: str, alias: str) -> Expression:
+def _function(fields: Fields, name: str, alias: str) -> BoundExpression:
     type = decode_type(fields.take("return_type"))
     children = fields.map("children", decode_expression)
     fields.drop("is_operator")
@@ -128,7 +128,7 @@ def _function(fields: Fields, name: str, alias: str) -> Expression:
     return bound_call(function, type, children, data, decode_expression)
 
 
-def _unnest(fields: Fields, name: str, alias: str) -> Expression:
+def _unnest(fields: Fields, name: str, alias: str) -> BoundExpression:
     type = decode_type(fields.take("return_type"))
     return Unnest(type, decode_expression(fields.take("child")))
 
@@ -143,11 +143,11 @@ def decode_order(value: Any) -> Order:
     return Order(expression, direction, nulls)
 
 
-def _optional(value: Any) -> Expression | None:
+def _optional(value: Any) -> BoundExpression | None:
     return None if value is None else decode_expression(value)
 
 
-def _aggregate(fields: Fields, name: str, alias: str) -> Expression:
+def _aggregate(fields: Fields, name: str, alias: str) -> BoundExpression:
     type = decode_type(fields.take("return_type"))
     children = fields.map("children", decode_expression)
     distinct = fields.take("aggregate_type") == "DISTINCT"
@@ -181,17 +181,17 @@ def _bound(name: str, offset: Any) -> tuple[Bound, str]:
     raise NotDistributed(f"the frame {name}")
 
 
-def _range_offset(bound: Expression) -> Expression:
+def _range_offset(bound: BoundExpression) -> BoundExpression:
     """Return the offset of a RANGE frame, which the binder added to the key of the order."""
-    while isinstance(bound, Cast):
+    while isinstance(bound, BoundCast):
         bound = bound.child
     match bound:
-        case Call(name="+" | "-", children=(_, offset)):
+        case BoundCall(name="+" | "-", children=(_, offset)):
             return offset
     raise NotDistributed("the offset of a RANGE frame")
 
 
-def _window(fields: Fields, name: str, alias: str) -> Expression:
+def _window(fields: Fields, name: str, alias: str) -> BoundExpression:
     type = decode_type(fields.take("return_type"))
     children = fields.map("children", decode_expression)
     function = name.removeprefix("WINDOW_").lower()
@@ -219,7 +219,7 @@ def _window(fields: Fields, name: str, alias: str) -> Expression:
     )
 
 
-_KINDS: Mapping[str, Callable[[Fields, str, str], Expression]] = {
+_KINDS: Mapping[str, Callable[[Fields, str, str], BoundExpression]] = {
     "BOUND_REF": _ref,
     "BOUND_CONSTANT": _constant,
     "BOUND_CAST": _cast,

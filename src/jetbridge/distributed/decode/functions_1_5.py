@@ -6,7 +6,7 @@ from typing import Any
 
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant
-from jetbridge.distributed.expressions import Call, Constant, Expression, Lambda
+from jetbridge.distributed.expressions import BoundCall, BoundConstant, BoundExpression, Lambda
 from jetbridge.distributed.types import DOUBLE, INTEGER, VARCHAR, NotDistributed, Type
 
 _QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "mad", "median")
@@ -27,10 +27,10 @@ def function_fields(fields: Fields) -> tuple[str, Data]:
 def bound_call(
     name: str,
     type: Type,
-    children: tuple[Expression, ...],
+    children: tuple[BoundExpression, ...],
     data: Data,
-    decode: Callable[[Any], Expression],
-) -> Expression:
+    decode: Callable[[Any], BoundExpression],
+) -> BoundExpression:
     """Return the call of a scalar function, with the arguments that its binding took."""
     if "return_type" in data and "has_index" in data:
         return _over_list(name, type, children, Fields(data, f"{name}()"), decode)
@@ -43,55 +43,55 @@ def bound_call(
         data = {}
     if any(value is not None for value in data.values()):
         raise NotDistributed(f"{name}() with bind data")
-    return Call(type, name, children)
+    return BoundCall(type, name, children)
 
 
 def _over_list(
     name: str,
     type: Type,
-    children: tuple[Expression, ...],
+    children: tuple[BoundExpression, ...],
     data: Fields,
-    decode: Callable[[Any], Expression],
-) -> Expression:
+    decode: Callable[[Any], BoundExpression],
+) -> BoundExpression:
     data.drop("return_type")
     has_index, has_initial = data.take("has_index"), data.take_or("has_initial", default=False)
     body = data.take_or("lambda_expr", None)
     data.end()
     if body is None:
-        return Call(type, name, children)
+        return BoundCall(type, name, children)
     parameters = (2 if name in _REDUCING else 1) + bool(has_index)
     function = Lambda(parameters, decode(body))
     captures = len(children) - (2 if has_initial else 1)
-    return Call(type, name, children, function, captures)
+    return BoundCall(type, name, children, function, captures)
 
 
 def _list_aggregate(
-    name: str, type: Type, children: tuple[Expression, ...], data: Data
-) -> Expression:
+    name: str, type: Type, children: tuple[BoundExpression, ...], data: Data
+) -> BoundExpression:
     inner = data["bind_data"]
     if inner is None:
-        return Call(type, name, children)
+        return BoundCall(type, name, children)
     aggregate = inner["aggr_expr"]
     kept = {key: value for key, value in (aggregate.get("function_data") or {}).items() if value}
     if kept and not name.startswith(("list_median", "list_mode")):
         raise NotDistributed(f"{name}() with bind data")
     named = {"list_aggr", "list_aggregate", "array_aggr", "array_aggregate", "aggregate"}
     if name in named and len(children) == 1:
-        children += (Constant(VARCHAR, aggregate["name"]),)
-    return Call(type, name, children)
+        children += (BoundConstant(VARCHAR, aggregate["name"]),)
+    return BoundCall(type, name, children)
 
 
 def decode_aggregate_data(
-    name: str, type: Type, children: tuple[Expression, ...], data: Data
-) -> tuple[Expression, ...]:
+    name: str, type: Type, children: tuple[BoundExpression, ...], data: Data
+) -> tuple[BoundExpression, ...]:
     """Return the arguments of an aggregate, with those that its binding took."""
     if not data:
         return children
     fields = Fields(data, f"{name}()")
-    taken: tuple[Expression, ...] = ()
+    taken: tuple[BoundExpression, ...] = ()
     many = type.name == "LIST" and children[0].type.name != "LIST"
     if name in _STRINGS:
-        taken = (Constant(VARCHAR, fields.take("separator")),)
+        taken = (BoundConstant(VARCHAR, fields.take("separator")),)
     elif name in _QUANTILES:
         taken = _quantiles(name, fields, many=many)
     elif name == "bitstring_agg":
@@ -101,12 +101,12 @@ def decode_aggregate_data(
         taken = (_numbers(fields.take("quantiles"), Type("FLOAT"), many=many),)
     elif name == "reservoir_quantile":
         quantiles = _numbers(fields.take("quantiles"), DOUBLE, many=many)
-        taken = (quantiles, Constant(INTEGER, fields.take("sample_size")))
+        taken = (quantiles, BoundConstant(INTEGER, fields.take("sample_size")))
     fields.end()
     return children + taken
 
 
-def _quantiles(name: str, fields: Fields, *, many: bool) -> tuple[Expression, ...]:
+def _quantiles(name: str, fields: Fields, *, many: bool) -> tuple[BoundExpression, ...]:
     """Return the quantiles; negative ones count from the largest value."""
     quantiles = [decode_constant(value) for value in fields.take("quantiles")]
     fields.drop("order")
@@ -119,11 +119,11 @@ def _quantiles(name: str, fields: Fields, *, many: bool) -> tuple[Expression, ..
     if not many:
         return (quantiles[0],)
     type = quantiles[0].type if quantiles else DOUBLE
-    return (Constant(Type("LIST", children=(("", type),)), tuple(quantiles)),)
+    return (BoundConstant(Type("LIST", children=(("", type),)), tuple(quantiles)),)
 
 
-def _numbers(values: list[float], type: Type, *, many: bool) -> Constant:
-    constants = tuple(Constant(type, value) for value in values)
+def _numbers(values: list[float], type: Type, *, many: bool) -> BoundConstant:
+    constants = tuple(BoundConstant(type, value) for value in values)
     if not many:
         return constants[0]
-    return Constant(Type("LIST", children=(("", type),)), constants)
+    return BoundConstant(Type("LIST", children=(("", type),)), constants)

@@ -13,7 +13,7 @@ from jetbridge.distributed.decode.expressions_1_5 import (
 )
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant, decode_type
-from jetbridge.distributed.expressions import Aggregate, Constant, Ref, Unnest, Window
+from jetbridge.distributed.expressions import Aggregate, BoundConstant, Ref, Unnest, Window
 from jetbridge.distributed.types import NotDistributed, Type
 
 
@@ -62,7 +62,7 @@ class _Decoder:
         return scans_1_5.decode_get(fields, self.node)
 
     def _dummy_scan(self, fields: Fields) -> plan.Node:
-        return plan.Values(((Constant(Type("INTEGER"), 1),),), (Type("INTEGER"),))
+        return plan.Values(((BoundConstant(Type("INTEGER"), 1),),), (Type("INTEGER"),))
 
     def _empty_result(self, fields: Fields) -> plan.Node:
         fields.drop("bindings")
@@ -270,12 +270,12 @@ def _kept(node: plan.Node, positions: Any) -> plan.Node:
     return plan.Projection(node, tuple(Ref(node.types[index], index) for index in positions))
 
 
-def _condition(value: Any) -> plan.Condition:
+def _condition(value: Any) -> plan.JoinCondition:
     fields = Fields(value, "the condition of a join")
     left, right = decode_expression(fields.take("left")), decode_expression(fields.take("right"))
     operator = comparison(fields.take("comparison"))
     fields.end()
-    return plan.Condition(left, operator, right)
+    return plan.JoinCondition(left, operator, right)
 
 
 def _compared(
@@ -294,7 +294,7 @@ def _joined(
     fields: Fields,
     left: plan.Node,
     right: plan.Node,
-    conditions: tuple[plan.Condition, ...],
+    conditions: tuple[plan.JoinCondition, ...],
     predicate: Any,
     *,
     is_asof: bool = False,
@@ -315,9 +315,9 @@ def _joined(
 _FLIPPED: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def _flipped(condition: plan.Condition) -> plan.Condition:
+def _flipped(condition: plan.JoinCondition) -> plan.JoinCondition:
     operator = _FLIPPED.get(condition.operator, condition.operator)
-    return plan.Condition(condition.right, operator, condition.left)
+    return plan.JoinCondition(condition.right, operator, condition.left)
 
 
 def _join_columns(node: plan.Join, maps: tuple[Any, Any]) -> plan.Node:

@@ -8,10 +8,10 @@ from jetbridge.distributed.decode.expressions_1_5 import comparison, decode_expr
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant, decode_type
 from jetbridge.distributed.expressions import (
-    Call,
+    BoundCall,
+    BoundConstant,
+    BoundExpression,
     Compare,
-    Constant,
-    Expression,
     Logic,
     Operator,
     Ref,
@@ -139,7 +139,7 @@ def _scan(
     return plan.Get(table, columns, output, kept)
 
 
-def _filter(value: Any, column: Expression) -> Expression | None:
+def _filter(value: Any, column: BoundExpression) -> BoundExpression | None:
     fields = Fields(value, "a filter of a scan")
     kind = fields.take("filter_type")
     fields.title = f"the filter {kind} of a scan"
@@ -153,20 +153,20 @@ def _filter(value: Any, column: Expression) -> Expression | None:
     return condition
 
 
-def _null(kind: str, fields: Fields, column: Expression) -> Expression:
+def _null(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression:
     return Operator(BOOLEAN, kind.replace("_", " "), (column,))
 
 
-def _comparison(kind: str, fields: Fields, column: Expression) -> Expression:
+def _comparison(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression:
     operator = comparison(fields.take("comparison_type"))
     return Compare(BOOLEAN, operator, column, decode_constant(fields.take("constant")))
 
 
-def _in(kind: str, fields: Fields, column: Expression) -> Expression:
+def _in(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression:
     return Operator(BOOLEAN, "IN", (column, *fields.map("values", decode_constant)))
 
 
-def _junction(kind: str, fields: Fields, column: Expression) -> Expression | None:
+def _junction(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression | None:
     inner = fields.map("child_filters", lambda child: _filter(child, column))
     kept = tuple(condition for condition in inner if condition is not None)
     if kind.endswith("OR") and len(kept) < len(inner):
@@ -174,21 +174,21 @@ def _junction(kind: str, fields: Fields, column: Expression) -> Expression | Non
     return Logic(BOOLEAN, kind.removeprefix("CONJUNCTION_"), kept) if kept else None
 
 
-def _expression_filter(kind: str, fields: Fields, column: Expression) -> Expression:
+def _expression_filter(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression:
     expression = decode_expression(fields.take("expr"))
     if not isinstance(column, Ref):
         raise NotDistributed("a filter of a scan by an expression over a field")
     return remap(expression, {0: column.index})
 
 
-def _struct_filter(kind: str, fields: Fields, column: Expression) -> Expression | None:
+def _struct_filter(kind: str, fields: Fields, column: BoundExpression) -> BoundExpression | None:
     fields.drop("child_name")
     name, type = column.type.children[fields.take("child_idx")]
     inner = fields.take("child_filter")
-    return _filter(inner, Call(type, "struct_extract", (column, Constant(VARCHAR, name))))
+    return _filter(inner, BoundCall(type, "struct_extract", (column, BoundConstant(VARCHAR, name))))
 
 
-_FILTERS: Mapping[str, Callable[[str, Fields, Expression], Expression | None]] = {
+_FILTERS: Mapping[str, Callable[[str, Fields, BoundExpression], BoundExpression | None]] = {
     "IS_NULL": _null,
     "IS_NOT_NULL": _null,
     "CONSTANT_COMPARISON": _comparison,
@@ -206,7 +206,7 @@ def _function(
     if name not in _FUNCTIONS:
         raise NotDistributed(f"the table function {name}()")
     constants = tuple(map(decode_constant, parameters))
-    return plan.TableFunction(name, constants, width, tuple(columns), tuple(positions))
+    return plan.FunctionScan(name, constants, width, tuple(columns), tuple(positions))
 
 
 def _lateral(
@@ -218,7 +218,9 @@ def _lateral(
     )
     if name in ("range", "generate_series") and len(columns) == 1 and columns[0].name:
         element = columns[0].type
-        values: Expression = Call(Type("LIST", children=(("", element),)), name, arguments)
+        values: BoundExpression = BoundCall(
+            Type("LIST", children=(("", element),)), name, arguments
+        )
     elif name == "unnest" and len(columns) == len(arguments) == 1 and columns[0].name:
         element, values = columns[0].type, arguments[0]
     else:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jetbridge.distributed.decode.fields import Fields
-from jetbridge.distributed.expressions import Constant
+from jetbridge.distributed.expressions import BoundConstant
 from jetbridge.distributed.types import NULL, PLAIN, NotDistributed, Type
 
 _LITERALS = {"INTEGER_LITERAL": "INTEGER", "STRING_LITERAL": "VARCHAR"}
@@ -54,7 +54,7 @@ def _field(child: dict[str, Any]) -> tuple[str, Type]:
     return child["first"], decode_type(child["second"])
 
 
-def decode_constant(value: Any, inherited: Type | None = None) -> Constant:
+def decode_constant(value: Any, inherited: Type | None = None) -> BoundConstant:
     """Return a constant; the elements of nested ones have the type of their parent's element."""
     fields = Fields(value, "a constant")
     written = fields.take_or("type", None)
@@ -64,10 +64,10 @@ def decode_constant(value: Any, inherited: Type | None = None) -> Constant:
     if fields.take("is_null"):
         fields.drop("value")
         fields.end()
-        return Constant(type, None)
+        return BoundConstant(type, None)
     content = fields.take("value")
     fields.end()
-    return Constant(type, _content(type, content))
+    return BoundConstant(type, _content(type, content))
 
 
 def _content(type: Type, content: Any) -> Any:

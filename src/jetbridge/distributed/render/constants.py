@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from jetbridge.dialects.quoting import identifier, literal
-from jetbridge.distributed.expressions import Constant
+from jetbridge.distributed.expressions import BoundConstant
 from jetbridge.distributed.types import INTEGERS, NotDistributed, Type, has_unnamed, type_sql
 
 _LAST_DAY = 2**31 - 1
@@ -27,7 +27,7 @@ _PER_SECOND = {
 }
 
 
-def constant_sql(constant: Constant) -> str:
+def constant_sql(constant: BoundConstant) -> str:
     """Return a constant as SQL, with its type."""
     type = constant.type
     if constant.value is None:
@@ -58,7 +58,7 @@ def null_sql(type: Type) -> str:
     return f"CASE WHEN FALSE THEN {value} END"
 
 
-def _value(constant: Constant) -> str:
+def _value(constant: BoundConstant) -> str:
     type = constant.type
     if type.name in INTEGERS:
         return literal(str(constant.value))
@@ -70,15 +70,15 @@ def _value(constant: Constant) -> str:
     return write(constant)
 
 
-def _text(constant: Constant) -> str:
+def _text(constant: BoundConstant) -> str:
     return literal(str(constant.value))
 
 
-def _number(constant: Constant) -> str:
+def _number(constant: BoundConstant) -> str:
     return literal(repr(float(constant.value)))
 
 
-def _decimal(constant: Constant) -> str:
+def _decimal(constant: BoundConstant) -> str:
     number, scale = int(constant.value), constant.type.scale
     digits = str(abs(number)).rjust(scale + 1, "0")
     point = len(digits) - scale
@@ -86,7 +86,7 @@ def _decimal(constant: Constant) -> str:
     return literal("-" + text if number < 0 else text)
 
 
-def _date(constant: Constant) -> str:
+def _date(constant: BoundConstant) -> str:
     days = int(constant.value)
     if days in _INFINITIES:
         return literal(_INFINITIES[days])
@@ -107,7 +107,7 @@ def _moment(value: int, type: Type) -> str:
     return f"{year:0>4}-{text}" + (f".{rest:0{digits}}" if rest else "") + zone
 
 
-def _time(constant: Constant) -> str:
+def _time(constant: BoundConstant) -> str:
     return literal(_clock(int(constant.value)))
 
 
@@ -116,7 +116,7 @@ def _clock(value: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
 
 
-def _zoned_time(constant: Constant) -> str:
+def _zoned_time(constant: BoundConstant) -> str:
     """Return a time and its distance from UTC, which are the bits above 24 and those below."""
     micros, distance = divmod(int(constant.value), 1 << 24)
     offset = _LARGEST_OFFSET - distance
@@ -125,24 +125,24 @@ def _zoned_time(constant: Constant) -> str:
     return literal(f"{_clock(micros)}{'-' if offset < 0 else '+'}{zone}")
 
 
-def _uuid(constant: Constant) -> str:
+def _uuid(constant: BoundConstant) -> str:
     return literal(str(UUID(int=(int(constant.value) ^ (1 << 127)) & ((1 << 128) - 1))))
 
 
-def _interval(constant: Constant) -> str:
+def _interval(constant: BoundConstant) -> str:
     months, days, micros = constant.value
     return literal(f"{months} months {days} days {micros} microseconds")
 
 
-def _enum(constant: Constant) -> str:
+def _enum(constant: BoundConstant) -> str:
     return literal(constant.type.values[int(constant.value)])
 
 
-def _list(constant: Constant) -> str:
+def _list(constant: BoundConstant) -> str:
     return f"[{', '.join(map(constant_sql, constant.value))}]"
 
 
-def _struct(constant: Constant) -> str:
+def _struct(constant: BoundConstant) -> str:
     values = [constant_sql(value) for value in constant.value]
     return struct_sql(constant.type, values)
 
@@ -158,13 +158,13 @@ def struct_sql(type: Type, values: list[str]) -> str:
     return f"struct_pack({fields})"
 
 
-def _map(constant: Constant) -> str:
+def _map(constant: BoundConstant) -> str:
     keys, values = ([entry.value[side] for entry in constant.value] for side in (0, 1))
     sides = (f"[{', '.join(map(constant_sql, side))}]" for side in (keys, values))
     return f"CAST(MAP({', '.join(sides)}) AS {type_sql(constant.type)})"
 
 
-_WRITERS: Mapping[str, Callable[[Constant], str]] = {
+_WRITERS: Mapping[str, Callable[[BoundConstant], str]] = {
     "VARCHAR": _text,
     "JSON": _text,
     "BLOB": _text,

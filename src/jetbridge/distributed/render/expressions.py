@@ -8,12 +8,12 @@ from typing import Any
 from jetbridge.dialects.quoting import identifier
 from jetbridge.distributed.expressions import (
     Average,
-    Call,
-    Case,
-    Cast,
+    BoundCall,
+    BoundCase,
+    BoundCast,
+    BoundConstant,
+    BoundExpression,
     Compare,
-    Constant,
-    Expression,
     Lambda,
     Logic,
     Operator,
@@ -33,7 +33,7 @@ _REFUSED = frozenset(("struct_update", "getvariable", "alias", "current_setting"
 _SLICES = frozenset(("list_slice", "array_slice"))
 
 
-def expression_sql(expression: Expression, columns: Columns) -> str:
+def expression_sql(expression: BoundExpression, columns: Columns) -> str:
     """Return an expression over `columns` as SQL; raise `NotDistributed` if there is none."""
     write = _WRITERS.get(type(expression))
     if write is None:
@@ -53,7 +53,7 @@ def orders_sql(orders: Sequence[Order], columns: Columns) -> str:
     return "ORDER BY " + ", ".join(order_sql(order, columns) for order in orders)
 
 
-def list_sql(expressions: Sequence[Expression], columns: Columns) -> str:
+def list_sql(expressions: Sequence[BoundExpression], columns: Columns) -> str:
     """Return expressions with commas between them."""
     return ", ".join(expression_sql(expression, columns) for expression in expressions)
 
@@ -62,11 +62,11 @@ def _ref(expression: Ref, columns: Columns) -> str:
     return columns[expression.index]
 
 
-def _constant(expression: Constant, columns: Columns) -> str:
+def _constant(expression: BoundConstant, columns: Columns) -> str:
     return constant_sql(expression)
 
 
-def _cast(expression: Cast, columns: Columns) -> str:
+def _cast(expression: BoundCast, columns: Columns) -> str:
     word = "TRY_CAST" if expression.is_try else "CAST"
     return f"{word}({expression_sql(expression.child, columns)} AS {type_sql(expression.type)})"
 
@@ -81,7 +81,7 @@ def _logic(expression: Logic, columns: Columns) -> str:
     return "(" + f" {expression.operator} ".join(parts) + ")"
 
 
-def _case(expression: Case, columns: Columns) -> str:
+def _case(expression: BoundCase, columns: Columns) -> str:
     whens = " ".join(
         f"WHEN {expression_sql(when, columns)} THEN {expression_sql(then, columns)}"
         for when, then in expression.whens
@@ -101,7 +101,7 @@ def _operator(expression: Operator, columns: Columns) -> str:
     return f"{expression.name}({', '.join((first, *rest))})"
 
 
-def _call(expression: Call, columns: Columns) -> str:
+def _call(expression: BoundCall, columns: Columns) -> str:
     name = expression.name
     if name.startswith("__internal") or name in _REFUSED:
         raise NotDistributed(f"the function {name}()")
@@ -122,7 +122,7 @@ def _call(expression: Call, columns: Columns) -> str:
     return text
 
 
-def _special(expression: Call, arguments: list[str]) -> str | None:
+def _special(expression: BoundCall, arguments: list[str]) -> str | None:
     """Return the SQL of functions that have a syntax of their own."""
     name, type = expression.name, expression.type
     if name in ("struct_pack", "row"):
@@ -141,7 +141,7 @@ def _special(expression: Call, arguments: list[str]) -> str | None:
     return None
 
 
-def _slice(expression: Call, arguments: list[str]) -> str:
+def _slice(expression: BoundCall, arguments: list[str]) -> str:
     """Return a slice; a missing end of it is an empty list in the plan."""
     ends = [
         "" if child.type.name == "LIST" else text
@@ -152,26 +152,26 @@ def _slice(expression: Call, arguments: list[str]) -> str:
     return f"({arguments[0]})[{':'.join(ends)}]"
 
 
-def _decimal_arithmetic(expression: Call, columns: Columns) -> str:
+def _decimal_arithmetic(expression: BoundCall, columns: Columns) -> str:
     """Return +, - or * of decimals: the binder widens operands, and would do so once more."""
     operands = [expression_sql(_narrow(child), columns) for child in expression.children]
     left = operands[0] + " " if len(operands) == _BINARY else ""
     return f"CAST(({left}{expression.name} {operands[-1]}) AS {type_sql(expression.type)})"
 
 
-def _narrow(operand: Expression) -> Expression:
+def _narrow(operand: BoundExpression) -> BoundExpression:
     type = operand.type
     match operand:
-        case Constant(value=int() as number):
+        case BoundConstant(value=int() as number):
             width = max(len(str(abs(number))), type.scale, 1)
             return replace(operand, type=replace(type, width=width))
-        case Cast(child=Expression(type=inner) as child, is_try=False):
+        case BoundCast(child=BoundExpression(type=inner) as child, is_try=False):
             if inner.name == "DECIMAL" and inner.scale == type.scale and inner.width <= type.width:
                 return child
     return operand
 
 
-def _over_list(expression: Call, function: Lambda, columns: Columns) -> str:
+def _over_list(expression: BoundCall, function: Lambda, columns: Columns) -> str:
     arguments = [expression_sql(child, columns) for child in expression.children]
     split = len(arguments) - expression.captures
     captured = [f"({text})" for text in arguments[split:]]
@@ -193,12 +193,12 @@ def _average(expression: Average, columns: Columns) -> str:
 
 _WRITERS: Mapping[type, Callable[[Any, Columns], str]] = {
     Ref: _ref,
-    Constant: _constant,
-    Cast: _cast,
+    BoundConstant: _constant,
+    BoundCast: _cast,
     Compare: _compare,
     Logic: _logic,
-    Case: _case,
+    BoundCase: _case,
     Operator: _operator,
-    Call: _call,
+    BoundCall: _call,
     Average: _average,
 }

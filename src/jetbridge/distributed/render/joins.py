@@ -38,7 +38,7 @@ def _select(node: plan.Join, source: str, columns: list[str], alias: str = " AS 
     return f"SELECT {items} FROM {source}{alias}"
 
 
-def _compared(node: plan.Join, condition: plan.Condition) -> str:
+def _compared(node: plan.Join, condition: plan.JoinCondition) -> str:
     left = expression_sql(condition.left, _side(node.left, "l"))
     right = expression_sql(condition.right, _side(node.right, "r"))
     return f"({left} {condition.operator} {right})"

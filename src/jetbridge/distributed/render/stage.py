@@ -41,7 +41,7 @@ def column_names(width: int, prefix: str = "") -> list[str]:
 
 def render_stage(node: plan.Node) -> RenderedStage:
     """Return the operators of one stage as SQL; raise `NotDistributed` for what has none."""
-    renderer = _Renderer(_Names())
+    renderer = _StageRenderer(_Names())
     result = renderer.node(node)
     names = renderer.names
     return RenderedStage(
@@ -63,7 +63,7 @@ class _Names:
         return f"s{self.count}"
 
 
-class _Renderer:
+class _StageRenderer:
     """Each method adds a CTE and returns its name."""
 
     def __init__(self, names: _Names) -> None:
@@ -102,7 +102,7 @@ class _Renderer:
         self.names.inputs.append((name, node))
         return name
 
-    def _tablefunction(self, node: plan.TableFunction) -> str:
+    def _functionscan(self, node: plan.FunctionScan) -> str:
         arguments = ", ".join(constant_sql(parameter) for parameter in node.parameters)
         names = ", ".join(f"f{index}" for index in range(node.width))
         call = f"{identifier(node.name)}({arguments}) AS t({names})"
@@ -226,7 +226,7 @@ class _Renderer:
 
     def _nested(self, node: plan.Node) -> str:
         """Return a query with CTEs of its own, for the arms of a recursion."""
-        inner = _Renderer(self.names)
+        inner = _StageRenderer(self.names)
         result = inner.node(node)
         ctes = ", ".join(f"{name} AS {body}" for name, body in inner.ctes)
         head = f"WITH {ctes} " if ctes else ""
