@@ -18,14 +18,14 @@ class BoundExpression:
 
 @dataclass(frozen=True)
 class Ref(BoundExpression):
-    """A column of the input."""
+    """Reads a column of the input."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class BoundConstant(BoundExpression):
-    """A value: None, a Python number or text, or a tuple of constants for nested types.
+    """Holds a value: None, a Python number or text, or a tuple of constants for nested types.
 
     An INTERVAL is the tuple of its months, days and microseconds; dates and times are numbers as
     DuckDB stores them, and a DECIMAL is its unscaled number.
@@ -65,7 +65,7 @@ class BoundCase(BoundExpression):
 
 @dataclass(frozen=True)
 class Operator(BoundExpression):
-    """One of IS NULL, IS NOT NULL, NOT, COALESCE, IN, NOT IN, TRY."""
+    """Applies one of IS NULL, IS NOT NULL, NOT, COALESCE, IN, NOT IN, TRY."""
 
     name: str
     children: tuple[BoundExpression, ...]
@@ -73,7 +73,7 @@ class Operator(BoundExpression):
 
 @dataclass(frozen=True)
 class Lambda:
-    """A lambda function: its refs are its parameters, the last one first, then the captures."""
+    """Holds a lambda function: refs are its parameters, the last one first, then captures."""
 
     parameters: int
     body: BoundExpression
@@ -81,7 +81,7 @@ class Lambda:
 
 @dataclass(frozen=True)
 class BoundCall(BoundExpression):
-    """A function. With `function` it is one over a list, whose last children are captured."""
+    """Calls a function. With `function` it is over a list, and its last children are captured."""
 
     name: str
     children: tuple[BoundExpression, ...]
@@ -91,7 +91,7 @@ class BoundCall(BoundExpression):
 
 @dataclass(frozen=True)
 class Order:
-    """A key of a sort; `direction` is ASC or DESC, `nulls` is NULLS FIRST or NULLS LAST."""
+    """Sorts by a key; `direction` is ASC or DESC, `nulls` is NULLS FIRST or NULLS LAST."""
 
     expression: BoundExpression
     direction: str
@@ -109,7 +109,7 @@ class Aggregate(BoundExpression):
 
 @dataclass(frozen=True)
 class Bound:
-    """An end of a frame: UNBOUNDED, CURRENT or an offset, PRECEDING or FOLLOWING."""
+    """Ends a frame: UNBOUNDED, CURRENT or an offset, PRECEDING or FOLLOWING."""
 
     kind: str
     offset: BoundExpression | None = None
@@ -133,7 +133,7 @@ class Window(BoundExpression):
 
 @dataclass(frozen=True)
 class Average(BoundExpression):
-    """What avg() answers for a sum and a count; `short` types divide doubles, others 80 bits."""
+    """Gives avg() from a sum and a count; `short` types divide doubles, others 80 bits."""
 
     total: BoundExpression
     count: BoundExpression

@@ -40,7 +40,7 @@ class Unary(Node):
 
 @dataclass(frozen=True)
 class TableName:
-    """A table; one Parquet file is a table named by its path, in no catalog."""
+    """Names a table; one Parquet file is a table named by its path, in no catalog."""
 
     catalog: str
     schema: str
@@ -49,7 +49,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class ScanColumn:
-    """A column of a table, or its row number."""
+    """Names a column of a table, or its row number."""
 
     name: str
     type: Type
@@ -57,7 +57,7 @@ class ScanColumn:
 
 @dataclass(frozen=True)
 class Get(Node):
-    """A scan: `filters` are over `columns`, of which `output` says what leaves it.
+    """Scans a table: `filters` are over `columns`, of which `output` says what leaves it.
 
     `whole` scans are read by each task from the first row to the last, others by splits.
     """
@@ -75,7 +75,7 @@ class Get(Node):
 
 @dataclass(frozen=True)
 class FunctionScan(Node):
-    """A function of constants in FROM, such as range(10)."""
+    """Calls a function of constants in FROM, such as range(10)."""
 
     name: str
     parameters: tuple[BoundConstant, ...]
@@ -90,7 +90,7 @@ class FunctionScan(Node):
 
 @dataclass(frozen=True)
 class Input(Node):
-    """The rows of other stages: `share` is "partition", "split" or "all" (what a task reads)."""
+    """Reads rows of other stages: `share` is "partition", "split" or "all" of them for a task."""
 
     stages: tuple[int, ...]
     columns: Types
@@ -183,7 +183,7 @@ class Limit(Unary):
 
 @dataclass(frozen=True)
 class Distinct(Unary):
-    """With `on` the first row by `orders` for each value of `on`."""
+    """Keeps one of equal rows; with `on`, the first by `orders` for each value of `on`."""
 
     on: tuple[BoundExpression, ...] = ()
     orders: tuple[Order, ...] = ()
@@ -191,7 +191,7 @@ class Distinct(Unary):
 
 @dataclass(frozen=True)
 class JoinCondition:
-    """A comparison of a join: `left` is over the left columns, `right` over the right ones."""
+    """Compares rows: `left` is over the left columns, `right` over the right ones."""
 
     left: BoundExpression
     operator: str
@@ -290,7 +290,7 @@ class CommonTableRef(Node):
 
 @dataclass(frozen=True)
 class Recursion(Node):
-    """A recursive CTE; `keys` are those of USING KEY."""
+    """Repeats `step` over its own rows; `keys` are those of USING KEY."""
 
     number: int
     first: Node

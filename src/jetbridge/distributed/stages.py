@@ -8,7 +8,7 @@ from jetbridge.distributed.plan import ScanColumn, TableName, Types
 
 @dataclass(frozen=True)
 class RowExchange:
-    """How the rows of a stage leave it.
+    """Says how the rows of a stage leave it.
 
     `kind` is one of
     - "hash": `partition_sql` says to which partition each row goes;
@@ -29,7 +29,7 @@ class RowExchange:
 
 @dataclass(frozen=True)
 class StageScan:
-    """A table that a stage reads as the relation `name`, with columns of the table's names.
+    """Reads a table as the relation `name` of a stage, with columns of the table's names.
 
     If it is `whole`, a task reads all of it, otherwise a split.
     """
@@ -55,7 +55,7 @@ class StageInput:
 
 @dataclass(frozen=True)
 class Stage:
-    """A SELECT that tasks run, over the relations of `scans` and `inputs`.
+    """Holds a SELECT that tasks run, over the relations of `scans` and `inputs`.
 
     `tasks` is "split" (one for each split of the one scan or input that is not whole), "partition"
     or "single". A stage runs in at least one task, with no rows if there are none.
@@ -72,7 +72,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StagedQuery:
-    """A query as stages, in an order in which they can run; `results` are those of the answer.
+    """Holds a query as stages, in an order in which they can run; `results` give the answer.
 
     If `reason` is not empty, the query is one stage with its own text, over tables by their own
     names. `is_steady` is False if the answer depends on an order of rows that SQL leaves open.

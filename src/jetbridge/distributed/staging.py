@@ -17,7 +17,7 @@ from jetbridge.distributed.types import NotDistributed
 
 
 class Serialized(Protocol):
-    """A plan as DuckDB wrote it, or why there is none."""
+    """Holds a plan as DuckDB wrote it, or why there is none."""
 
     @property
     def tree(self) -> Any: ...
@@ -26,7 +26,7 @@ class Serialized(Protocol):
 
 
 class PlanSource(Protocol):
-    """A DuckDB that knows the tables of a query (`duckdb_engine.serialized_plans`)."""
+    """Asks a DuckDB that knows the tables of a query (`duckdb_engine.serialized_plans`)."""
 
     def plan(self, query: str) -> Serialized: ...
     def columns(self, query: str) -> Sequence[tuple[str, str]]: ...

@@ -27,7 +27,7 @@ class NotDistributed(ServerError):
 
 @dataclass(frozen=True)
 class Type:
-    """A type of DuckDB.
+    """Names a type of DuckDB.
 
     `children` are the fields of a STRUCT or UNION by name, the key and value of a MAP, or the
     element of a LIST or ARRAY. `values` are those of an ENUM, `size` the length of an ARRAY.

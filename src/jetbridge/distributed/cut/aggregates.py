@@ -107,7 +107,7 @@ def steps_of(value: Aggregate) -> Steps | None:
 
 @dataclass(frozen=True)
 class TwoSteps:
-    """An aggregation in two steps; the first `keys` columns of `partial` are the keys."""
+    """Holds an aggregation in two steps; the first `keys` columns of `partial` are the keys."""
 
     partial: plan.Node
     keys: int

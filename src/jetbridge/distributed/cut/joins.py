@@ -14,7 +14,7 @@ _RIGHT_ALONE = ("INNER", "RIGHT")
 
 @dataclass(frozen=True)
 class Side:
-    """One input of a join; a small one may be broadcast."""
+    """Holds one input of a join; a small one may be broadcast."""
 
     rows: PartRows
     is_small: bool

@@ -34,7 +34,7 @@ _STEADY_AGGREGATES = frozenset(
 
 @dataclass(frozen=True)
 class CutOptions:
-    """What is known of the tables: `table_rows` estimates rows, None if nobody knows.
+    """Say what is known of tables: `table_rows` estimates rows, None if nobody knows.
 
     A side of a join whose tables have at most `broadcast_rows` rows together goes to every task.
     """
@@ -45,7 +45,7 @@ class CutOptions:
 
 @dataclass(frozen=True)
 class CutPlan:
-    """The stages of a plan; the rows of `results` are the answer."""
+    """Holds the stages of a plan; the rows of `results` are the answer."""
 
     stages: tuple[Stage, ...]
     results: tuple[int, ...]
@@ -70,7 +70,7 @@ def one_stage(node: plan.Node, check_types: CheckTypes) -> CutPlan:
 
 
 class _Cutter:
-    """Each method returns the rows of an operator, in parts that may grow."""
+    """Cuts a plan: each method returns the rows of an operator, in parts that may grow."""
 
     def __init__(self, options: CutOptions, builder: StageBuilder) -> None:
         self._options = options
@@ -116,7 +116,7 @@ class _Cutter:
         return rows.map(lambda child: plan.Projection(child, node.expressions), moved)
 
     def in_one_task(self, node: plan.Unary) -> PartRows:
-        """An operator over all rows."""
+        """Put an operator over all rows into one task."""
         rows = self.builder.gather(self.rows(node.child))
         self.depends_on_order(rows)
         return single(replace(node, child=rows.node), ordered=rows.ordered)
@@ -133,7 +133,7 @@ class _Cutter:
         if rows.is_single:
             return single(replace(node, child=rows.node), steady=False)
         if node.groups and not node.sets and _lies_by(rows, node.groups):
-            keys = tuple(_place(node.groups, key) for key in rows.parts[0].keys)
+            keys = tuple(_position(node.groups, key) for key in rows.parts[0].keys)
             return PartRows(
                 (Part(replace(node, child=rows.node), "partition", keys),), steady=False
             )
@@ -190,9 +190,9 @@ class _Cutter:
         order: list[Window] = []
         sets = {window.partitions for window in node.expressions}
         for partitions in sorted(sets, key=len, reverse=True):
-            chosen = [one for one in node.expressions if one.partitions == partitions]
-            rows = self._window(rows, tuple(chosen), partitions)
-            order += chosen
+            own = [one for one in node.expressions if one.partitions == partitions]
+            rows = self._window(rows, tuple(own), partitions)
+            order += own
         return rows.map(lambda child: _reordered(node, child, order), {})
 
     def _window(
@@ -294,7 +294,7 @@ def _may_be_keys(keys: Sequence[BoundExpression]) -> bool:
     return all(can_be_key(key.type) for key in keys)
 
 
-def _place(keys: Sequence[BoundExpression], column: int) -> int:
+def _position(keys: Sequence[BoundExpression], column: int) -> int:
     return next(
         index for index, key in enumerate(keys) if isinstance(key, Ref) and key.index == column
     )

@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class PartRows:
-    """The rows of parts, one after the other.
+    """Holds the rows of parts, one after the other.
 
     They are `ordered` as ORDER BY asks, and `steady` if they come in the order in which one thread
     of DuckDB would give them.

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Fields:
-    """The fields of one JSON object, each taken once; `end` refuses those that are left."""
+    """Reads the fields of one JSON object, each once; `end` refuses those that are left."""
 
     def __init__(self, value: Any, title: str) -> None:
         if not isinstance(value, dict):

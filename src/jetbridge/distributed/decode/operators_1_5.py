@@ -205,7 +205,7 @@ class _Decoder:
         return _compared(fields, left, right, is_asof=True)
 
     def _delim_join(self, fields: Fields) -> plan.Node:
-        """One side is read twice: for the join, and its distinct keys in the other side."""
+        """Read one side twice: for the join, and its distinct keys in the other side."""
         flipped = bool(fields.take_or("delim_flipped", default=False))
         sides = fields.take("children")
         source = self.node(sides[1 if flipped else 0])
@@ -283,8 +283,8 @@ def _compared(
 ) -> plan.Node:
     fields.drop("duplicate_eliminated_columns", "delim_flipped", "mark_types")
     conditions = fields.map("conditions", _condition)
-    written = fields.take_or("predicate", None)
-    predicate = None if written is None else decode_expression(written)
+    value = fields.take_or("predicate", None)
+    predicate = None if value is None else decode_expression(value)
     if is_asof and (predicate or any(c.left.type != c.right.type for c in conditions)):
         raise NotDistributed("an ASOF join with a predicate")
     return _joined(fields, left, right, conditions, predicate, is_asof=is_asof)

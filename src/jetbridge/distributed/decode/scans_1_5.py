@@ -75,7 +75,7 @@ def _file(data: dict[str, Any], title: str) -> plan.TableName:
 
 
 class _Lazy:
-    """A type that is decoded if its column is read: others may be unknown."""
+    """Decodes a type if its column is read: others may be unknown."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

@@ -57,8 +57,8 @@ def _field(child: dict[str, Any]) -> tuple[str, Type]:
 def decode_constant(value: Any, inherited: Type | None = None) -> BoundConstant:
     """Return a constant; the elements of nested ones have the type of their parent's element."""
     fields = Fields(value, "a constant")
-    written = fields.take_or("type", None)
-    type = decode_type(written) if written is not None else inherited
+    own = fields.take_or("type", None)
+    type = decode_type(own) if own is not None else inherited
     if type is None:
         raise NotDistributed("a constant without a type")
     if fields.take("is_null"):

@@ -50,7 +50,7 @@ def render_stage(node: plan.Node) -> RenderedStage:
 
 
 class _Names:
-    """The names of a stage: unique over nested lists of CTEs."""
+    """Gives the names of a stage: unique over nested lists of CTEs."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -64,7 +64,7 @@ class _Names:
 
 
 class _StageRenderer:
-    """Each method adds a CTE and returns its name."""
+    """Renders operators: each method adds a CTE and returns its name."""
 
     def __init__(self, names: _Names) -> None:
         self.names = names
