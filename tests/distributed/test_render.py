@@ -76,6 +76,8 @@ EXPRESSIONS = [
     "list_filter([1, 2, id], lambda x: x > 1), list_reduce([1, id], lambda a, b: a * 10 + b)",
     "list_reduce([1, id], lambda a, b, i: a - b * i, 100), list_sort([3, id]), list_sum([id])",
     "list_transform([[1, id]], lambda x: list_transform(x, lambda y: y + len(x) + id))",
+    "list_aggregate([1, id], 'string_agg', '|'), list_aggr([1, 2, id], 'quantile_cont', 0.5)",
+    "list_median([1, id]), list_mode([id]), list_string_agg(['a', state])",
     "list_aggregate([1, id], 'max'), list_distinct([1, 1, id]), array_value(1, id)",
     "MAP([id], [state]), MAP {'a': id}['a'], map_keys(MAP([id], [1])), cardinality(MAP([id], [1]))",
     "array_distance([1, id]::FLOAT[2], [2.0, 3.5]::FLOAT[2])",

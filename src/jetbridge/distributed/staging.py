@@ -108,7 +108,8 @@ class QueryStager:
         try:
             bound = [name for _, name in self.source.columns(query)]
         except Exception as error:
-            raise NotDistributed(f"a stage that does not bind: {error}") from error
+            first, _, _ = str(error).partition("\n")
+            raise NotDistributed(f"a stage that does not bind: {first[:200]}") from error
         expected = self._type_names(types)
         if bound != expected:
             pairs = zip(bound, expected, strict=False)

@@ -41,7 +41,8 @@ class Fields:
         """Refuse a field with another value."""
         value = self._values.pop(name, None)
         if value not in values:
-            raise NotDistributed(f"{self.title} with {name} {value}")
+            text = f" {value}" if isinstance(value, bool | int) else ""
+            raise NotDistributed(f"{self.title} with {name}{text}")
 
     def end(self) -> None:
         """Refuse the fields that were not taken."""

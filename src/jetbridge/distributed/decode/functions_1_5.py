@@ -12,6 +12,7 @@ from jetbridge.distributed.types import DOUBLE, INTEGER, VARCHAR, NotDistributed
 _QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "mad", "median")
 _STRINGS = ("string_agg", "group_concat", "listagg")
 _ARITHMETIC = ("+", "-", "*")
+_BY_NAME = ("list_aggr", "list_aggregate", "array_aggr", "array_aggregate", "aggregate")
 Data = dict[str, Any]
 # Lists whose lambda has an index: the parameter after the element.
 _REDUCING = ("list_reduce", "array_reduce", "reduce")
@@ -72,13 +73,11 @@ def _list_aggregate(
     if inner is None:
         return BoundCall(type, name, children)
     aggregate = inner["aggr_expr"]
-    kept = {key: value for key, value in (aggregate.get("function_data") or {}).items() if value}
-    if kept and not name.startswith(("list_median", "list_mode")):
-        raise NotDistributed(f"{name}() with bind data")
-    named = {"list_aggr", "list_aggregate", "array_aggr", "array_aggregate", "aggregate"}
-    if name in named and len(children) == 1:
-        children += (BoundConstant(VARCHAR, aggregate["name"]),)
-    return BoundCall(type, name, children)
+    function = aggregate["name"]
+    taken = decode_aggregate_data(function, type, (), aggregate.get("function_data") or {})
+    if name in _BY_NAME and len(children) == 1:
+        children += (BoundConstant(VARCHAR, function),)
+    return BoundCall(type, name, children + taken)
 
 
 def decode_aggregate_data(
@@ -89,7 +88,7 @@ def decode_aggregate_data(
         return children
     fields = Fields(data, f"{name}()")
     taken: tuple[BoundExpression, ...] = ()
-    many = type.name == "LIST" and children[0].type.name != "LIST"
+    many = type.name == "LIST" and not (children and children[0].type.name == "LIST")
     if name in _STRINGS:
         taken = (BoundConstant(VARCHAR, fields.take("separator")),)
     elif name in _QUANTILES:
