@@ -3,6 +3,7 @@
 A stage is written as its tasks and its exchange, such as `split:hash`.
 """
 
+import json
 from collections import Counter
 
 import duckdb
@@ -10,7 +11,8 @@ import pytest
 
 from jetbridge.distributed.cut import CutOptions
 from jetbridge.distributed.stages import StagedQuery
-from jetbridge.distributed.staging import NO_TABLE
+from jetbridge.distributed.staging import NO_TABLE, QueryStager
+from jetbridge.duckdb_engine.serialized_plans import PlanSerializer, SerializedPlan
 from tests.distributed import shop
 from tests.distributed.local_run import LocalRun
 
@@ -204,3 +206,18 @@ def test_others_run_in_one_task_with_their_own_text(
     assert reason.lower() in staged.reason.lower()
     (stage,) = staged.stages
     assert (stage.sql, stage.tasks, stage.exchange.kind) == (query, "single", "result")
+
+
+class OtherTypes(PlanSerializer):
+    """Writes plans in which each HUGEINT is a BIGINT, as if DuckDB's binder had changed."""
+
+    def plan(self, query: str) -> SerializedPlan:
+        text = json.dumps(super().plan(query).tree)
+        return SerializedPlan(json.loads(text.replace("HUGEINT", "BIGINT")))
+
+
+def test_stage_of_other_types_than_the_plan_is_refused(connection: duckdb.DuckDBPyConnection):
+    query = "SELECT CAST(sum(id) AS VARCHAR) FROM orders"
+    staged = QueryStager(OtherTypes(connection)).stage(query, shop.BY_KEYS)
+    assert staged.reason == "a stage with a column of HUGEINT for BIGINT"
+    assert LocalRun(connection, 3).rows(staged) == connection.execute(query).fetchall()
