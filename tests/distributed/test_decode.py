@@ -107,6 +107,23 @@ def test_text_without_a_plan_is_a_problem(connection: duckdb.DuckDBPyConnection,
             decode_plan(serialized.tree)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t.tag FROM products, unnest(tags) t(tag)",
+        "SELECT list(id) OVER (PARTITION BY state) AS l FROM orders QUALIFY l[1] = 2",
+        "SELECT list(o.id) FROM (SELECT id, row_number() OVER (ORDER BY state DESC, id) AS r "
+        "FROM orders ORDER BY amount) AS o WHERE r < 4",
+    ],
+)
+def test_plans_that_serialise_only_with_fewer_optimizers(
+    connection: duckdb.DuckDBPyConnection, query: str
+):
+    serialized = PlanSerializer(connection).plan(query)
+    assert serialized.problem == ""
+    decode_plan(serialized.tree)
+
+
 def test_settings_of_the_connection_stay(connection: duckdb.DuckDBPyConnection):
     connection.execute("SET disabled_optimizers = 'top_n'")
     PlanSerializer(connection).plan(QUERY)
