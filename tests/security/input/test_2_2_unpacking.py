@@ -73,7 +73,7 @@ def test_rows_without_columns_are_counted_as_the_rows_they_become(server, raw):
     with grows_by_less_than(server, MARGIN), pytest.raises(grpc.RpcError) as error:
         list(raw.both_ways("DoExchange", [first, *[message] * 400], *headers))
     assert error.value.code() is TOO_MUCH
-    assert "the most this server stages" in error.value.details()
+    assert "the most this server stages" in said(error)
 
 
 @pytest.mark.parametrize("claim", [2**62, 2**31, -2])
