@@ -72,14 +72,14 @@ class Laid:
         return self.lake.load_schema("s").load_table(self.name)
 
     def state(self) -> Any:
-        return self.lake.lake.load("s", self.name)
+        return self.lake.lake.tables.load("s", self.name)
 
     def lay_out(self, partition_by: str | None = None, sort_by: str | None = None) -> Any:
         return self.load().lay_out(partition_by, sort_by)
 
     def ask(self, what: str) -> list[tuple[Any, ...]]:
         """Rows of Spark; `{}` stands for the table."""
-        with self.lake.lake.engine.session() as session:
+        with self.lake.lake.warehouse.engine.session() as session:
             name = f"`{self.lake.lake.name}`.s.`{self.name}`"
             return [tuple(row) for row in session.sql(what.format(name)).collect()]
 
@@ -87,7 +87,7 @@ class Laid:
         return self.ask("SELECT file_path FROM {}.files WHERE content = 0")
 
     def refs(self) -> list[str]:
-        return list(self.state().raw.get("refs", {}))
+        return list(self.state().references)
 
 
 LAYOUTS = {
@@ -287,7 +287,7 @@ def test_uuids_go_through_spark(lake):
 def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
     name = f"`{lake.lake.name}`.s.foreign{version}"
     properties = f"TBLPROPERTIES ('format-version' = '{version}')"
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         session.sql(
             f"CREATE TABLE {name} (id BIGINT, region STRING) USING iceberg "
             f"PARTITIONED BY (region) {properties}"
@@ -295,7 +295,7 @@ def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
     load = lambda: lake.load_schema("s").load_table(f"foreign{version}")  # noqa: E731
     insert(load(), {"id": [1, 2], "region": ["n", "s"]})
     insert(load(), {"id": [3], "region": ["n"]})
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         found = session.sql(f"SELECT partition.region, record_count FROM {name}.partitions")
         assert {tuple(row) for row in found.collect()} == {("n", 2), ("s", 1)}
     load().lay_out("", "")
@@ -310,11 +310,11 @@ def test_the_action_takes_msgpack_and_json(lake):
         server.start()
         with connect(server.location, "lake") as client, Raw(server.location) as raw:
             assert client.set_layout("s", "wired", partition_by="region").name == "wired"
-            assert lake.lake.load("s", "wired").was_partitioned()
+            assert lake.lake.tables.load("s", "wired").was_partitioned()
             raw.action("set_layout", json.dumps({**named, "sort_by": "id"}).encode())
             with pytest.raises(BadRequest, match="no column 'nothing'"):
                 client.set_layout("s", "wired", partition_by="nothing")
-    assert lake.lake.load("s", "wired").raw["default-sort-order-id"]
+    assert lake.lake.tables.load("s", "wired").sort_order_id
 
 
 def test_a_column_of_the_layout_cannot_be_removed(lake):

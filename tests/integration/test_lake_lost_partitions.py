@@ -43,7 +43,7 @@ def test_a_table_replaced_by_one_without_the_partition_column_is_changed(lake):
     old = "CREATE TABLE l.s.lost AS SELECT i AS id, i % 2 AS region FROM range(4) r(i)"
     run_sql(lake, f"{old}; ALTER TABLE l.s.lost SET PARTITIONED BY (region)")
     run_sql(lake, "INSERT INTO l.s.lost VALUES (10, 3)")
-    before = lake.lake.load("s", "lost").version
+    before = lake.lake.tables.load("s", "lost").version
     new = "CREATE OR REPLACE TABLE l.s.lost AS SELECT i AS id, 'x' AS n FROM range(4) r(i)"
     run_sql(lake, f"{new}; INSERT INTO l.s.lost VALUES (10, 'z')")
     run_sql(lake, "UPDATE l.s.lost SET n = 'y' WHERE id IN (1, 10)")

@@ -51,7 +51,7 @@ def optimize_table(
             raise BadRequest(f"catalog {request.catalog!r} is not a lake, which optimize needs")
         catalog.load_schema(request.schema).load_table(request.table)
         progress("starting Spark")
-        catalog.lake.engine.start()
+        catalog.lake.warehouse.engine.start()
         options = OptimizeOptions(
             older_than=request.older_than,
             upgrade=request.upgrade,

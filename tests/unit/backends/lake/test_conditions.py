@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from jetbridge.backends.lake.metadata.metadata_file import parsed
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
-from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.metadata.table_state import TableState, read_state
 from jetbridge.backends.lake.read.scan import safe_condition
 from jetbridge.expr import And, Column, Comparison, Constant, Expr, Function, IsNull, Not, Or
 
@@ -36,7 +35,7 @@ def state() -> TableState:
         "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
         "snapshots": [],
     }
-    return parsed(MetadataPointer("s", "t", "t.json"), json.dumps(raw).encode())
+    return read_state(MetadataPointer("s", "t", "t.json"), json.dumps(raw).encode())
 
 
 def test_an_and_pushes_the_parts_that_it_can(state):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jetbridge.backends.lake.maintenance.optimize import _Contents, _Kind, _may_expire
-from jetbridge.backends.lake.metadata.metadata_file import parsed
+from jetbridge.backends.lake.maintenance.optimize import _may_expire
+from jetbridge.backends.lake.maintenance.table_contents import FileKind, TableContents
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
-from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.metadata.table_state import TableState, read_state
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 LIMIT = int(MOMENT.timestamp() * 1000)
@@ -25,7 +25,7 @@ def state(**raw: Any) -> TableState:
     given = {"snapshots": snapshots, "refs": MAIN, "default-spec-id": 0, **raw}
     given |= {"format-version": 3, "location": "t", "last-column-id": 0}
     given["current-snapshot-id"] = given["snapshots"][-1]["snapshot-id"]
-    return parsed(MetadataPointer("s", "t", "t.json"), json.dumps(given).encode())
+    return read_state(MetadataPointer("s", "t", "t.json"), json.dumps(given).encode())
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_what_has_rules_of_its_own_is_left_to_iceberg(refs):
     assert _may_expire(state(snapshots=young, refs=refs), MOMENT)
 
 
-def file(content: int = DATA, *, size: int = MEGABYTE, spec: int = 0, order: int = 0) -> _Kind:
-    return _Kind(content, "PARQUET" if content == DATA else "PUFFIN", spec, order, 1, size, 10)
+def file(content: int = DATA, *, size: int = MEGABYTE, spec: int = 0, order: int = 0) -> FileKind:
+    return FileKind(content, "PARQUET" if content == DATA else "PUFFIN", spec, order, 1, size, 10)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def file(content: int = DATA, *, size: int = MEGABYTE, spec: int = 0, order: int
     ids=["none", "one", "two", "deleted rows", "partitions", "order", "large", "small target"],
 )
 def test_one_file_is_left_alone_if_it_is_as_it_should_be(kinds, raw, expected):
-    assert _Contents(kinds, 1).is_one_file(state(**raw)) is expected
+    assert TableContents(kinds, 1).is_one_file(state(**raw)) is expected

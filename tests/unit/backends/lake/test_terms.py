@@ -91,6 +91,6 @@ def test_an_order_may_not_be_told_twice():
         parse_order("a desc asc")
 
 
-def test_a_term_is_shown_as_it_was_written():
-    (shown,) = parse_partitions("Bucket(8, a.b)")
-    assert shown.shown() == "bucket(8, a.b)"
+def test_text_of_a_term_is_what_a_user_writes():
+    (term,) = parse_partitions("Bucket(8, a.b)")
+    assert term.text() == "bucket(8, a.b)"

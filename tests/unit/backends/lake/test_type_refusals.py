@@ -68,5 +68,5 @@ def test_values_that_cannot_be_kept_are_refused_with_column_and_row(name, nested
 def test_bytes_that_are_no_geometry_are_refused():
     schema = pa.schema([pa.field("g", pa.binary(), metadata=GEO)])
     batch = pa.RecordBatch.from_arrays([pa.array([None, b"junk"])], schema=schema)
-    with pytest.raises(BadRequest, match="column 'g', row 1: b'junk' cannot be kept as GEOMETRY"):
+    with pytest.raises(BadRequest, match="column 'g', row 1: b'junk' cannot be stored as GEOMETRY"):
         table_for(schema).codec.to_storage(batch)

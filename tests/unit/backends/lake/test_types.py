@@ -2,16 +2,18 @@
 
 import base64
 import itertools
-import json
 from functools import cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake.types import (
     KEPT,
     ColumnTypeNote,
+    IcebergField,
+    IcebergType,
     RowCodec,
     arrow_field,
     iceberg_type,
@@ -31,11 +33,19 @@ def column(kind: pa.DataType, **options: Any) -> pa.Field:
     return pa.field("c", kind, **options)
 
 
-def kept_as(kind: pa.DataType) -> Any:
+def kept_as(kind: pa.DataType) -> IcebergType:
     return iceberg_type(column(kind), itertools.count(1).__next__)
 
 
-def noted(field: pa.Field, iceberg: Any) -> ColumnTypeNote:
+def as_json(kind: IcebergType) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(kind))
+
+
+def from_json(kind: Any) -> IcebergType:
+    return msgspec.convert(kind, IcebergType)  # type: ignore[no-any-return]
+
+
+def noted(field: pa.Field, iceberg: IcebergType) -> ColumnTypeNote:
     made = note(field, iceberg)
     assert made is not None
     return made
@@ -63,7 +73,7 @@ def test_every_row_of_the_table_is_a_type_of_duckdb(kind):
 def test_fields_inside_are_optional_and_numbered():
     inner = pa.field("x", pa.int8(), nullable=False)
     kind = pa.map_(pa.string(), pa.list_(pa.struct([inner, pa.field("y", pa.uuid())])))
-    assert kept_as(kind) == {
+    assert as_json(kept_as(kind)) == {
         "type": "map",
         "key-id": 1,
         "key": "string",
@@ -85,7 +95,9 @@ def test_fields_inside_are_optional_and_numbered():
 
 
 def test_a_union_is_a_struct_with_a_tag():
-    kind = kept_as(pa.sparse_union([pa.field("tag", pa.int8()), pa.field("s", pa.string())]))
+    kind = as_json(
+        kept_as(pa.sparse_union([pa.field("tag", pa.int8()), pa.field("s", pa.string())]))
+    )
     assert [(f["name"], f["type"]) for f in kind["fields"]] == [
         ("tag", "string"),
         ("tag_2", "int"),
@@ -105,7 +117,7 @@ def test_a_union_is_a_struct_with_a_tag():
     ],
 )
 def test_names_of_fields_are_such_that_every_engine_takes_them(names, stored):
-    kind = kept_as(pa.struct([pa.field(name, pa.int8()) for name in names]))
+    kind = as_json(kept_as(pa.struct([pa.field(name, pa.int8()) for name in names])))
     assert [field["name"] for field in kind["fields"]] == stored
 
 
@@ -150,8 +162,8 @@ def test_native_types_need_no_note(kind):
 def test_a_note_is_json_and_leaves_out_what_has_other_places():
     field = column(pa.binary(), nullable=False, metadata={**GEO, "default": "NULL", "comment": "x"})
     made = noted(field, "binary")
-    assert json.loads(json.dumps(made)) == made
-    assert (made["storage"], made["duckdb"]) == ("binary", "GEOMETRY")
+    assert msgspec.json.decode(msgspec.json.encode(made), type=ColumnTypeNote) == made
+    assert (made.storage, made.duckdb) == ("binary", "GEOMETRY")
     restored = arrow_field("d", "binary", required=True, doc="y", notes=[made])
     metadata = {**GEO, "comment": "y"}
     expected = pa.field("d", pa.binary(), nullable=False, metadata=metadata)
@@ -194,7 +206,7 @@ def encoded(field: pa.Field) -> str:
     ids=str,
 )
 def test_notes_that_nobody_of_us_wrote_are_ignored(made):
-    assert arrow_field("c", "int", notes=[made]).type == pa.int32()
+    assert arrow_field("c", "int", notes=[msgspec.convert(made, ColumnTypeNote)]).type == pa.int32()
 
 
 def test_fields_renamed_by_others_have_the_new_name():
@@ -204,12 +216,13 @@ def test_fields_renamed_by_others_have_the_new_name():
     stored = kept_as(kind)
     made = noted(column(kind), stored)
     assert arrow_field("c", stored, notes=[made]).type == kind
-    stored["element"]["fields"][0]["name"] = "renamed"
-    union = stored["element"]["fields"][1]["type"]["fields"]
+    renamed = as_json(stored)
+    renamed["element"]["fields"][0]["name"] = "renamed"
+    union = renamed["element"]["fields"][1]["type"]["fields"]
     union[0]["name"], union[1]["name"] = "kind", "member"
     union[1]["type"]["fields"][0]["name"] = "inside"
     inner = pa.struct([("inside", pa.uint8())])
-    assert arrow_field("c", stored, notes=[made]).type == pa.list_(
+    assert arrow_field("c", from_json(renamed), notes=[made]).type == pa.list_(
         pa.struct([("renamed", pa.uint8()), ("u", pa.sparse_union([pa.field("m", inner)]))])
     )
 
@@ -238,8 +251,9 @@ FOREIGN: list[dict[str, Any]] = [
 
 
 def foreign() -> RowCodec:
-    columns = [arrow_field(f["name"], f["type"], required=f["required"]) for f in FOREIGN]
-    return RowCodec(pa.schema(columns), FOREIGN)
+    fields = msgspec.convert(FOREIGN, list[IcebergField])
+    columns = [arrow_field(f.name, f.type, required=f.required) for f in fields]
+    return RowCodec(pa.schema(columns), fields)
 
 
 def test_types_of_other_engines_are_kept_as_they_are():
@@ -282,11 +296,12 @@ def test_null_in_a_required_column_is_refused_with_the_row():
 )
 def test_types_of_other_engines_that_nobody_reads_are_not_supported(kind):
     with pytest.raises(NotSupported, match="column 'c'"):
-        arrow_field("c", kind)
+        arrow_field("c", from_json(kind))
 
 
 def test_every_level_of_a_data_file_has_its_field_id():
-    field = storage_field("c", 9, kept_as(pa.map_(pa.string(), pa.list_(STRUCT))), required=True)
+    kind = kept_as(pa.map_(pa.string(), pa.list_(STRUCT)))
+    field = storage_field(IcebergField(9, "c", required=True, type=kind))
     found = {}
 
     def collect(each: pa.Field) -> None:

@@ -1,8 +1,8 @@
-"""Notes of folders that will have to go: of dropped tables, and of tables that are being made.
+"""Notes the folders that the sweeper removes: of dropped tables and of tables being created.
 
-A dropped table is taken out of the catalog at once, its files stay for those who still read them.
-The note is written first, so that a crash leaves a note too many, never one too few: whoever
-sweeps looks in the catalog whether the table is there.
+A dropped table leaves the catalog at once; its files stay for those who still read them. The note
+is written first, so a crash leaves a note too many, never one too few: the sweeper checks in the
+catalog whether the table exists.
 """
 
 import json
@@ -24,7 +24,10 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class DroppedTable:
-    """`metadata` is the table's last metadata file; `maker` the server that is making the table."""
+    """Note a folder.
+
+    `metadata` is the table's last metadata file, `maker` the server that creates the table.
+    """
 
     folder: str
     title: str
@@ -35,13 +38,15 @@ class DroppedTable:
 
 
 class DroppedTables:
+    """Own the notes of one warehouse."""
+
     def __init__(self, files: Files, warehouse: str) -> None:
         self._files, self._folder = files, f"{warehouse}/{FOLDER}"
-        # Those that stand for what is written there, or could not be.
+        # Notes that replace what is written, or that could not be written.
         self._remembered: dict[str, DroppedTable] = {}
 
     def add(self, note: DroppedTable) -> str:
-        """Answers its location; on a full disk the note is only remembered."""
+        """Write a note, and return its location; on a full disk it is only remembered."""
         text = json.dumps(asdict(note)).encode()
         try:
             return self._files.write_new(self._folder, "", ".json", text)
@@ -51,40 +56,41 @@ class DroppedTables:
             return location
 
     def withdraw(self, location: str) -> None:
+        """Remove a note."""
         self._remembered.pop(location, None)
         self._files.delete([location])
 
     def all(self) -> dict[str, DroppedTable]:
-        """By location; one that a crash left half-written says nothing, and is not among them."""
+        """Return all notes by location, without those that a crash left half-written."""
         filesystem, path = self._files.filesystem(self._folder)
-        chosen = pafs.FileSelector(path, allow_not_found=True)
-        found = {}
-        for info in filesystem.get_file_info(chosen):
+        selector = pafs.FileSelector(path, allow_not_found=True)
+        notes = {}
+        for info in filesystem.get_file_info(selector):
             location = f"{self._folder}/{info.base_name}"
             with suppress(ValueError, TypeError, OSError):
-                found[location] = DroppedTable(**json.loads(self._files.read(location)))
-        return {**found, **self._remembered}
+                notes[location] = DroppedTable(**json.loads(self._files.read(location)))
+        return {**notes, **self._remembered}
 
     @contextmanager
-    def making(self, folder: str, title: str, server: str) -> Iterator[None]:
-        """While a table is made; if that fails, its folder goes later."""
+    def creating(self, folder: str, title: str, server: str) -> Iterator[None]:
+        """Note the folder of a table that the block creates; if that fails, it is removed later."""
         note = DroppedTable(folder, title, time.time(), maker=server)
         location = self.add(note)
         try:
             yield
         except BaseException:
-            # What is written counts when this server is dead.
+            # The written note counts once this server is dead.
             self._remembered[location] = DroppedTable(folder, title, time.time())
             raise
         self.withdraw(location)
 
 
 def new_folder(warehouse: str, namespace: str, name: str) -> str:
-    """One that no table ever had: a table may be renamed or dropped and another take its name."""
+    """Return a folder that no table ever had: another table may have had the same name."""
     levels = "/".join(_slug(level) for level in namespace.split("."))
     return f"{warehouse}/{levels}/{_slug(name)}-{uuid4().hex[:8]}"
 
 
 def _slug(name: str) -> str:
-    """So that no name leads out of the warehouse."""
+    """Return a part of a path that cannot lead out of the warehouse."""
     return _PLAIN.sub("_", name)[:_LONGEST] or "_"

@@ -1,12 +1,12 @@
-"""Servers on one warehouse commit to a table in turn.
+"""Lets the servers on one warehouse commit to a table in turn.
 
-Iceberg lets one of several commits at the same moment win, and the others try again. By that alone
-a server with many writers leaves another one no moment to commit in. So each takes two locks: first
-`next`, then `now`, and gives `next` back when it has `now`. Whoever has committed finds `next` in
-the hands of a server that waits.
+Of several commits at the same moment Iceberg lets one win, and the others try again. With that
+alone, a server with many writers leaves no moment for another one. So each server takes two locks:
+first `next`, then `now`, and releases `next` when it has `now`. A server that has committed finds
+`next` held by a server that waits.
 
-The locks are for fairness alone: whoever waits for long goes on without, and only the commit itself
-decides. They end with their process, and there are none in an object store. On Linux they belong to
+The locks are for fairness only: a server that waits too long goes on without them, and the commit
+itself decides. They end with their process, and an object store has none. On Linux they belong to
 the open file, so two lakes of one process take turns as two servers do; elsewhere to the process.
 """
 
@@ -26,11 +26,11 @@ from jetbridge.backends.lake.files import local_path
 from jetbridge.runtime.cancellation import current
 
 FILE = ".jetbridge/servers/turns.lock"
-# How long a turn is waited for, and how often it is looked for.
+# How long a server waits for its turn, and how often it tries the lock.
 _MOST_SECONDS = 10.0
-_LOOK_SECONDS = 0.005
-# Each table has two bytes of the file, which need not be there to be locked.
-_PLACES = 2**60
+_POLL_SECONDS = 0.005
+# Each table has two bytes of the file; a byte beyond its end can be locked, too.
+_TABLES = 2**60
 # https://man7.org/linux/man-pages/man2/fcntl.2.html, struct flock: type, whence, start, length, and
 # a process, which is 0 for locks of an open file.
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -38,7 +38,7 @@ _random = random.SystemRandom()
 
 
 class CommitTurns:
-    """Of one server; the tables of a warehouse share one file."""
+    """Take turns for one server; the tables of a warehouse share one file."""
 
     def __init__(self, warehouse: str) -> None:
         root = local_path(warehouse)
@@ -49,22 +49,23 @@ class CommitTurns:
 
     @contextmanager
     def turn(self, identity: str) -> Iterator[None]:
-        """Until the block ends, other servers leave the table to this one.
+        """Keep other servers from committing to the table until the block ends.
 
-        For one thread at a time for each table. A turn inside a turn is the same one.
+        One thread at a time may do so for each table. A turn inside a turn is the same one.
         """
         with ExitStack() as stack:
             if identity not in self._held and self._open():
                 self._held.add(identity)
                 stack.callback(self._held.discard, identity)
                 end = time.monotonic() + _MOST_SECONDS
-                place = 2 * (int(hashlib.sha256(identity.encode()).hexdigest(), 16) % _PLACES)
+                byte = 2 * (int(hashlib.sha256(identity.encode()).hexdigest(), 16) % _TABLES)
                 with ExitStack() as waiting:
-                    if self._wait(place, end, waiting):
-                        self._wait(place + 1, end, stack)
+                    if self._wait(byte, end, waiting):
+                        self._wait(byte + 1, end, stack)
             yield
 
     def close(self) -> None:
+        """Close the file, which releases the locks."""
         with self._lock:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
@@ -80,59 +81,59 @@ class CommitTurns:
                     return False
             return self._descriptor is not None
 
-    def _wait(self, place: int, end: float, stack: ExitStack) -> bool:
-        """Whether the lock was had in time; the stack gives it back."""
+    def _wait(self, byte: int, end: float, stack: ExitStack) -> bool:
+        """Return whether the lock was taken in time; the stack releases it."""
         while True:
-            taken = self._try(place)
-            if taken is None:
+            is_taken = self._try(byte)
+            if is_taken is None:
                 return False
-            if taken:
-                stack.callback(self._release, place)
+            if is_taken:
+                stack.callback(self._release, byte)
                 return True
             if time.monotonic() >= end:
                 return False
-            current().wait(_LOOK_SECONDS * (0.5 + _random.random()))
+            current().wait(_POLL_SECONDS * (0.5 + _random.random()))
 
-    def _try(self, place: int) -> bool | None:
-        """None where there are no locks."""
+    def _try(self, byte: int) -> bool | None:
+        """Return whether the lock was taken; None where there are no locks."""
         # With the lock, so that `close` does not give the number to another file meanwhile.
         with self._lock:
             if self._descriptor is None:
                 return None
             try:
-                _lock_byte(self._descriptor, place)
+                _lock_byte(self._descriptor, byte)
             except BlockingIOError:
                 return False
             except OSError:
                 return None
             return True
 
-    def _release(self, place: int) -> None:
-        """Never fails: the commit that the turn was for is made."""
+    def _release(self, byte: int) -> None:
+        """Release the lock; never fails, because the commit of this turn is made."""
         with self._lock, suppress(OSError, TypeError):
             if self._descriptor is not None:
-                _unlock_byte(self._descriptor, place)
+                _unlock_byte(self._descriptor, byte)
 
 
-def _lock_byte(descriptor: int, place: int) -> None:
-    """Raises BlockingIOError if someone has it, another OSError where there are no locks."""
+def _lock_byte(descriptor: int, byte: int) -> None:
+    """Raise BlockingIOError if another one has the lock, another OSError where there are none."""
     if sys.platform == "linux":
-        lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
     else:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
 
 
-def _unlock_byte(descriptor: int, place: int) -> None:
+def _unlock_byte(descriptor: int, byte: int) -> None:
     if sys.platform == "linux":
-        lock = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0)
+        lock = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, byte, 1, 0)
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
     else:
-        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
 
 
 def pauses(first: float, longest: float) -> Iterator[float]:
-    """Between tries: up to twice as long each time, and never as long as somebody else's."""
+    """Yield random pauses between attempts, on average twice as long each time."""
     most = first
     while True:
         yield _random.uniform(0, most)

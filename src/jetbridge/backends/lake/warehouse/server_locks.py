@@ -1,12 +1,12 @@
-"""Which servers work on a warehouse, and at what: so that files of dead ones are told from others.
+"""Notes which servers work on a warehouse, and at what, so that files of dead ones can be removed.
 
     .jetbridge/servers/<server>             locked for as long as the process lives
     .jetbridge/servers/<server>.jvm         locked by its Spark, which may live a moment longer
-    .jetbridge/servers/<server>.jobs/*.json what it does, or did when it ended
-    .jetbridge/servers/turns.lock           whose turn it is to commit; see `turns`
+    .jetbridge/servers/<server>.jobs/*.json what it writes, or wrote when it ended
+    .jetbridge/servers/turns.lock           whose turn it is to commit; see `commit_turns`
 
-Only on a local disk: an object store has no locks, and there `jetbridge optimize` is what removes
-files that nobody refers to.
+All this needs a local disk: an object store has no locks. There `jetbridge optimize` removes files
+that no table refers to.
 """
 
 import fcntl
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from jetbridge.backends.lake.errors import StaleMetadata
 from jetbridge.backends.lake.files import local_path
 from jetbridge.backends.lake.parquet_writer import disk
-from jetbridge.backends.lake.write.commit import StaleMetadata
 from jetbridge.errors import AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkConnection
 
@@ -33,16 +33,16 @@ log = logging.getLogger(__name__)
 
 FOLDER = ".jetbridge/servers"
 _JVM, _JOBS = ".jvm", ".jobs"
-# Statements that were refused so have cleared up behind them.
+# A statement that fails with one of these removes its own files.
 _ORDERLY = (AlreadyExists, BadRequest, Conflict, FailedPrecondition, NotFound, StaleMetadata)
 
 
 @dataclass(frozen=True)
 class WriteJob:
-    """Something that writes files of names that do not tell who wrote them.
+    """Describe work that writes files whose names do not have the server's name.
 
-    `identity` is the table's; times are seconds of the epoch, `ended` is None while it runs.
-    `files` are names of files that do tell, and that a statement that is over may have left.
+    `identity` is the table's. Times are seconds of the epoch; `ended` is None while the job runs.
+    `files` are names with the server's name, which a statement that ended may have left behind.
     """
 
     identity: str
@@ -53,7 +53,7 @@ class WriteJob:
 
 
 class ServerLock:
-    """The lock of this server on one warehouse; it is taken with the first file it writes."""
+    """Hold the lock of this server on one warehouse, from the first file that it writes."""
 
     def __init__(self, warehouse: str, server: str) -> None:
         root = local_path(warehouse)
@@ -67,29 +67,29 @@ class ServerLock:
 
     @property
     def folder(self) -> Path | None:
-        """None if the warehouse is not on a local disk."""
+        """Return the folder of the locks; None if the warehouse is not on a local disk."""
         return self._folder
 
     def hold(self) -> None:
-        """From here on the files of this server are not swept."""
+        """Take the lock; from here on the files of this server are not swept."""
         with self._lock:
             if self._folder is None:
                 return
             if self._tried:
-                self._seen()
+                self._touch()
                 return
             with disk(str(self._folder)):
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._descriptor = _locked(self._folder / self._server)
             self._tried = True
 
-    def _seen(self) -> None:
-        """Leaves word that the server lives at this moment."""
+    def _touch(self) -> None:
+        """Note that the server lives at this moment."""
         if self._descriptor is not None:
             os.utime(self._descriptor)
 
     def hold_in(self, session: SparkConnection) -> None:
-        """The same for what Spark's JVM still does after this process has died."""
+        """Take the lock of Spark's JVM, which may still write after this process has died."""
         if self._folder is None or (self._held_in and self._held_in[0] is session):
             return
         self.hold()
@@ -100,16 +100,16 @@ class ServerLock:
             try:
                 lock = _locked_in_java(session, self._folder / f"{self._server}{_JVM}")
             except BlockingIOError:
-                return  # a Spark that is about to end has it yet
+                return  # a Spark that is about to end still has it
             except Exception as error:
-                log.warning("Spark cannot lock a file in %s: %s", self._folder, str(error)[:200])
+                log.warning("Spark could not lock a file in %s: %s", self._folder, str(error)[:200])
             self._held_in = (session, lock)
 
     @contextmanager
     def job(self, identity: str, title: str) -> Iterator[Callable[[], None]]:
-        """Notes what is done for as long as it is; if it fails badly, the note stays.
+        """Note a job while it runs; the note stays if the job may have left files behind.
 
-        So it does if what is yielded is called: the job is done, but may have left files behind.
+        That is so if it fails, or if it calls the function that this yields.
         """
         untidy = threading.Event()
         if self._folder is None:
@@ -135,21 +135,21 @@ class ServerLock:
             if untidy:
                 _write(note, ended)
                 return
-        except OSError:  # a full disk may be what went wrong
+        except OSError:  # the disk may be full
             with self._lock:
                 self._unwritten.append(ended)
         note.unlink(missing_ok=True)
 
     def doubt(self, identity: str, title: str, started: float, files: Sequence[str] = ()) -> None:
-        """Notes that a statement may have left files behind, so that the sweeper looks."""
+        """Note that a statement may have left files behind, so that the sweeper looks for them."""
         if self._folder is None:
             return
-        self._note(self._folder, WriteJob(identity, title, started, time.time(), files))
+        self._write_note(self._folder, WriteJob(identity, title, started, time.time(), files))
 
-    def _note(self, folder: Path, job: WriteJob) -> None:
+    def _write_note(self, folder: Path, job: WriteJob) -> None:
         try:
             _write(self._new_note(folder), job)
-        except OSError:  # a full disk may be what went wrong
+        except OSError:  # the disk may be full
             with self._lock:
                 self._unwritten.append(job)
 
@@ -159,19 +159,19 @@ class ServerLock:
         return note
 
     def failed(self) -> dict[Path, WriteJob]:
-        """What has gone wrong in this server, by the notes of it."""
+        """Return the jobs of this server that failed, by their notes."""
         if self._folder is None:
             return {}
         with self._lock:
             unwritten, self._unwritten = self._unwritten, []
         for job in unwritten:
-            self._note(self._folder, job)
+            self._write_note(self._folder, job)
         return failed_jobs(self._folder, self._server)
 
     def close(self) -> None:
-        """Gives the lock back; the file goes if there is nothing left to sweep."""
+        """Release the lock, and remove its file if there is nothing left to sweep."""
         with self._lock:
-            self._held_in = None  # Java's lock goes with its last reference
+            self._held_in = None  # Java releases its lock with the last reference
             descriptor, self._descriptor = self._descriptor, None
             self._tried = False
         if descriptor is None or self._folder is None:
@@ -182,7 +182,7 @@ class ServerLock:
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor that holds the lock; None where the file system knows no locks."""
+    """Return the descriptor that holds the lock; None where the file system has no locks."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -193,17 +193,21 @@ def _locked(path: Path) -> int | None:
                     os.pwrite(descriptor, started.encode(), 0)
                 return descriptor
         except FileNotFoundError:
-            pass  # a sweeper took it for a dead one's, between the two calls
+            pass  # a sweeper removed the file of a dead server between the two calls
         except OSError as error:
-            log.warning("no locks in %s (%s): files of a crash stay there", path.parent, error)
-            path.unlink(missing_ok=True)  # nobody may take it for a dead server's
+            log.warning(
+                "%s has no file locks (%s): files that a crash leaves behind stay there",
+                path.parent,
+                error,
+            )
+            path.unlink(missing_ok=True)  # an unlocked file would mean a dead server
             os.close(descriptor)
             return None
         os.close(descriptor)
 
 
 def _locked_in_java(session: SparkConnection, path: Path) -> Any:
-    """Java's own lock (of fcntl), which ends with its process and not with ours."""
+    """Take Java's own lock (of fcntl), which ends with its process and not with ours."""
     jvm = session.jvm
     file = jvm.java.io.RandomAccessFile(str(path), "rw")
     lock = file.getChannel().tryLock()
@@ -214,7 +218,7 @@ def _locked_in_java(session: SparkConnection, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class DeadServer:
-    """One whose process has ended; `seen` is when it last was alive for certain."""
+    """Describe a server whose process has ended; `seen` is when it certainly was alive."""
 
     name: str
     started: float
@@ -223,26 +227,26 @@ class DeadServer:
 
 
 def live_servers(folder: Path) -> set[str]:
-    """Those whose lock, or whose Spark's lock, somebody holds."""
+    """Return the servers whose lock, or whose Spark's lock, a process holds."""
     names = _names(folder)
     return {name for name in names if _is_held(folder, name)}
 
 
-def live_jobs(folder: Path, dead_one: str = "") -> list[WriteJob]:
-    """What living servers do at this moment; `dead_one` is held by the caller, and is none."""
-    names = live_servers(folder) - {dead_one}
-    found = [job for name in names for job in _jobs(folder, name).values()]
-    return [job for job in found if job.ended is None]
+def live_jobs(folder: Path, except_server: str = "") -> list[WriteJob]:
+    """Return the jobs that run now; the caller holds the lock of `except_server`, which is dead."""
+    names = live_servers(folder) - {except_server}
+    jobs = [job for name in names for job in _jobs(folder, name).values()]
+    return [job for job in jobs if job.ended is None]
 
 
 def failed_jobs(folder: Path, server: str) -> dict[Path, WriteJob]:
-    """What has gone wrong in a server that lives."""
+    """Return the jobs of a live server that failed, by their notes."""
     return {note: job for note, job in _jobs(folder, server).items() if job.ended is not None}
 
 
 @contextmanager
-def dead(folder: Path, name: str) -> Iterator[DeadServer | None]:
-    """A server that is dead, for this caller alone; None if it lives or someone else has it."""
+def lock_dead_server(folder: Path, name: str) -> Iterator[DeadServer | None]:
+    """Lock a dead server for this caller; yield None if it lives or another sweeper has it."""
     try:
         descriptor = os.open(folder / name, os.O_RDWR)
     except FileNotFoundError:
@@ -270,18 +274,19 @@ def _started(text: bytes, otherwise: float) -> float:
 
 
 def _write(note: Path, job: WriteJob) -> None:
-    """All of it or nothing."""
-    made = note.with_suffix(".new")
-    made.write_text(json.dumps(asdict(job)))
-    os.replace(made, note)
+    """Write a note, whole or not at all."""
+    new = note.with_suffix(".new")
+    new.write_text(json.dumps(asdict(job)))
+    os.replace(new, note)
 
 
 def names_of_others(folder: Path, server: str) -> list[str]:
+    """Return the names of all other servers, dead or alive."""
     return [name for name in _names(folder) if name != server]
 
 
 def forget(folder: Path, name: str) -> None:
-    """For the holder of its lock: nothing of it is left."""
+    """Remove all files of a server; only the holder of its lock may do so."""
     (folder / f"{name}{_JVM}").unlink(missing_ok=True)
     shutil.rmtree(folder / f"{name}{_JOBS}", ignore_errors=True)
     (folder / name).unlink(missing_ok=True)
@@ -294,8 +299,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_held(folder: Path, name: str) -> bool:
-    with dead(folder, name) as found:
-        return found is None and (folder / name).exists()
+    with lock_dead_server(folder, name) as server:
+        return server is None and (folder / name).exists()
 
 
 def _java_holds(folder: Path, name: str) -> bool:
@@ -313,8 +318,8 @@ def _java_holds(folder: Path, name: str) -> bool:
 
 
 def _jobs(folder: Path, name: str) -> dict[Path, WriteJob]:
-    found = {}
+    jobs = {}
     for path in sorted((folder / f"{name}{_JOBS}").glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
-            found[path] = WriteJob(**json.loads(path.read_text()))
-    return found
+            jobs[path] = WriteJob(**json.loads(path.read_text()))
+    return jobs
