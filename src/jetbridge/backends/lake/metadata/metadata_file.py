@@ -145,7 +145,7 @@ def _decode_schemas(parts: dict[str, msgspec.Raw]) -> tuple[KeptSchema, ...]:
     """Take the schemas out of the parts; format 1 may have one `schema` only."""
     texts = _TEXTS.decode(_array(parts.pop("schemas", None)))
     only = parts.pop("schema", None)
-    if not texts and only is not None:
+    if not texts and only is not None and bytes(only) != b"null":
         texts = [only]
     return tuple(decode_schema(memoryview(text)) for text in texts)
 
