@@ -240,7 +240,7 @@ def test_positions_that_share_a_file_are_kept_only_as_long_as_needed(lake):
     foreign.by_spark(lake, "shared", 3)
     spark_sql(f"DELETE FROM {lake.lake.name}.s.shared WHERE id IN (1, 8)")
     state = table(lake, "shared").state
-    with open_snapshot(lake.lake, state) as there:
+    with open_snapshot(lake.lake.read, state) as there:
         (kept,) = staged(lake)
         lake.lake.read.sources.clear()
         gc.collect()

@@ -63,7 +63,7 @@ def manifest(lake: LakeCatalog, state: Any) -> str:
 
 
 def manifest_list(_: LakeCatalog, state: Any) -> str:
-    return str(state.snapshot["manifest-list"])
+    return str(state.snapshot.manifest_list)
 
 
 def metadata(_: LakeCatalog, state: Any) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from jetbridge import catalog
 from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.metadata.history import read_history
 from jetbridge.backends.lake.write import spark_writes
 from jetbridge.catalog import CreateTable, RemoveColumn, SchemaInfo, UniqueKey
 from jetbridge.client import connect
@@ -199,7 +200,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
     assert len(moves) == 2
     assert table.refs() == ["main"]
     snapshots = table.state().snapshots()
-    assert len(snapshots) == len(table.state().history())
+    assert len(snapshots) == len(read_history(table.state()))
 
 
 def test_a_layout_can_be_changed_and_taken_away(lake):
@@ -240,10 +241,10 @@ REFUSED = {
     "nothing": "no column 'nothing'",
     "inner": "struct",
     "inner.town": "no column 'inner.town'",
-    "day(region)": "kept as string",
+    "day(region)": "stored as string",
     "bucket(id)": "bucket needs a number",
     "bucket(0, id)": "bucket needs a number",
-    "truncate(3, amount)": "kept as double",
+    "truncate(3, amount)": "stored as double",
     "week(ts)": "'week' is not one of",
     "region region": "comma",
     "region, region": "twice",
@@ -310,7 +311,7 @@ def test_the_action_takes_msgpack_and_json(lake):
         server.start()
         with connect(server.location, "lake") as client, Raw(server.location) as raw:
             assert client.set_layout("s", "wired", partition_by="region").name == "wired"
-            assert lake.lake.tables.load("s", "wired").was_partitioned()
+            assert lake.lake.tables.load("s", "wired").partitioned_specs()
             raw.action("set_layout", json.dumps({**named, "sort_by": "id"}).encode())
             with pytest.raises(BadRequest, match="no column 'nothing'"):
                 client.set_layout("s", "wired", partition_by="nothing")

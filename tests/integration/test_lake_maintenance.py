@@ -299,6 +299,4 @@ def test_a_compaction_that_others_outrun_is_said(lake, monkeypatch):
 
     monkeypatch.setattr(maintenance._Optimize, "_call", outrun)
     table.optimize()
-    assert any(
-        each.startswith("compaction: 3 stay as they are, for others change") for each in table.said
-    )
+    assert any(each.startswith("compaction: 3 left: others keep changing") for each in table.said)

@@ -1,6 +1,7 @@
 """A lake over recorded tables (`record.py`), with a real SQLite catalog and without Spark."""
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,20 +27,35 @@ _REMOVE = text("DELETE FROM iceberg_tables WHERE table_name = :name")
 
 
 @cache
-def reader() -> LakeReader:
-    """It takes half a second to open."""
-    return LakeReader(["recorded"])
+def _reader(folder: Path) -> LakeReader:
+    """One for all tests, which have folders of their own inside: it takes half a second to open."""
+    return LakeReader([str(folder)])
+
+
+@cache
+def template(parent: Path) -> Path:
+    """The recorded tables and a catalog that has them."""
+    folder = parent / "recorded-lake"
+    shutil.copytree(HERE / "recorded", folder / "recorded")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}")
+    catalog.create_namespace("s")
+    with catalog.engine.begin() as connection:
+        for table in sorted((folder / "recorded").iterdir()):
+            newest = max(table.glob("metadata/*.metadata.json"))
+            location = f"recorded/{table.name}/metadata/{newest.name}"
+            connection.execute(_ADD, {"space": "s", "name": table.name, "location": location})
+    catalog.close()
+    return folder
 
 
 class RecordedLake:
-    def __init__(self, folder: Path) -> None:
-        self.catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}")
-        self.catalog.create_namespace("s")
+    def __init__(self, folder: Path, readable: Path) -> None:
+        self.reader = _reader(readable)
+        uri = f"sqlite:///{folder}/catalog.db"
+        self.catalog = SqlCatalog("c", uri=uri, warehouse=f"{folder}", init_catalog_tables="false")
         engine = SparkEngine(log_file=folder / "spark.log")
         options = LakeOptions(str(folder), server="11111111")
-        self.lake: Lake = open_lake(self.catalog, engine, reader(), Files({}), options)
-        for name in ("plain", "laid_out"):
-            self.add(name, self.metadata_files(name)[-1])
+        self.lake: Lake = open_lake(self.catalog, engine, self.reader, Files({}), options)
 
     def close(self) -> None:
         self.lake.warehouse.close()

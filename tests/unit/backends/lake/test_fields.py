@@ -28,7 +28,8 @@ from jetbridge.backends.lake.types.iceberg_types import (
     signature,
 )
 from jetbridge.errors import FailedPrecondition
-from tests.unit.backends.lake.recorded_lake import RecordedLake, reader
+from tests.lake_types import connected
+from tests.unit.backends.lake.recorded_lake import RecordedLake
 
 
 def field(number: int, name: str, kind: IcebergType = "int") -> IcebergField:
@@ -101,8 +102,9 @@ VALUES = [
 
 @pytest.mark.parametrize(("stored", "current", "value", "expected"), VALUES)
 def test_values_of_old_files_get_the_fields_of_today(stored, current, value, expected):
-    rows = reader().query(f"SELECT {reshape('v', stored, current)} AS v FROM (SELECT {value} AS v)")
-    assert rows.column("v").to_pylist() == [expected]
+    query = f"SELECT {reshape('v', stored, current)} AS v FROM (SELECT {value} AS v)"
+    with connected() as local:
+        assert local.execute(query).to_arrow_table().column("v").to_pylist() == [expected]
 
 
 def test_a_value_whose_fields_did_not_change_is_left_alone():
@@ -162,7 +164,7 @@ def test_a_spec_by_a_dropped_column_is_lost(recorded: RecordedLake):
 def test_spark_cannot_change_a_table_with_a_lost_spec(recorded: RecordedLake):
     schema = {"type": "struct", "schema-id": 1, "fields": []}
     old = {"type": "struct", "schema-id": 0}
-    old["fields"] = [{"id": 1, "name": "id", "required": True, "type": "long"}]  # type: ignore[assignment]
+    old["fields"] = [{"id": 1, "name": "id", "required": True, "type": "long"}]
     state = recorded.change("laid_out", schemas=[old, schema], **{"current-schema-id": 1})
     with pytest.raises(FailedPrecondition, match=r"partitions by 'id'.*--older-than 0s"):
         refuse_lost_partitions(state)

@@ -99,7 +99,7 @@ def test_a_snapshot_of_another_branch_is_found_by_its_id(recorded: RecordedLake)
 
 def test_history_goes_on_before_a_table_was_replaced(recorded: RecordedLake):
     snapshots = recorded.state("plain").snapshots()
-    listed = [
+    listed: list[dict[str, object]] = [
         {"snapshot-id": s.snapshot_id, "sequence-number": s.sequence_number, "timestamp-ms": 1}
         for s in snapshots[:2]
     ]

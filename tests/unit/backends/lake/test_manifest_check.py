@@ -9,30 +9,30 @@ from jetbridge.backends.lake.files import Files
 from jetbridge.backends.lake.metadata.manifest_check import ManifestChecker
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import Unavailable
-from tests.unit.backends.lake.recorded_lake import RecordedLake, reader
+from tests.unit.backends.lake.recorded_lake import RecordedLake
 
 
-def checker() -> ManifestChecker:
-    return ManifestChecker(reader(), Files({}))
+def checker(recorded: RecordedLake) -> ManifestChecker:
+    return ManifestChecker(recorded.reader, Files({}))
 
 
 def manifests(recorded: RecordedLake, name: str = "plain") -> list[Path]:
     snapshot = recorded.state(name).snapshot
     assert snapshot is not None
-    rows = reader().query(queries.manifests(str(snapshot.manifest_list)))
+    rows = recorded.reader.query(queries.manifests(str(snapshot.manifest_list)))
     return [Path(path) for path in rows.column("manifest_path").to_pylist()]
 
 
 def test_formats_of_a_snapshot(recorded: RecordedLake):
-    assert checker().formats(recorded.state("plain")) == {"PARQUET", "PUFFIN"}
-    assert checker().formats(recorded.state("laid_out")) == {"PARQUET"}
-    assert checker().formats(recorded.state("plain", 0)) == frozenset()
+    assert checker(recorded).formats(recorded.state("plain")) == {"PARQUET", "PUFFIN"}
+    assert checker(recorded).formats(recorded.state("laid_out")) == {"PARQUET"}
+    assert checker(recorded).formats(recorded.state("plain", 0)) == frozenset()
 
 
 def test_specs_of_a_snapshot(recorded: RecordedLake):
-    assert checker().specs(recorded.state("plain")) == {0}
-    assert checker().specs(recorded.state("laid_out")) == {1}
-    assert checker().specs(recorded.state("plain", 0)) == frozenset()
+    assert checker(recorded).specs(recorded.state("plain")) == {0}
+    assert checker(recorded).specs(recorded.state("laid_out")) == {1}
+    assert checker(recorded).specs(recorded.state("plain", 0)) == frozenset()
 
 
 def cut(path: Path) -> None:
@@ -51,12 +51,12 @@ def test_a_damaged_manifest_is_named(recorded: RecordedLake, damage, number: int
     path = manifests(recorded)[number]
     damage(path)
     with pytest.raises(Unavailable, match=rf"table 's\.plain' cannot be read: .*{path.name}"):
-        checker().formats(recorded.state("plain"))
+        checker(recorded).formats(recorded.state("plain"))
 
 
 @pytest.mark.parametrize("damage", [cut, garble, Path.unlink])
 def test_a_manifest_that_is_damaged_later_is_found(recorded: RecordedLake, damage):
-    known = checker()
+    known = checker(recorded)
     state = recorded.state("plain")
     known.formats(state)
     path = manifests(recorded)[1]
@@ -66,7 +66,7 @@ def test_a_manifest_that_is_damaged_later_is_found(recorded: RecordedLake, damag
 
 
 def test_a_manifest_that_was_only_touched_is_read_again(recorded: RecordedLake):
-    known = checker()
+    known = checker(recorded)
     state = recorded.state("plain")
     known.formats(state)
     os.utime(manifests(recorded)[1], (1, 1))
@@ -79,13 +79,13 @@ def test_one_damaged_snapshot_leaves_the_others(recorded: RecordedLake):
     for path in vectors:
         cut(path)
     before = state.at_snapshot(state.snapshots()[2])
-    assert checker().formats(before) == {"PARQUET"}
+    assert checker(recorded).formats(before) == {"PARQUET"}
     with pytest.raises(Unavailable):
-        checker().formats(state)
+        checker(recorded).formats(state)
 
 
 def older_manifests(recorded: RecordedLake) -> list[Path]:
-    rows = reader().query(
+    rows = recorded.reader.query(
         queries.manifests(str(recorded.state("plain").snapshots()[2].manifest_list))
     )
     return [Path(path) for path in rows.column("manifest_path").to_pylist()]

@@ -8,13 +8,13 @@ from jetbridge.backends.lake.maintenance.orphan_files import (
     is_below,
     overlap,
     referenced_names,
-    remove_files,
     removable,
+    remove_files,
 )
 from jetbridge.backends.lake.warehouse.branches import new_name, own_snapshots, server_of
 from jetbridge.backends.lake.warehouse.server_locks import ServerLock
 from jetbridge.duckdb_engine.lake_reader import QueryError
-from tests.unit.backends.lake.recorded_lake import RecordedLake, reader
+from tests.unit.backends.lake.recorded_lake import RecordedLake
 
 
 def files_of(name: str) -> set[str]:
@@ -23,12 +23,12 @@ def files_of(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["plain", "laid_out"])
 def test_a_table_refers_to_all_its_files(recorded: RecordedLake, name: str):
-    assert files_of(name) <= referenced_names(reader(), recorded.state(name))
+    assert files_of(name) <= referenced_names(recorded.reader, recorded.state(name))
 
 
 def test_an_older_version_does_not_refer_to_later_files(recorded: RecordedLake):
-    first = referenced_names(reader(), recorded.state("plain", 1))
-    last = referenced_names(reader(), recorded.state("plain", 6))
+    first = referenced_names(recorded.reader, recorded.state("plain", 1))
+    last = referenced_names(recorded.reader, recorded.state("plain", 6))
     assert first < last
     assert len({name for name in first if name.endswith(".parquet")}) == 1
     assert len({name for name in last if name.endswith(".parquet")}) == 3
@@ -37,14 +37,14 @@ def test_an_older_version_does_not_refer_to_later_files(recorded: RecordedLake):
 def test_statistics_belong_to_a_table(recorded: RecordedLake):
     entry = {"statistics-path": "recorded/plain/metadata/a%20b.stats", "snapshot-id": 1}
     state = recorded.change("plain", **{"statistics": [entry], "partition-statistics": [entry]})
-    assert {"a%20b.stats", "a b.stats"} <= referenced_names(reader(), state)
+    assert {"a%20b.stats", "a b.stats"} <= referenced_names(recorded.reader, state)
 
 
 def test_with_a_damaged_manifest_nothing_is_known(recorded: RecordedLake):
     path = next(Path("recorded/plain/metadata").glob("*-m0.avro"))
     path.write_bytes(b"no Avro")
     with pytest.raises(QueryError):
-        referenced_names(reader(), recorded.state("plain"))
+        referenced_names(recorded.reader, recorded.state("plain"))
 
 
 def test_files_of_live_servers_and_other_tables_stay(recorded: RecordedLake, tmp_path: Path):

@@ -96,7 +96,7 @@ def test_rows_are_looked_for_in_files_that_may_have_them(recorded: RecordedLake)
     files = files_of(recorded, 4)
     firsts = {file.location: file.first_row_id for file in files.files}
 
-    def candidates(*row_ids: int) -> list[int | None]:
+    def candidates(*row_ids: int) -> list[int]:
         return sorted(firsts[name] or 0 for name in files.may_hold(np.array(row_ids)))
 
     assert candidates(0) == [0]

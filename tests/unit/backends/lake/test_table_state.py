@@ -20,7 +20,9 @@ POINTER = MetadataPointer("s", "t", "t.metadata.json")
 
 def test_columns_follow_the_schema_of_each_metadata_file(recorded: RecordedLake):
     names = [recorded.state("plain", version).definition.schema.names for version in range(7)]
-    assert names == [["id", "name"]] * 3 + [["id", "name", "size"]] * 2 + [["id", "label", "size"]] * 2
+    assert (
+        names == [["id", "name"]] * 3 + [["id", "name", "size"]] * 2 + [["id", "label", "size"]] * 2
+    )
     schema = recorded.state("plain").definition.schema
     assert schema.types == [pa.int64(), pa.string(), pa.int32()]
     assert [field.nullable for field in schema] == [False, True, True]
@@ -125,7 +127,10 @@ def test_property_that_another_program_damaged_says_nothing(recorded: RecordedLa
 
 
 def test_one_bad_note_leaves_the_checks(recorded: RecordedLake):
-    extras = {"checks": ["(id > 0)"], "notes": {"1": [{"arrow": [5]}], "2": [{"storage": "string"}]}}
+    extras = {
+        "checks": ["(id > 0)"],
+        "notes": {"1": [{"arrow": [5]}], "2": [{"storage": "string"}]},
+    }
     state = recorded.change("plain", properties={"jetbridge.table": json.dumps(extras)})
     assert state.definition.checks == ("(id > 0)",)
     assert state.definition.schema.types == [pa.int64(), pa.string(), pa.int32()]
@@ -177,7 +182,7 @@ DAMAGES = {
     "a list": b"[]",
     "another file": b'{"a": 1}',
     "a text for a number": b'{"format-version": "x", "location": "t", "last-column-id": 1}',
-    "not UTF-8": b'{"format-version": 3, "location": "t", "last-column-id": 1, "snapshot-log": ["\xff"]}',
+    "not UTF-8": b'{"format-version": 3, "location": "t", "last-column-id": 1, "x": ["\xff"]}',
     "cut gzip": gzip.compress(b"{}")[:-4],
 }
 

@@ -114,7 +114,7 @@ def _stored_names(field: pa.Field) -> list[str]:
     if any("\0" in name for name in names):
         raise BadRequest(f"column {field.name!r}: the name of a field contains a NUL character")
     if shape_of(field.type) == "union" and not speakable(field.type):
-        raise BadRequest(f"column {field.name!r}: a UNION has a name that is empty or there twice")
+        raise BadRequest(f"column {field.name!r}: a UNION has a name that is empty or not unique")
     return stored_names([TAG, *names] if shape_of(field.type) == "union" else names)
 
 

@@ -1,4 +1,4 @@
-"""Names the storage type of each flat type of DuckDB, and the types that old files promote to."""
+"""Names the storage type of each flat type of DuckDB, and the types it promotes to."""
 
 import re
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from jetbridge.errors import BadRequest
 
 
 class StorageType(NamedTuple):
-    """What a type of DuckDB is in the table.
+    """Describe how a type of DuckDB is stored.
 
-    `write` makes the stored value in DuckDB SQL; nothing if Arrow's own cast does. `read` makes
-    the value again from the stored one; nothing if they are the same.
+    `write` makes the stored value in DuckDB SQL; it is empty if Arrow's own cast does. `read`
+    restores the value from the stored one; it is empty if they are the same.
     """
 
     iceberg: str
@@ -116,21 +116,21 @@ KEPT: dict[str, StorageType] = {
 
 
 def type_name(field: pa.Field) -> str:
-    """What DuckDB calls the field; raises BadRequest with the column for one it does not know."""
+    """Return DuckDB's name of the type of a field; raises BadRequest with the column if none."""
     # DuckDB takes the numbers of a dictionary for the values if it stands in an array.
     return duckdb_type(plain(field))
 
 
 def kept(field: pa.Field, stored: pa.DataType | None = None) -> tuple[str, StorageType]:
-    """DuckDB's type of a flat field, and its row; raises BadRequest for one that has none.
+    """Return DuckDB's type of a flat field, and its row; raises BadRequest if it has none.
 
-    `stored` is what a table has for it: one of another engine may have a time of Iceberg.
+    `stored` is the type in the table: that of another engine may have a time of Iceberg.
     """
     name = DURATION if pa.types.is_duration(field.type) else type_name(field)
     kind = kind_of(name) if name != DURATION else name
     row = KEPT.get(kind)
     if row is None:
-        raise BadRequest(f"column {field.name!r}: type {name} cannot be kept in an Iceberg table")
+        raise BadRequest(f"column {field.name!r}: type {name} cannot be stored in an Iceberg table")
     if kind == "DECIMAL":
         row = row._replace(iceberg=row.iceberg.format(digits=name[len("DECIMAL(") : -1]))
     if stored == field.type and pa.types.is_temporal(field.type):
@@ -157,7 +157,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 def promotes(old: pa.Field, new: pa.Field) -> bool:
-    """Whether old files, read as the new type, give what DuckDB's CAST makes of their values.
+    """Return whether old files, read as the new type, give the values of DuckDB's CAST.
 
     Structs are compared by the names of their fields; new ones are NULL in old files.
     """
@@ -193,7 +193,7 @@ def _struct(old: pa.Field, new: pa.Field) -> bool:
 
 def _by_stored_name(field: pa.Field) -> dict[str, pa.Field]:
     inner = children(field.type)
-    return dict(zip(stored_names([each.name for each in inner]), inner, strict=True))
+    return dict(zip(stored_names([child.name for child in inner]), inner, strict=True))
 
 
 def _map(old: pa.Field, new: pa.Field) -> bool:
@@ -204,10 +204,10 @@ def _map(old: pa.Field, new: pa.Field) -> bool:
 
 
 def _list(old: pa.Field, new: pa.Field) -> bool:
-    """An ARRAY becomes a LIST, but a LIST no ARRAY: its lengths may be any."""
+    """Promote an ARRAY to a LIST, but never a LIST to an ARRAY: its lengths may differ."""
     if pa.types.is_fixed_size_list(new.type) and not (
         pa.types.is_fixed_size_list(old.type) and old.type.list_size == new.type.list_size
     ):
         return False
-    (inner,), (wanted,) = children(old.type), children(new.type)
-    return promotes(inner, wanted)
+    (before,), (after,) = children(old.type), children(new.type)
+    return promotes(before, after)
