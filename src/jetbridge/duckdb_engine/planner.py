@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from jetbridge.catalog.settings import SQL_MEMORY
 from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine.instance import EXTENSIONS, DuckDBInstance, Setting, arrow_batches
 from jetbridge.duckdb_engine.statements import (
@@ -54,7 +55,7 @@ class DuckDBAccess:
 
     folders: Sequence[str] | None = ()
     secrets: Sequence[str] = ()
-    memory_limit: str = "2GB"
+    memory_limit: str = SQL_MEMORY
     include_table_folders: bool = True
     load_extensions: bool = True
     threads: int | None = None

@@ -18,11 +18,11 @@ import grpc
 import pytest
 
 from jetbridge.app.statement_memory import MINIMUM, StatementMemory
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import LimitExceeded
-from tests.faults.peers import wait_until
-from tests.integration.test_limits import eventually
-from tests.security.callers.running import Caller, status
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
+from tests.security.cancelled.running import Caller, status
 
 ADA, BOB = "ada-ada-ada-ada-ada-ada-ada-ada-ada", "bob-bob-bob-bob-bob-bob-bob-bob-bob"
 MEMORY, SPILL = 400_000_000, 20_000_000

@@ -114,7 +114,7 @@ def test_1_3_run_refuses_what_would_fill_the_memory(ours: Caller, name: str, que
     before, began = resident(), time.monotonic()
     answer = ours.run(query)
     assert (answer.status, f"{name}()" in answer.message) == ("PERMISSION_DENIED", True), answer
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert resident() - before < 200_000_000
     assert ours.run("SELECT 1").status == "OK"
 

@@ -3,8 +3,8 @@
 from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig, SqlConfig
-from tests.integration.run_calls import run_sql
-from tests.integration.wire_calls import Wire
+from tests.helpers.run_calls import run_sql
+from tests.helpers.wire_calls import Wire
 
 
 def test_run_is_not_offered_where_it_is_turned_off() -> None:

@@ -18,7 +18,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkConnection, SparkEngine
-from jetbridge.spark.written_rows import Written
+from jetbridge.spark.written_rows import WrittenFiles
 
 
 class LakeCatalog:
@@ -117,10 +117,10 @@ class LakeCatalog:
         self._lake.namespaces.drop(schema)
 
     @contextmanager
-    def spooled(self, session: SparkConnection, query: str) -> Iterator[Written]:
+    def spooled(self, session: SparkConnection, query: str) -> Iterator[WrittenFiles]:
         """Yield the files of the warehouse to which Spark wrote the rows of a query."""
-        with spool_rows(self._lake.warehouse, session, query) as written:
-            yield replace(written, secrets=tuple(self._connection.reach.secrets))
+        with spool_rows(self._lake.warehouse, session, query) as files:
+            yield replace(files, secrets=tuple(self._connection.reach.secrets))
 
     def spool_folder(self) -> SpoolFolder:
         """Return the folder for results of queries on Spark."""

@@ -27,7 +27,7 @@ _FORBIDDEN = "disabled by configuration"
 # DuckDB's words for a partition name of another writer that Avro does not allow.
 _AVRO_NAME = "Invalid Avro identifier"
 _AVRO_HINT = (
-    "; a partition has a name with letters that are not ASCII: repeat ALTER TABLE ... SET "
+    "; the name of a partition is not ASCII: repeat ALTER TABLE ... SET "
     "PARTITIONED BY, which names it anew, and run jetbridge optimize"
 )
 _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"

@@ -77,7 +77,7 @@ class DataWriter:
         self._gathered_rows = self._gathered_bytes = 0
         self._pending: Future[None] | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._written = 0
+        self._bytes_in_file = 0
         self._rows_in_file = 0
         self.rows = 0
         self.locations: list[str] = []
@@ -112,8 +112,8 @@ class DataWriter:
                 self._writer = self._opened(table)
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self._rows_in_file += table.num_rows
-            self._written += table.nbytes
-            if self._written >= FILE_BYTES:
+            self._bytes_in_file += table.nbytes
+            if self._bytes_in_file >= FILE_BYTES:
                 self._end_file()
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
@@ -131,7 +131,7 @@ class DataWriter:
         writer.close()
         self._files.flush(self.locations[-1])
         self._done.append(DataFile(self.locations[-1], self._rows_in_file))
-        self._rows_in_file = self._written = 0
+        self._rows_in_file = self._bytes_in_file = 0
 
     def close(self) -> list[DataFile]:
         """End the last file, and return all files; they outlive a crash."""

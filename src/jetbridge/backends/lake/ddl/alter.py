@@ -35,7 +35,7 @@ from jetbridge.backends.lake.types import (
 from jetbridge.backends.lake.write.commit import TableCommit
 from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.backends.tables.alter import alter_definition
-from jetbridge.backends.tables.altered_table import AlteredTable, verify_rows
+from jetbridge.backends.tables.constraints import AlteredTable, verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,
@@ -46,8 +46,8 @@ from jetbridge.catalog import (
     RenameTable,
     Scan,
 )
-from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import AlreadyExists, FailedPrecondition
 
@@ -96,8 +96,8 @@ class _LakeAlter:
 
     def discard(self, state: TableState, error: BaseException) -> None:
         """Remove the files of a statement that failed."""
-        written = [location for writer in self._writers for location in writer.locations]
-        self._publisher.discard(state, written, error)
+        locations = [location for writer in self._writers for location in writer.locations]
+        self._publisher.discard(state, locations, error)
 
     def describe(self, latest: TableState) -> TableCommit | None:
         """Return the commit for the latest state; None if there is nothing to change."""

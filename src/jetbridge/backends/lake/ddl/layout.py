@@ -95,7 +95,7 @@ def lay_out(
 
 
 @dataclass(frozen=True)
-class _Changes:
+class _LayoutChange:
     """Hold the new partitions and the new order; None leaves them as they are."""
 
     partitions: list[BoundTerm] | None
@@ -104,10 +104,10 @@ class _Changes:
 
 def _changes(
     state: TableState, terms: list[PartitionTerm] | None, order: list[Ordering] | None
-) -> _Changes:
+) -> _LayoutChange:
     if terms or order:
         _refuse_types(state)
-    return _Changes(
+    return _LayoutChange(
         None if terms is None else _new_partitions(state, terms),
         None if order is None else _new_order(state, order),
     )
@@ -167,7 +167,7 @@ def _sort_field(bound: BoundTerm, ordering: Ordering) -> SortField:
     )
 
 
-def _apply(publisher: Publisher, state: TableState, changes: _Changes) -> None:
+def _apply(publisher: Publisher, state: TableState, changes: _LayoutChange) -> None:
     """Set both in one commit."""
     if changes.partitions is None and changes.order is None:
         return

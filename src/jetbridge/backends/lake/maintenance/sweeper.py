@@ -131,7 +131,7 @@ class _Sweep:
     def dead_server(self, server: DeadServer) -> bool:
         """Remove what a dead server left behind; return whether nothing of it is left."""
         prefix, branch = f"jetbridge-{server.name}-", branches.prefix_of(server.name)
-        done, self.in_doubt = self.started - server.seen >= self.grace.files, False
+        done, self.in_doubt = self.started - server.last_alive >= self.grace.files, False
         for table in list(self._states()):
             state = self._without_branches(table, branch)
             self._remove_named(state, prefix)

@@ -10,7 +10,7 @@ import msgspec
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.types import ColumnTypeNote, IcebergField
 from jetbridge.backends.tables.definition import Definition
-from jetbridge.catalog.columns import DEFAULT
+from jetbridge.catalog.values import DEFAULT
 
 PROPERTY = "jetbridge.table"
 

@@ -101,7 +101,7 @@ class EarlierFile(msgspec.Struct, frozen=True, rename="kebab"):
     metadata_file: str
 
 
-class Schema(msgspec.Struct, frozen=True, rename="kebab"):
+class TableSchema(msgspec.Struct, frozen=True, rename="kebab"):
     """Describe the columns of a table."""
 
     fields: tuple[IcebergField, ...]
@@ -112,7 +112,7 @@ class Schema(msgspec.Struct, frozen=True, rename="kebab"):
 class KeptSchema(msgspec.Struct, frozen=True):
     """Hold a schema and its JSON."""
 
-    decoded: Schema
+    decoded: TableSchema
     text: bytes
 
     @property
@@ -140,7 +140,7 @@ class KeptSchema(msgspec.Struct, frozen=True):
         return json.dumps({**document, **_with_unknown_keys(changed, document)})
 
 
-_SCHEMA = msgspec.json.Decoder(Schema)
+_SCHEMA = msgspec.json.Decoder(TableSchema)
 
 
 def decode_schema(text: bytes | memoryview) -> KeptSchema:

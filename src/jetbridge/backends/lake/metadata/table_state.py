@@ -25,8 +25,8 @@ from jetbridge.backends.lake.metadata.structs import (
 from jetbridge.backends.lake.types import IcebergField
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import TableInfo, UniqueKey
-from jetbridge.catalog.columns import DEFAULT
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import DEFAULT
 from jetbridge.duckdb_engine import may_be_stored
 
 # In the summary of the first snapshot of a table that was replaced: the last one before it.

@@ -31,7 +31,7 @@ from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.lake_reader import QueryError
 from jetbridge.spark.errors import java_message
-from jetbridge.spark.written_rows import Written, file_columns
+from jetbridge.spark.written_rows import WrittenFiles, file_columns
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ class ReadColumns:
 
     def of(self, fields: Sequence[IcebergField]) -> list[IcebergField]:
         """Return the fields to read: at least one, so that rows can be counted."""
-        chosen = [f for f in fields if self.columns is None or f.name in self.columns]
-        return chosen or list(fields[:1])
+        selected = [f for f in fields if self.columns is None or f.name in self.columns]
+        return selected or list(fields[:1])
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def read_by_fallback(
         return
     context.log_once(log, state, "read by PyIceberg", reason)
     names = {field.id: field.name for field in fields}
-    rows = queries.copied(_ROWS, _columns(state, fields, fields, names))
+    rows = queries.copy(_ROWS, _columns(state, fields, fields, names))
     try:
         yield SnapshotRelation(rows, row_ids=False, tables={_ROWS: batches})
     except QueryError as error:
@@ -158,13 +158,13 @@ def _read_by_spark(
     ids = {field.id for field in fields}
     stored = [field for field in _stored_fields(state) if field.id in ids]
     with ExitStack() as stack:
-        written = _copy(stack, context, state, stored, reason)
+        copied_files = _copy(stack, context, state, stored, reason)
         extra = [name for _, name in _metadata_columns(state)]
         copied = file_columns(len(stored) + len(extra))
         names = {field.id: name for field, name in zip(stored, copied, strict=False)}
         columns = _columns(state, fields, stored, names)
         columns += list(zip(copied[len(stored) :], extra, strict=True))
-        rows = queries.copied(queries.parquet(written.names), columns)
+        rows = queries.copy(queries.parquet(copied_files.names), columns)
         yield SnapshotRelation(rows, row_ids=state.has_row_ids())
 
 
@@ -181,7 +181,7 @@ def _copy(
     state: TableState,
     fields: list[IcebergField],
     reason: str,
-) -> Written:
+) -> WrittenFiles:
     """Let Spark write the rows into files that are removed with the stack."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 

@@ -99,7 +99,7 @@ def _damaged_file(context: ReadContext, state: TableState) -> str:
             break
     for file in snapshot_files.files:
         try:
-            for _ in context.reader.stream(queries.everything([file.location])):
+            for _ in context.reader.stream(queries.select_all_rows([file.location])):
                 if time.monotonic() > end:
                     return f"one of the {len(snapshot_files.files)} in {state.data_folder}"
         except QueryError:
@@ -128,7 +128,7 @@ def _query(state: TableState, source: str, row_ids: bool) -> str:
     if row_ids:
         columns.append((ROWID, queries.UNSKIPPED_ROW_ID))
     if state.snapshot is None:
-        return queries.nothing(
+        return queries.no_rows(
             [(field.name, duckdb_type(field)) for field in state.definition.schema]
             + ([(ROWID, "BIGINT")] if row_ids else [])
         )
@@ -155,7 +155,7 @@ def spark_relation(context: ReadContext, state: TableState) -> SparkRelation:
         else:
             missing[field.name] = name
     table = [context.warehouse.name, *state.pointer.namespace.split("."), state.pointer.name]
-    text = sql.picked(table, state.snapshot_id, picked)
+    text = sql.select_columns(table, state.snapshot_id, picked)
     size = None if state.snapshot is None else state.snapshot.total("total-files-size")
     return SparkRelation(text, types, missing, size or 0)
 

@@ -188,7 +188,7 @@ def _safe(state: TableState, part: Expr) -> str:
     except BadRequest:
         return ""
     if any(isinstance(node, Function | Cast) for node in walk(part)):
-        return queries.kept_if_it_fails(text)
+        return queries.keep_on_error(text)
     return f"({text})"
 
 
@@ -203,5 +203,5 @@ def count_rows(context: ReadContext, state: TableState) -> int:
     if count is not None:
         return count
     with open_snapshot(context, state, ReadColumns((), row_ids=False)) as relation:
-        rows = context.reader.query(queries.count(relation.sql), **relation.tables)
+        rows = context.reader.query(queries.count_rows(relation.sql), **relation.tables)
         return int(rows.column(0)[0].as_py())

@@ -75,10 +75,10 @@ def find_split(context: ReadContext, state: TableState, name: str | None) -> Sca
     """Return the split of a name that `split` returned; None for the whole table."""
     if name in (None, WHOLE):
         return None
-    chosen = _parse(context.snapshot_files(state), name or "")
-    if chosen is None:
+    scan_split = _parse(context.snapshot_files(state), name or "")
+    if scan_split is None:
         raise BadRequest(f"table {state.title()!r} has no part {name!r}")
-    return chosen
+    return scan_split
 
 
 def _parse(listed: SnapshotFiles, name: str) -> ScanSplit | None:

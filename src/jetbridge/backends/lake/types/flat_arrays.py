@@ -32,7 +32,7 @@ def stored_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
     if name == DURATION:
         return _microseconds(array)
     if row.write:
-        return _written(array, source.with_type(array.type), target, name, row)
+        return _written_by_duckdb(array, source.with_type(array.type), target, name, row)
     values = _conformed(array, target.type)
     if pa.types.is_decimal(values.type):
         # DuckDB exports a HUGEINT of 39 digits as a DECIMAL(38,0), which Spark cannot read.
@@ -40,7 +40,7 @@ def stored_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
     return values
 
 
-def _written(
+def _written_by_duckdb(
     array: Any, source: pa.Field, target: pa.Field, name: str, row: StorageType
 ) -> pa.Array:
     """Convert values with DuckDB; raises `pa.ArrowInvalid` if one does not come back equal."""

@@ -218,11 +218,11 @@ def _locked_in_java(session: SparkConnection, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class DeadServer:
-    """Describe a server whose process has ended; `seen` is when it certainly was alive."""
+    """Describe a server whose process has ended; `last_alive` is when it certainly was."""
 
     name: str
     started: float
-    seen: float
+    last_alive: float
     jobs: dict[Path, WriteJob]
 
 

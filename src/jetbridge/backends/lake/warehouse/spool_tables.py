@@ -26,10 +26,10 @@ from jetbridge.backends.lake.warehouse.java_catalog import identifier, static
 from jetbridge.backends.lake.warehouse.warehouse import Warehouse
 from jetbridge.dialects import spark as sql
 from jetbridge.errors import FailedPrecondition, NotFound
-from jetbridge.runtime.cancellation import shielded
+from jetbridge.runtime.cancellation import shield
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.written_rows import (
-    Written,
+    WrittenFiles,
     plain,
     refuse_lost,
     rows_in_table,
@@ -68,9 +68,9 @@ def spool_table(
     try:
         warehouse.spools.add(name)
         table = builder.create()
-        yield sql.qualified([warehouse.name, *namespace.split("."), name]), table
+        yield sql.qualify([warehouse.name, *namespace.split("."), name]), table
     finally:
-        with shielded():
+        with shield():
             _drop(warehouse, namespace, name)
             remove_folder(warehouse, folder)
 
@@ -109,11 +109,11 @@ def parse_schema(session: SparkConnection, text: str) -> Any:
 @contextmanager
 def spool_rows(
     warehouse: Warehouse, session: SparkConnection, query: str, namespace: str | None = None
-) -> Iterator[Written]:
+) -> Iterator[WrittenFiles]:
     """Yield the files of the warehouse to which Spark wrote the rows of a query."""
     if warehouse.is_remote():
-        with spool_into_table(warehouse, session, query, namespace) as written:
-            yield written
+        with spool_into_table(warehouse, session, query, namespace) as files:
+            yield files
         return
     folder = new_spool_folder(warehouse)
     try:
@@ -125,7 +125,7 @@ def spool_rows(
 @contextmanager
 def spool_into_table(
     warehouse: Warehouse, session: SparkConnection, query: str, namespace: str | None = None
-) -> Iterator[Written]:
+) -> Iterator[WrittenFiles]:
     """Do the same by a spool table."""
     rows = plain(session, query)
     schema = static(session, "spark.SparkSchemaUtil.convert")(rows._jdf.schema())
@@ -141,7 +141,7 @@ def spool_into_table(
             for file in files
         ]
         # Their names begin with the number of the part.
-        yield Written(tuple(sorted(entries, key=lambda entry: posixpath.basename(entry[0]))))
+        yield WrittenFiles(tuple(sorted(entries, key=lambda entry: posixpath.basename(entry[0]))))
 
 
 def _any_namespace(warehouse: Warehouse) -> str:

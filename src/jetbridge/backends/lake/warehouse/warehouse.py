@@ -15,7 +15,7 @@ from jetbridge.backends.lake.warehouse.dropped_tables import DroppedTables
 from jetbridge.backends.lake.warehouse.java_catalog import JavaCatalog, load_java_table
 from jetbridge.backends.lake.warehouse.server_locks import ServerLock
 from jetbridge.spark.engine import SparkConnection, SparkEngine
-from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.shared_folders import check_shared
 
 
 class Warehouse:
@@ -60,7 +60,7 @@ class Warehouse:
         """Yield Spark; errors of Java are about the table `title`."""
         with self.engine.session() as session, translating(title):
             if not self.is_remote():
-                refuse_unshared(session, local_path(self.staging_folder()) or "")
+                check_shared(session, local_path(self.staging_folder()) or "")
             self.lock.hold_in(session)
             yield session
 

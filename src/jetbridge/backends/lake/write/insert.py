@@ -93,8 +93,8 @@ class _LakeInsert:
         try:
             self.publisher.publish(self.state, lambda latest: self._describe(latest, files))
         except BaseException as error:
-            written = [location for writer in self._writers for location in writer.locations]
-            self.publisher.discard(self.state, written, error)
+            locations = [location for writer in self._writers for location in writer.locations]
+            self.publisher.discard(self.state, locations, error)
             raise
         for writer in self._writers:
             if writer is not self._used:

@@ -68,12 +68,12 @@ def _refuse(
     # As filters see them: a key may be NaN, which the bounds of a row group do not include.
     columns = [state.codec.condition(name) for name in key.columns]
     new = queries.parquet([file.location for file in files])
-    duplicate = _query(context, state, queries.repeated_key(new, columns))
+    duplicate = _query(context, state, queries.find_repeated_key(new, columns))
     if not duplicate.num_rows and state.snapshot is not None:
         old = None if replaced is None else queries.parquet([file.location for file in replaced])
         needed = ReadColumns(key.columns, old is not None)
         with open_snapshot(context, state, needed) as relation:
-            sql = queries.clashing_key(new, relation.sql, columns, old)
+            sql = queries.find_clashing_key(new, relation.sql, columns, old)
             duplicate = _query(context, state, sql, relation.tables)
     if duplicate.num_rows:
         names = ", ".join(key.columns)

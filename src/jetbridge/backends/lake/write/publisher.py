@@ -21,7 +21,7 @@ from jetbridge.backends.lake.warehouse.commit_turns import pauses
 from jetbridge.backends.lake.warehouse.dropped_tables import DroppedTable, new_folder
 from jetbridge.backends.lake.write.commit import TableCommit
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, ServerError, Unavailable
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.engine import SparkConnection
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class Publisher:
     def _read_published(self, state: TableState) -> TableState:
         """Return the table after a commit; an error must not remove the files, which it has now."""
         try:
-            with shielded():
+            with shield():
                 return self.tables.current(state)
         except ServerError as error:
             raise Unavailable(
@@ -212,7 +212,7 @@ class Publisher:
 def executor_failures(session: SparkConnection) -> frozenset[str]:
     """Return the failures of Spark's executors; a new one if Spark does not answer."""
     try:
-        return session.mishaps()
+        return session.executor_failures()
     except Exception as error:
         log.debug("Spark does not report the failures of its executors", exc_info=error)
         return frozenset({uuid4().hex})

@@ -80,7 +80,7 @@ def locate_rows(
         candidates = None
     with open_snapshot(context, state) as relation:
         row_id = queries.UNSKIPPED_ROW_ID if files.mixes(row_ids) else queries.ROW_ID
-        sql = queries.located(
+        sql = queries.locate_rows(
             relation.sql, list(columns), "sought", candidates, row_id, places=not shadowed
         )
         yield from context.reader.stream(sql, sought=_contiguous(table), **relation.tables)

@@ -30,7 +30,7 @@ from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.errors import ServerError
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_java
 from jetbridge.spark.written_rows import (
@@ -255,14 +255,14 @@ def _run_on_branch(
     table.manageSnapshots().createBranch(branch, *start).commit()
     head = None
     try:
-        job(session, state, sql.qualified([*parts, f"branch_{branch}"]))
+        job(session, state, sql.qualify([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
         # A job that runs again has the turn until its end, so that it does not lose once more.
         with warehouse.turns.turn(state.identity), current().publishing():
             _move_main(table, branch)
     except BaseException:
-        with shielded():
+        with shield():
             if _is_on_main(publisher, state, head):
                 return  # only the answer was lost
             _remove_branch(publisher, table, state, branch)

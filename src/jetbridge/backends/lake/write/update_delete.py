@@ -36,9 +36,8 @@ from jetbridge.backends.lake.write.row_locations import (
 )
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
+from jetbridge.backends.tables.updates import RowIdSet, StagedUpdate, UpdatedRows, read_row_ids
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
