@@ -69,7 +69,7 @@ class AccessRules:
         readers = references.table_functions & (FILE_TABLE_FUNCTIONS | REMOTE_FILE_TABLE_FUNCTIONS)
         if readers and self.files is FileScope.NONE:
             raise PermissionDenied(
-                f"{sorted(readers)[0]} reads files, which is off: see [sql] files and folders"
+                f"{sorted(readers)[0]} cannot read files: sql.files and sql.folders do not allow it"
             )
         if not self.trusted:
             _refuse_functions(references)
@@ -103,20 +103,20 @@ def _refuse_functions(references: QueryReferences) -> None:
 
 def _refusal(name: str, *, known: bool) -> PermissionDenied:
     return PermissionDenied(
-        f"the function {name} is not allowed here{'' if known else ': it is unknown'}"
+        f"function {name} is {'not supported' if known else 'unknown'} in run(); use another one"
     )
 
 
 def _refuse_type(node: Mapping[str, Any]) -> None:
     """Refuse a type of which one value may fill the memory, or stop the process."""
     if node.get("id") == "VARIANT":
-        raise PermissionDenied("the type VARIANT is not allowed here")
+        raise PermissionDenied("type VARIANT is not supported in run(); use another one")
     size, data_type = 1, node
     while (data_type.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
         size *= data_type["type_info"]["size"]
         data_type = data_type["type_info"]["child_type"]
     if size > _MOST_VALUES:
-        raise PermissionDenied(f"an ARRAY of {size} values is not allowed here; use a list")
+        raise PermissionDenied(f"an ARRAY of {size} values is not supported in run(); use a list")
 
 
 def _refuse_deep_type(call: Mapping[str, Any]) -> None:
@@ -124,9 +124,11 @@ def _refuse_deep_type(call: Mapping[str, Any]) -> None:
     for argument in call["children"][1:]:
         text = argument.get("value", {}).get("value")
         if not isinstance(text, str):
-            raise PermissionDenied(f"{call['function_name']} needs its type as a string here")
+            raise PermissionDenied(f"{call['function_name']} needs its type as a string in run()")
         # An escaped character could stand for any other one.
         is_deep = "\\" in text or text.count("[") + text.count("{") > _MOST_LEVELS
         sizes = map(int, _ARRAY_SIZE.findall(text))
         if is_deep or "VARIANT" in text.upper() or prod(sizes) > _MOST_VALUES:
-            raise PermissionDenied(f"the type of {call['function_name']} is too large here")
+            raise PermissionDenied(
+                f"the type of {call['function_name']} is too large for run(); use a smaller one"
+            )
