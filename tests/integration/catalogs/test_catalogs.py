@@ -219,7 +219,7 @@ def test_a_folder_whose_name_means_something_else_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a..b", ".", "..", ".a", "a.", "a\0b"])
 def test_names_that_are_no_schema_are_refused(tmp_path, name):
-    with pytest.raises(BadRequest, match="no name for a schema"):
+    with pytest.raises(BadRequest, match="not a name for a schema"):
         open_lake(tmp_path).create_schema(SchemaInfo(name))
 
 
