@@ -34,11 +34,11 @@ _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.
 
 
 class CommitRefused(Unavailable):
-    """The catalog refused the commit, so it certainly was not made."""
+    """Report that the catalog refused a commit, so that it certainly was not made."""
 
 
 class StaleMetadata(Exception):  # noqa: N818 - never leaves the backend
-    """The table has another metadata file than the one that the commit starts from."""
+    """Report that the table has another metadata file than the commit starts from."""
 
 
 def unreadable_table(title: str, problem: object, location: str = "") -> Unavailable:

@@ -58,7 +58,7 @@ _CONSTANT_TYPES = ("boolean", "int", "long", "double", "string")
 
 
 class NoConstantError(Exception):
-    """The default is not the same for every row, or of a type that must be written into files."""
+    """Report a default that differs by row, or has a type that must be written into files."""
 
 
 def alter(publisher: Publisher, state: TableState, change: Alteration) -> TableState:

@@ -21,7 +21,7 @@ _MOST_READS = 10
 
 
 class Superseded(Conflict):
-    """The metadata file of this version is gone, and the table has another one."""
+    """Report that the metadata file of a version is gone, and the table has another one."""
 
 
 class TableStore:

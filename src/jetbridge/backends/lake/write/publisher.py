@@ -39,7 +39,7 @@ _DOUBT_SECONDS = 24 * 3600.0
 
 
 class CommitContention(Conflict):
-    """Other writers committed during every attempt."""
+    """Report that other writers committed during every attempt."""
 
     def __init__(self, state: TableState, attempts: int) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class Publisher:
         *,
         chooses_folders: bool = True,
     ) -> None:
-        """Without `chooses_folders` the catalog chooses the folder of a new table."""
+        """Commit by `committer`; without `chooses_folders` the catalog chooses folders of tables."""
         self.read, self.committer, self.options = read, committer, options
         self.warehouse, self.tables, self.files = read.warehouse, read.tables, read.files
         self._chooses_folders = chooses_folders
