@@ -67,7 +67,7 @@ class Publisher:
         *,
         chooses_folders: bool = True,
     ) -> None:
-        """Commit by `committer`; without `chooses_folders` the catalog chooses folders of tables."""
+        """Use `committer`; without `chooses_folders`, let the catalog choose folders."""
         self.read, self.committer, self.options = read, committer, options
         self.warehouse, self.tables, self.files = read.warehouse, read.tables, read.files
         self._chooses_folders = chooses_folders
