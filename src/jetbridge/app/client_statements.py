@@ -8,11 +8,15 @@ from jetbridge.app.statement_memory import StatementMemory
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.pipeline.settings import byte_count
 
 
 def statements_for_clients(
-    config: Config, resources: SharedResources, catalogs: Mapping[str, Catalog]
+    config: Config,
+    resources: SharedResources,
+    catalogs: Mapping[str, Catalog],
+    processes: StatementProcesses,
 ) -> Execute:
     """Return a function that runs statements over these catalogs and yields a report for each."""
     limit = byte_count("sql.memory_limit", config.sql.memory_limit)
@@ -25,6 +29,8 @@ def statements_for_clients(
         from jetbridge.app.sessions import client_reports  # noqa: PLC0415
 
         with memory.reserve(owner) as share:
-            yield from client_reports(config, resources, catalogs, text, catalog, may_use, share)
+            yield from client_reports(
+                config, resources, catalogs, text, catalog, may_use, share, processes
+            )
 
     return execute

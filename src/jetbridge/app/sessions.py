@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
 from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
+from jetbridge.duckdb_engine.child.remote import ArrowInput, ChildEngine, ChildLimits
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
 from jetbridge.pipeline.name_resolution import SearchPath
@@ -27,6 +30,9 @@ from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
 from jetbridge.runtime.temporary_folders import start_sweep
+from jetbridge.wire.arrow_input import read_stream
+from jetbridge.wire.limits import ANSWER_LIMITS, MIB
+from jetbridge.wire.schemas import read_schema
 from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
 
 
@@ -87,6 +93,7 @@ def client_reports(
     catalog: str,
     may_use: frozenset[str] | None,
     share: StatementShare,
+    processes: StatementProcesses,
 ) -> Iterator[dict[str, Any]]:
     """Runs the statements of a client of the server; a report for each.
 
@@ -100,6 +107,7 @@ def client_reports(
         spark=spark_runner(config, shared.engine, seen.values()),
         limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
         settings=_settings(config),
+        engine=_child_engine(processes, share, config.limits.message_bytes),
     )
     opened = Session(seen, means, search_path=SearchPath(catalog))
     try:
@@ -107,6 +115,20 @@ def client_reports(
             yield from (report.as_row() for report in _reports(outcome))
     finally:
         opened.close()
+
+
+def _child_engine(
+    processes: StatementProcesses, share: StatementShare, message_bytes: int
+) -> ChildEngine:
+    """Return the DuckDB of one call of `run`: a process with a limit of memory.
+
+    One row of a result may be as long as one that a client can send.
+    """
+    limits = replace(ANSWER_LIMITS, unpacked_bytes=message_bytes + MIB * 4)
+    arrow = ArrowInput(
+        partial(read_stream, limits=limits), partial(read_schema, title="the schema of the query")
+    )
+    return ChildEngine(processes, ChildLimits(share.memory_bytes, message_bytes), arrow)
 
 
 def _reports(outcome: StatementResult) -> Iterator[Report]:

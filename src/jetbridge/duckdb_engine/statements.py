@@ -8,9 +8,11 @@ part of a statement is an expression by the same parser (`expression_tree`).
 import json
 import re
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -49,6 +51,44 @@ _IGNORED = re.compile("[\u00a0\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
 _LOCATION = re.compile(r'"query_location": \d+')
 _lock = threading.Lock()
 _instance: Cursor | None = None
+T = TypeVar("T")
+# Runs a function of `TEXT_FUNCTIONS`, by its name, on a text.
+TextReader = Callable[[str, str], Any]
+_reader: ContextVar[TextReader | None] = ContextVar("reader", default=None)
+
+
+@contextmanager
+def reading_texts(reader: TextReader) -> Iterator[None]:
+    """Let `reader` run the functions of `TEXT_FUNCTIONS` in this thread until the block ends."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+def _by_reader(function: Callable[[str], T]) -> Callable[[str], T]:
+    @wraps(function)
+    def call(text: str) -> T:
+        reader = _reader.get()
+        if reader is None:
+            return function(text)
+        result: T = reader(function.__name__, text)
+        return result
+
+    return call
+
+
+def _checked_by_reader(function: Callable[[str], str]) -> Callable[[str], str]:
+    @wraps(function)
+    def call(text: str) -> str:
+        reader = _reader.get()
+        if reader is None:
+            return function(text)
+        reader(function.__name__, text)
+        return text
+
+    return call
 
 
 def execute(cursor: Cursor, text: str, *kinds: str, parameters: Any = None) -> Cursor:
@@ -75,6 +115,7 @@ def parsed(cursor: Cursor, text: str, *kinds: str) -> duckdb.Statement:
     return statements[0]
 
 
+@_by_reader
 def kind_of_statement(text: str) -> str:
     """What DuckDB calls it: SELECT, CREATE, MERGE_INTO, ..., or REWRITTEN; "" for no statement.
 
@@ -144,6 +185,7 @@ def in_brackets(text: str) -> str:
     return text
 
 
+@_by_reader
 def token_starts(text: str) -> list[int]:
     """Where DuckDB's tokens begin, in bytes of UTF-8; it tells of no error, and stops there."""
     return [start for start, _ in duckdb.tokenize(text)]
@@ -160,6 +202,7 @@ def expression_tree(text: str) -> Tree:
     return tree
 
 
+@_checked_by_reader
 @lru_cache(maxsize=1024)
 def check_expression_text(text: str) -> str:
     """The text, if it is one expression wherever it is put; raises BadRequest.
@@ -177,6 +220,7 @@ def query_tree(text: str) -> Tree:
     return _serialized(text, text, "query")
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_query_text(text: str) -> str:
     """The text, if it is one query; raises BadRequest."""
@@ -185,6 +229,7 @@ def check_query_text(text: str) -> str:
     return text
 
 
+@_checked_by_reader
 def check_with_text(text: str) -> str:
     """The text, if it is WITH and what may stand before SELECT; raises BadRequest."""
     part = _check_part(f"{text} SELECT 1", "SELECT 1", text, "cte_map")
@@ -192,12 +237,14 @@ def check_with_text(text: str) -> str:
     return part
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_list_text(text: str) -> str:
     """The text, if it is what may stand between SELECT and FROM; raises BadRequest."""
     return _check_part(f"SELECT {text}", "SELECT 1", text, "select_list")
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_sources_text(text: str) -> str:
     """The text, if it is what may stand between FROM and WHERE; raises BadRequest."""
@@ -294,3 +341,18 @@ def _sentence(message: str) -> str:
     first, _, rest = message.partition("\n")
     where = next((line for line in rest.splitlines() if line.startswith("LINE ")), "")
     return f"{first}{' at ' + where.strip() if where else ''}"[:_LONGEST]
+
+
+# What the pipeline reads out of the text of a statement. The checks return the text itself.
+TEXT_FUNCTIONS: Mapping[str, Callable[[str], Any]] = {
+    function.__name__: function
+    for function in (
+        kind_of_statement,
+        token_starts,
+        check_expression_text,
+        check_query_text,
+        check_with_text,
+        check_list_text,
+        check_sources_text,
+    )
+}

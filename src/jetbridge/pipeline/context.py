@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jetbridge.catalog import Write
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import NameResolver, Path
 from jetbridge.pipeline.query.planner_databases import PlannerDatabases

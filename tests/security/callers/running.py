@@ -20,6 +20,7 @@ from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.config.limits import Limits
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.service import Server
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb
@@ -40,11 +41,13 @@ AT_ONCE = 10.0
 @contextmanager
 def serving(catalogs: Mapping[str, Catalog], engine: SparkEngine | None = None) -> Iterator[Server]:
     """A server of these catalogs that runs statements for clients."""
-    execute = statements_for_clients(Config(), SharedResources(Limits(), engine), catalogs)
-    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
-    with Server(offered, port=0) as server:
-        server.start()
-        yield server
+    resources = SharedResources(Limits(), engine)
+    with StatementProcesses() as processes:
+        execute = statements_for_clients(Config(), resources, catalogs, processes)
+        offered = {name: with_run_function(c, name, execute) for name, c in catalogs.items()}
+        with Server(offered, port=0) as server:
+            server.start()
+            yield server
 
 
 class Caller:

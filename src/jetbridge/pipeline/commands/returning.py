@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from jetbridge.dialects.duckdb import statements as queries
-from jetbridge.duckdb_engine.planner import PAST, StatementConnection
+from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA

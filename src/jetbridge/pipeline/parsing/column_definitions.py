@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog.columns import DEFAULT
-from jetbridge.duckdb_engine.planner import SCRATCH, StatementConnection
+from jetbridge.duckdb_engine.connection import SCRATCH, StatementConnection
 from jetbridge.errors import NotSupported
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.dialects.duckdb.statements import select_expression
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.planner import PAST, StatementConnection
+from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.errors import BadRequest
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA
