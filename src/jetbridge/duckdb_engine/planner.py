@@ -219,11 +219,7 @@ class LocalConnection:
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
         """Create an empty table."""
-        columns = ", ".join(
-            f"{identifier(field.name)} {duckdb_type(field)}{'' if field.nullable else ' NOT NULL'}"
-            for field in schema
-        )
-        self._create(path, "TABLE", f"({columns})")
+        self.declare_types(path, column_types(schema))
 
     def declare_types(self, path: Path, columns: Sequence[tuple[str, str]]) -> None:
         """Create an empty table with these names and types of DuckDB."""
@@ -307,6 +303,14 @@ class LocalConnection:
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         return execute(self._cursor, query).fetchall()
+
+
+def column_types(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the names of columns and DuckDB's types, with NOT NULL."""
+    return [
+        (field.name, f"{duckdb_type(field)}{'' if field.nullable else ' NOT NULL'}")
+        for field in schema
+    ]
 
 
 def _single_table_read(tree: Any) -> tuple[Path, tuple[str, ...]] | None:

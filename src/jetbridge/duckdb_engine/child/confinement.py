@@ -10,8 +10,6 @@ from pathlib import Path
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _PRIVATE = 0o077
-# Under the server's own work, so that it answers other callers while statements compute.
-_NICENESS = 5
 
 
 def confine(memory_bytes: int, parent: int) -> None:
@@ -26,7 +24,6 @@ def confine(memory_bytes: int, parent: int) -> None:
     if os.getppid() != parent:  # it ended before the first line
         os._exit(1)
     os.umask(_PRIVATE)
-    os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit = _data_bytes() + memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

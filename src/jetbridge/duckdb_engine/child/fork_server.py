@@ -10,8 +10,12 @@ import signal
 import socket
 from typing import NoReturn
 
+import pyarrow as pa
+
 from jetbridge.duckdb_engine.child.confinement import close_files, confine
 from jetbridge.duckdb_engine.child.worker import Worker
+from jetbridge.duckdb_engine.connection import DuckDBAccess
+from jetbridge.duckdb_engine.planner import PlannerDatabase
 
 MESSAGE_BYTES = 64
 
@@ -21,12 +25,32 @@ def main() -> None:
     # Ended processes leave nothing for this one to collect.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _warm_up()
     with socket.socket(fileno=os.dup(0)) as control:
         while True:
             message, files, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
             if not message:
                 return
             _fork(control, int(message), files[0])
+
+
+def _warm_up() -> None:
+    """Import what the first statements would import, and open the DuckDB that parses.
+
+    Forks take it over as it is, because a DuckDB of one thread has no threads of its own.
+    """
+    access = DuckDBAccess(load_extensions=False, threads=1, spill_bytes=0, spill_folder="")
+    database = PlannerDatabase(["warm"], access)
+    path, query = ("warm", "main", "t"), "FROM warm.main.t"
+    with database.connect() as connection:
+        connection.register("rows", pa.table({"a": [1]}).to_reader())
+        connection.create_table_as(path, "FROM rows")
+        connection.references(query)
+        connection.single_table_read(query)
+        connection.schema(query)
+        connection.types(query)
+        list(connection.stream(query))
+    database.close()
 
 
 def _fork(control: socket.socket, memory_bytes: int, file: int) -> None:

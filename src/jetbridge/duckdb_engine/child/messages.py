@@ -15,6 +15,8 @@ from jetbridge.errors import LimitExceeded
 
 # The most that an answer has: names and types, no rows.
 ANSWER_BYTES = 4 * 1024 * 1024
+# After the last rows.
+NOTHING = memoryview(b"")
 _LENGTH = struct.Struct("!Q")
 
 
@@ -27,9 +29,9 @@ class Call(msgspec.Struct, tag="call", array_like=True):
 
 
 class Rows(msgspec.Struct, tag="rows", array_like=True):
-    """Hold the next rows of registered data as an Arrow stream; b"" after the last ones."""
+    """Hold the next rows of registered data as an Arrow stream; `NOTHING` after the last ones."""
 
-    data: bytes
+    data: memoryview
     failed: bool = False
 
 
@@ -40,9 +42,9 @@ class Answer(msgspec.Struct, tag="answer", array_like=True):
 
 
 class Page(msgspec.Struct, tag="page", array_like=True):
-    """Hold rows of a result, or a schema, as an Arrow stream; b"" after the last ones."""
+    """Hold rows of a result, or a schema, as an Arrow stream; `NOTHING` after the last ones."""
 
-    data: bytes
+    data: memoryview
 
 
 class Failure(msgspec.Struct, tag="failure", array_like=True):

@@ -12,17 +12,18 @@ from jetbridge.runtime.array_sizes import expands, plain_bytes
 PAGE_BYTES = 8 * 1024 * 1024
 
 
-def encode(schema: pa.Schema, *batches: pa.RecordBatch) -> bytes:
+def encode(schema: pa.Schema, *batches: pa.RecordBatch) -> memoryview:
     """Return batches as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return memoryview(sink.getvalue())
 
 
-def pages(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[bytes]:
+def pages(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], most_bytes: int
+) -> Iterator[memoryview]:
     """Yield the rows as Arrow streams of one batch each.
 
     Raises LimitExceeded for a row of more than `most_bytes`.
@@ -66,7 +67,7 @@ def _bytes(column: pa.Array) -> int:
     return int(plain_bytes(column, data_type) if expands(data_type) else column.nbytes)
 
 
-def _page(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
+def _page(schema: pa.Schema, batches: list[pa.RecordBatch]) -> memoryview:
     if len(batches) > 1:
         batches = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
     return encode(schema, *batches)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from jetbridge.duckdb_engine.child.messages import (
     ANSWER_BYTES,
+    NOTHING,
     Answer,
     Call,
     Failure,
@@ -33,6 +34,7 @@ from jetbridge.duckdb_engine.connection import (
     statement_error,
 )
 from jetbridge.duckdb_engine.instance import create_spill_folder
+from jetbridge.duckdb_engine.planner import column_types
 from jetbridge.duckdb_engine.references import QueryReferences
 from jetbridge.duckdb_engine.statements import reading_texts
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError, error_from_text
@@ -68,8 +70,8 @@ class ChildLimits:
 class ArrowInput:
     """Decode and validate Arrow data of another process: the rows of a stream, and a schema."""
 
-    rows: Callable[[bytes], list[pa.RecordBatch]]
-    schema: Callable[[bytes], pa.Schema]
+    rows: Callable[[memoryview], list[pa.RecordBatch]]
+    schema: Callable[[memoryview], pa.Schema]
 
 
 class ChildEngine:
@@ -131,7 +133,7 @@ class _Channel:
         # Rows, and names and types besides them.
         self._most_bytes = max(limits.row_bytes, PAGE_BYTES) + ANSWER_BYTES
         self.numbers = count()
-        self.registered: dict[str, Iterator[bytes]] = {}
+        self.registered: dict[str, Iterator[memoryview]] = {}
 
     def call(self, function: str, *arguments: Any, result: Any = None, target: int = -1) -> Any:
         """Return the result of a call; raise the error of the process."""
@@ -140,7 +142,7 @@ class _Channel:
             raise _broken()
         return _decoded(reply.value, result)
 
-    def page(self, function: str, *arguments: Any, target: int) -> bytes:
+    def page(self, function: str, *arguments: Any, target: int) -> memoryview:
         """Return the Arrow data that a call answers with."""
         reply = self._reply(Call(function, target, list(arguments)))
         if not isinstance(reply, Page):
@@ -161,10 +163,10 @@ class _Channel:
         with self.killing():
             reply = self._exchange(request)
             while isinstance(reply, Pull):
-                rows = Rows(b"", failed=True)
+                rows = Rows(NOTHING, failed=True)
                 if failed is None:
                     try:
-                        rows = Rows(next(self.registered[reply.name], b""))
+                        rows = Rows(next(self.registered[reply.name], NOTHING))
                     except Exception as error:  # noqa: BLE001 - raised when the call has ended
                         failed = error
                 reply = self._exchange(rows)
@@ -259,7 +261,8 @@ class RemoteConnection:
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
         """Create an empty table."""
-        self._call("declare", path, schema.serialize().to_pybytes())
+        # This process knows the types already; that one would open another DuckDB to ask for them.
+        self._call("declare_types", path, column_types(schema))
 
     def create_view(self, path: Path, query: str) -> None:
         """Create a view."""

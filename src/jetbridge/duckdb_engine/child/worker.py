@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from jetbridge.duckdb_engine.child.messages import (
     ANSWER_BYTES,
+    NOTHING,
     Answer,
     Call,
     Failure,
@@ -126,15 +127,15 @@ class _Connection:
         stack: ExitStack,
     ) -> None:
         self._connection, self._pulled, self._stack = connection, pulled, stack
-        self._pages: Iterator[bytes] = iter(())
+        self._pages: Iterator[memoryview] = iter(())
         self._methods: dict[str, Callable[..., Any]] = {
             "create_view": lambda path, query: connection.create_view(tuple(path), query),
             "create_table_as": lambda path, query: connection.create_table_as(tuple(path), query),
-            "declare": self._declare,
+            "declare_types": lambda path, columns: connection.declare_types(tuple(path), columns),
             "register": self._register,
             "schema": self._schema,
             "stream": self._stream,
-            "next_page": lambda: Page(next(self._pages, b"")),
+            "next_page": lambda: Page(next(self._pages, NOTHING)),
             "table_scans": self._table_scans,
         }
         for name in _PLAIN_METHODS:
@@ -149,16 +150,12 @@ class _Connection:
         self._pages = iter(())
         self._stack.close()
 
-    def _declare(self, path: list[str], schema: bytes) -> None:
-        catalog, space, name = path
-        self._connection.declare((catalog, space, name), _schema(schema))
-
     def _register(self, name: str, schema: bytes) -> None:
         reader = pa.RecordBatchReader.from_batches(_schema(schema), self._pulled(name))
         self._connection.register(name, reader)
 
     def _schema(self, query: str) -> Page:
-        return Page(self._connection.schema(query).serialize().to_pybytes())
+        return Page(memoryview(self._connection.schema(query).serialize()))
 
     def _stream(self, query: str, most_bytes: int) -> None:
         batches = self._connection.stream(query, _ROWS_PER_READ)
