@@ -10,6 +10,20 @@ from pathlib import Path
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _PRIVATE = 0o077
+# RLIMIT_DATA counts whole stacks, and DuckDB checks each megabyte of an extension in a thread.
+_STACK_BYTES = 2 * 1024 * 1024
+# More than pthread_attr_t has on any system.
+_ATTRIBUTE_BYTES = 128
+
+
+def limit_thread_stacks() -> None:
+    """Let threads that start later have small stacks, also in forks of this process."""
+    libc = ctypes.CDLL(None)
+    attributes = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
+    libc.pthread_attr_init(attributes)
+    libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
+    libc.pthread_setattr_default_np(attributes)
+    libc.pthread_attr_destroy(attributes)
 
 
 def confine(memory_bytes: int, parent: int) -> None:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from jetbridge.duckdb_engine.child.confinement import close_files, confine
+from jetbridge.duckdb_engine.child.confinement import close_files, confine, limit_thread_stacks
 from jetbridge.duckdb_engine.child.worker import Worker
 from jetbridge.duckdb_engine.connection import DuckDBAccess
 from jetbridge.duckdb_engine.planner import PlannerDatabase
@@ -25,6 +25,7 @@ def main() -> None:
     # Ended processes leave nothing for this one to collect.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_thread_stacks()
     _warm_up()
     with socket.socket(fileno=os.dup(0)) as control:
         while True:

@@ -202,6 +202,8 @@ def _failure(error: Exception) -> Failure:
             return Failure(type(error).__name__, text)
         case MemoryError() | pa.ArrowMemoryError():
             return Failure(duckdb.OutOfMemoryException.__name__, text)
+        case pa.ArrowInvalid():  # a type that Arrow does not have, or nested too deeply
+            return Failure(duckdb.InvalidInputException.__name__, text)
         case RecursionError():
             return Failure(RecursionError.__name__, text)
         case ServerError():
