@@ -29,10 +29,11 @@ def pages(
     Raises LimitExceeded for a row of more than `most_bytes`.
     """
     pending: list[pa.RecordBatch] = []
+    page_bytes = min(PAGE_BYTES, most_bytes)
     rows = size = 0
     for batch in batches:
         for piece, piece_bytes in split(batch, most_bytes):
-            more = rows + piece.num_rows > ROWS_PER_BATCH or size + piece_bytes > PAGE_BYTES
+            more = rows + piece.num_rows > ROWS_PER_BATCH or size + piece_bytes > page_bytes
             if pending and more:
                 yield _page(schema, pending)
                 pending, rows, size = [], 0, 0
@@ -48,7 +49,7 @@ def split(batch: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[pa.RecordBat
     Raises LimitExceeded for a row of more than `most_bytes`.
     """
     size = sum(map(_bytes, batch.columns))
-    if size > PAGE_BYTES and batch.num_rows > 1:
+    if size > min(PAGE_BYTES, most_bytes) and batch.num_rows > 1:
         middle = batch.num_rows // 2
         yield from split(batch.slice(0, middle), most_bytes)
         yield from split(batch.slice(middle), most_bytes)

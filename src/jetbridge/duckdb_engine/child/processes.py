@@ -26,6 +26,8 @@ _KEPT = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "TMPDIR"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE"),
 )
+# For object stores, unless they hold a password.
+_PROXIES = frozenset(["http_proxy", "https_proxy", "no_proxy"])
 # One thread until it forks: others do not survive a fork.
 _SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -166,5 +168,8 @@ def _start(control: socket.socket) -> "subprocess.Popen[bytes]":
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: environment[name] for name in _KEPT if name in environment}
+    for name, value in environment.items():
+        if name.lower() in _PROXIES and "@" not in value:
+            kept[name] = value
     paths = [os.path.abspath(path) for path in sys.path if path]
     return {**kept, **_SINGLE_THREADED, "PYTHONPATH": os.pathsep.join(paths)}
