@@ -3,7 +3,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 ARGS ?=
 # Three processes for two processors: one or the other always waits for Java or a server. A group of
-# tests (tests/selection.py) has one process; all processes must collect tests in the same order.
+# tests (tests/plugins/selection.py) has one process; all processes must collect tests in the same order.
 PARALLEL := PYTHONHASHSEED=0 $(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder
 
 # An activated or inherited environment must not leak into the project's own.
@@ -67,7 +67,7 @@ soak: setup ## the tests that run for minutes
 
 docs: setup ## build the site of docs/ into site/, and check that documents and code agree
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
-	$(PYTEST) tests/unit/test_docs.py tests/unit/test_reference.py $(ARGS)
+	$(PYTEST) tests/unit/project/test_docs.py tests/unit/project/test_reference.py $(ARGS)
 
 demo: setup ## data in, CREATE TABLE AS on Spark, UPDATE, time travel; gone afterwards
 	@sh examples/demo.sh

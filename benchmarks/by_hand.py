@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import data
+from benchmarks.tools import data
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.spark.engine import SparkConnection, SparkEngine
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import jetbridge
-from benchmarks import data, statements
-from benchmarks.lake_servers import HEAP, memory, startup
-from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, repeated, summed, touch_memory
-from benchmarks.processes import Running, started
-from benchmarks.report import Result, table, write
-from benchmarks.statements import SCHEMA
+from benchmarks.subjects.lake_servers import HEAP, memory, startup
+from benchmarks.tools import data, statements
+from benchmarks.tools.measure import ROUNDS, WARM_UPS, Work, medians, repeated, summed, touch_memory
+from benchmarks.tools.processes import Running, started
+from benchmarks.tools.report import Result, table, write
+from benchmarks.tools.statements import SCHEMA
 
 _RESULTS = Path(__file__).parent / "results" / "lake.json"
 _PACKAGES = ("pyspark", "pyiceberg", "duckdb-extension-iceberg")
@@ -287,7 +287,7 @@ def _in_one_server(selected: list[str], rows: int) -> Iterator[Result]:
         tempfile.TemporaryDirectory(
             prefix="jetbridge-bench-", ignore_cleanup_errors=True
         ) as folder,
-        started("benchmarks.lake_subject", folder) as subject,
+        started("benchmarks.subjects.lake_subject", folder) as subject,
     ):
         bench = Bench(subject, Path(folder), rows)
         for suite in suites:

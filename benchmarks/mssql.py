@@ -19,23 +19,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import jetbridge
-from benchmarks import data
-from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
-from benchmarks.mssql_bare import JDBC_SETTINGS, WRITERS, JdbcLoad, bare_load, bare_read
-from benchmarks.mssql_memory import memory, on_spark
-from benchmarks.processes import started
-from benchmarks.report import Result, table, write
+from benchmarks.subjects.mssql_bare import JDBC_SETTINGS, WRITERS, JdbcLoad, bare_load, bare_read
+from benchmarks.subjects.mssql_memory import memory, on_spark
+from benchmarks.tools import data
+from benchmarks.tools.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
+from benchmarks.tools.processes import started
+from benchmarks.tools.report import Result, table, write
 from jetbridge.app.sessions import open_session
 from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.config import CatalogConfig, Config
-from jetbridge.dialects.tsql.statements import bracketed
+from jetbridge.dialects.tsql.statements import bracket
 from jetbridge.errors import Unavailable
 from jetbridge.pipeline.report import Report
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 _RESULTS = Path(__file__).parent / "results" / "mssql.json"
 _PACKAGES = ("mssql-python", "pyspark")
@@ -236,7 +236,7 @@ def _fill(bench: Bench) -> None:
     bench.recreate("source", " NOT NULL PRIMARY KEY")
     rows = bench.rows()
     with bench.server.borrow_core() as connection:
-        name = bracketed(bench.address.database)
+        name = bracket(bench.address.database)
         connection.run(f"ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON")
         with connection.transaction():
             connection.load("dbo.source", rows.to_reader(), rows.column_names, lock=True)

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
-from benchmarks.pipeline_memory import memory
-from benchmarks.report import Result, table, write
+from benchmarks.subjects.pipeline_memory import memory
+from benchmarks.tools.measure import ROUNDS, WARM_UPS, Work, medians, touch_memory
+from benchmarks.tools.report import Result, table, write
 from jetbridge.app.sessions import open_session
 from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.config import Config

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import flight
 
-from benchmarks import data
 from benchmarks.airport import ROWID_INDEX, Session, Table, comparison, new_table
-from benchmarks.measure import ROUNDS, WARM_UPS, medians, repeated, touch_memory
-from benchmarks.processes import PeakMemory, Running, started
-from benchmarks.report import Result, table, write
+from benchmarks.tools import data
+from benchmarks.tools.measure import ROUNDS, WARM_UPS, medians, repeated, touch_memory
+from benchmarks.tools.processes import PeakMemory, Running, started
+from benchmarks.tools.report import Result, table, write
 
 _RESULTS = Path(__file__).parent / "results" / "service.json"
 _MILLION = 1_000_000
@@ -216,7 +216,7 @@ def memory() -> Iterator[Result]:
 
     Both growths are counted from before the insert, because the server keeps the rows.
     """
-    with started("benchmarks.subject") as running:
+    with started("benchmarks.subjects.subject") as running:
         session = Session(running.location)
         session.create_schema()
         own = session.create_table("large", data.SCHEMA)
@@ -264,7 +264,10 @@ def main(arguments: list[str]) -> int:
     results: list[Result] = []
     load = os.getloadavg()[0]  # of other processes: above 0.5, ratios on two cores are unreliable
     touch_memory()
-    with started("benchmarks.subject") as subject, started("benchmarks.peer") as peer:
+    with (
+        started("benchmarks.subjects.subject") as subject,
+        started("benchmarks.subjects.peer") as peer,
+    ):
         bench = Bench(subject, peer)
         for name, suite in SUITES.items():
             if not selected or name in selected:

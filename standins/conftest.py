@@ -16,7 +16,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     pytest calls this hook for the tests of other folders, too. Spark leaves sockets open, and other
     tests may have started it in this process.
     """
-    lakes = sys.modules.get("tests.lakes")
+    lakes = sys.modules.get("tests.helpers.lakes")
     has_spark = lakes is not None and lakes.is_used()
     if item.path.is_relative_to(_FOLDER) and not has_spark:
         item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))

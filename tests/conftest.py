@@ -12,13 +12,23 @@ import pytest
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
-from tests import class_archive
-from tests.selection import file_of, group_of, leave_out, put_into_groups
-from tests.soak_report import SoakReport
+from tests.plugins import class_archive
+from tests.plugins.selection import (
+    file_of,
+    group_of,
+    leave_out,
+    name_groups,
+    put_into_groups,
+    without_group,
+)
+from tests.plugins.soak_report import SoakReport
 
 # Most JVMs of the tests live for seconds, which their second compiler would fill by itself: half of
 # the computing of a start, and a fifth of that of a long run. Threads to collect garbage cost more.
 os.environ.setdefault(class_archive.OPTIONS, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Set in the processes that xdist starts.
+XDIST = "PYTEST_XDIST_WORKER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,27 +49,28 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     leave_out(items)
     put_into_groups(items)
+    yield
+    if config.getoption("loadgroup", False):  # in a process of xdist
+        name_groups(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remove the group, which xdist adds to the name of a test: you can run the name that is left.
-
-    The last `]` ends the parameters, which may have an `@` of their own.
-    """
-    name, at, group = report.nodeid.rpartition("@")
-    if at and "]" not in group:
-        report.nodeid = name
+    """Remove the group from the name of a test, once xdist's controller has the report."""
+    if XDIST not in os.environ:
+        report.nodeid = without_group(report.nodeid)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Fail a test that leaves a socket open, unless it may have used Spark, which leaves some."""
-    lakes = sys.modules.get("tests.lakes")
+    lakes = sys.modules.get("tests.helpers.lakes")
     marked = item.get_closest_marker("lake") or item.get_closest_marker("mssql")
     if not marked and not (lakes is not None and lakes.is_used()):
         item.add_marker(pytest.mark.filterwarnings("error:unclosed <socket:ResourceWarning"))
@@ -71,7 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def end_spark() -> None:
     """End the Spark of this process, if it runs, and the sockets that it has left."""
-    lakes = sys.modules.get("tests.lakes")
+    lakes = sys.modules.get("tests.helpers.lakes")
     if lakes is not None and lakes.is_used():
         lakes.close()
         with warnings.catch_warnings():
@@ -82,7 +93,7 @@ def end_spark() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Fail a test that starts the Spark of its process, and whose markers do not say so."""
-    lakes = sys.modules.get("tests.lakes")
+    lakes = sys.modules.get("tests.helpers.lakes")
     if group_of(item) == file_of(item) and lakes is not None and lakes.is_used():
         pytest.fail("this test starts Spark: it needs the marker `lake` or an `xdist_group`")
 
@@ -93,7 +104,7 @@ def pytest_runtest_setup() -> None:
 
 def pytest_unconfigure() -> None:
     """A process of xdist ends without what `atexit` would do."""
-    lakes = sys.modules.get("tests.lakes")
+    lakes = sys.modules.get("tests.helpers.lakes")
     if lakes is not None:
         lakes.close()
     class_archive.end()

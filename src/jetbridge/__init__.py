@@ -13,15 +13,15 @@ Examples:
     [{'answer': 42}]
 """
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-from jetbridge.version import __version__
 
 if TYPE_CHECKING:
     from jetbridge.app.compose import serve
     from jetbridge.app.sessions import session, sql
     from jetbridge.client import connect
 
+__version__ = version("jetbridge")
 __all__ = ["__version__", "connect", "serve", "session", "sql"]
 
 

@@ -1,4 +1,4 @@
-"""Every error that may leave the server.
+"""Defines every error that may leave the server.
 
     ServerError                 INTERNAL
     ├── BadRequest              INVALID_ARGUMENT     the request itself is wrong
@@ -20,15 +20,20 @@ The message is one short sentence that names the object and, where there is one,
 """
 
 import json
+import os
+import re
+from contextlib import suppress
+from functools import cache
 from typing import Any, ClassVar
 
 _RECORD = "jetbridge-error:"
 
 
 class ServerError(Exception):
-    """Base of the tree. `status` is the name of a gRPC status code.
+    """Report an error that may leave the server: the base of all errors here.
 
-    `number` is the error number of the database behind a catalog, if it gave one.
+    `status` is the name of a gRPC status code. `number` is the error number of the database behind
+    a catalog, if there is one.
     """
 
     status: ClassVar[str] = "INTERNAL"
@@ -165,3 +170,49 @@ def _read_record(text: str) -> ServerError | None:
     if isinstance(error, AlreadyExists | NotFound):
         error.kind = error.name = ""
     return error
+
+
+# Folders that are hidden even if this process may not list the root.
+_USUAL = (
+    "bin boot data dev etc home lib media mnt nix opt proc root run sbin srv sys tmp usr var work"
+)
+_SCHEME = r"(?:(?:jdbc:)?(?:file|sqlite):/{0,3})?"
+
+
+def without_paths(text: str) -> str:
+    """Return the text with only the last name of each absolute path: `…/name`.
+
+    Only a path below a folder in the root of this machine is hidden: `1/2`, `a/b`, `/no/such` and
+    `s3://bucket/tmp` stay as they are.
+    """
+    if "/" not in text:
+        return text
+    quoted, plain = _patterns()
+    return plain.sub(_last, quoted.sub(_last_in_quotes, text))
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a path in quotes, which may have blanks, and of any other path."""
+    names = set(_USUAL.split())
+    with suppress(OSError):
+        names.update(os.listdir("/"))
+    roots = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    start = rf"{_SCHEME}/(?:{roots})"
+    return (
+        re.compile(rf"(['\"`])({start}(?:/(?:(?!\1).)*)?)\1", re.DOTALL),
+        re.compile(rf"(?<![\w./…-]){start}(?:/[^\s'\"`<>|,;:()\[\]{{}}]*|(?![\w-]))"),
+    )
+
+
+def _last_in_quotes(match: re.Match[str]) -> str:
+    return f"{match[1]}{_name(match[2])}{match[1]}"
+
+
+def _last(match: re.Match[str]) -> str:
+    path = match[0].rstrip(".!?")
+    return _name(path) + match[0][len(path) :]
+
+
+def _name(path: str) -> str:
+    return "…/" + path.rstrip("/").rpartition("/")[2]

@@ -150,7 +150,7 @@ class Faults:
 
 def _happen(fault: Fault) -> None:
     if fault.delay:
-        time.sleep(fault.delay)
+        time.sleep(fault.delay)  # slowness is the fault
     if fault.drop is not None:
         raise Dropped(fault.drop)
     error = fault.error

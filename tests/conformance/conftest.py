@@ -17,7 +17,7 @@ def harness(request: pytest.FixtureRequest) -> Harness:
 
 @pytest.fixture
 def needs(harness: Harness) -> Callable[..., None]:
-    """Skips by claim alone: a lost capability stays red."""
+    """Skip by claim alone: a lost capability stays red."""
 
     def require(*capabilities: type) -> None:
         missing = sorted(c.__name__ for c in capabilities if c not in harness.claims)
@@ -39,7 +39,7 @@ def schema(catalog: Any) -> Any:
 
 @pytest.fixture
 def create(schema: Any, harness: Harness) -> Callable[..., Any]:
-    """Makes a table of `name=type` columns, or of a whole schema."""
+    """Make a table of `name=type` columns, or of a whole schema."""
 
     def make(name: str = "orders", columns: Any = None, **options: Any) -> Any:
         fields = columns if columns is not None else [("id", pa.int64()), ("name", pa.string())]
@@ -53,6 +53,6 @@ def create(schema: Any, harness: Harness) -> Callable[..., Any]:
 
 @pytest.fixture
 def orders(create: Callable[..., Any], schema: Any) -> Any:
-    """sales.orders with three rows, a handle that sees them."""
+    """Return sales.orders with three rows, a handle that sees them."""
     insert(create(), {"id": [1, 2, 3], "name": ["a", "b", None]})
     return schema.load_table("orders")

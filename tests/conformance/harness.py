@@ -35,8 +35,8 @@ from jetbridge.catalog import (
     DMLOptions,
     Scan,
 )
-from tests.lakes import engine, new_lake
-from tests.mssql_server import is_babelfish, new_catalog
+from tests.helpers.lakes import engine, new_lake
+from tests.helpers.mssql_server import is_babelfish, new_catalog
 
 CATALOG_CAPABILITIES = frozenset(
     {CanSnapshot, CanList, CanCreateSchemas, CanBeReached, CanClose, CanSweep, CanSpool}
@@ -49,7 +49,7 @@ TABLE_CAPABILITIES = frozenset(
 
 @dataclass(frozen=True)
 class Harness:
-    """`make` gives an empty catalog that takes CREATE SCHEMA and CREATE TABLE.
+    """Describe a backend; `make` returns an empty catalog for CREATE SCHEMA and CREATE TABLE.
 
     `with_spark`: the same with an engine to run queries, where `make` gives one without.
     `returns_row_ids`: INSERT RETURNING knows the row ids before the rows are published.
@@ -93,7 +93,7 @@ class Harness:
         return not any(kind.startswith("STRUCT") for kind, _ in self.lacks)
 
     def words(self, own: str, table: str) -> str:
-        """What a refusal must say: our words, or at least the table."""
+        """Return what a refusal must say: our words, or at least the table."""
         return own if self.own_words else table
 
 
@@ -149,7 +149,7 @@ SILENT = DMLOptions()
 
 
 def insert(table: Any, data: Any, options: DMLOptions = SILENT) -> Any:
-    """One statement with one write."""
+    """Run one statement with one write."""
     with table.inserting(options) as write:
         return write(as_batch(data))
 
@@ -177,13 +177,13 @@ def read(table: Any, columns: tuple[str, ...] | None = None, **request: Any) -> 
 
 
 def rows(table: Any, *columns: str, **request: Any) -> list[tuple[Any, ...]]:
-    """The contents as sorted tuples."""
+    """Return the contents as sorted tuples."""
     wanted = columns or tuple(table.info().schema.names)
     data = read(table, wanted, **request)
     return sorted(zip(*(data.column(n).to_pylist() for n in wanted), strict=True), key=repr)
 
 
 def rowids(table: Any, column: str, value: Any) -> list[int]:
-    """The row ids of the rows with this value."""
+    """Return the row ids of the rows with this value."""
     data = read(table, (column, "rowid")).to_pydict()
     return [r for v, r in zip(data[column], data["rowid"], strict=True) if v == value]

@@ -76,7 +76,7 @@ SENT = [(kind, True) for kind in VALUES] + [(kind, False) for kind in (*TWO_WAYS
 
 @cache
 def sent(kind: str, *, lossless: bool, ordinary: bool = False) -> pa.Table:
-    """What a client sends for a column of the type: two values, then NULL."""
+    """Return what a client sends for a column of the type: two values, then NULL."""
     with duckdb.connect(config={"arrow_lossless_conversion": lossless}) as client:
         client.execute("SET TimeZone = 'Etc/UTC'")
         first, second = (ORDINARY if ordinary else VALUES)[kind]
@@ -93,7 +93,7 @@ def reader() -> duckdb.DuckDBPyConnection:
 
 
 def texts(data: pa.Table) -> list[str]:
-    """The values as DuckDB prints them, whatever Arrow type they have.
+    """Return the values as DuckDB prints them, whatever Arrow type they have.
 
     They take the way over IPC, as on the wire: DuckDB misreads slices of nested arrays.
     """
@@ -216,7 +216,7 @@ def test_the_type_of_the_table_is_kept_whatever_is_sent(
 
 
 def _name(kind: pa.DataType) -> str:
-    """One of the types above that is refused where this one is."""
+    """Return one of the types above that is refused where this one is."""
     if pa.types.is_nested(kind):
         return "INTEGER[]"
     return "TIMESTAMP_NS" if kind == pa.timestamp("ns") else ""

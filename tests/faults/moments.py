@@ -1,12 +1,12 @@
 """Wait for moments in the middle of a statement, by the files that it writes."""
 
-import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tests.faults.lake_process import PATIENCE
+from tests.faults.lake.process import PATIENCE
+from tests.helpers.waiting import wait_until
 
 STEP = 0.001
 Result = TypeVar("Result")
@@ -38,13 +38,12 @@ class Watch:
 
     def wait(self, running: Future[Result]) -> bool:
         """Wait for the moment; return whether the statement was still running."""
-        deadline = time.monotonic() + PATIENCE
-        while len(self._files() - self._before) < self._moment.number:
-            if running.done():
-                return False
-            assert time.monotonic() < deadline, f"never came: {self._moment}"
-            time.sleep(STEP)
-        time.sleep(self._moment.delay)
+
+        def came() -> bool:
+            return running.done() or len(self._files() - self._before) >= self._moment.number
+
+        wait_until(came, PATIENCE, STEP)
+        wait([running], self._moment.delay)
         return not running.done()
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from tests.faults.lake_process import ROOT
+from tests.faults.lake.process import ROOT
 from tests.faults.leftovers import table_folder
-from tests.jvms import jvms
+from tests.helpers.jvms import jvms
 
 ROWS = 1_000_000
 REPLACE = "CREATE OR REPLACE TABLE {0}.s.t AS SELECT id, h, id % 10 AS d FROM {0}.s.source"

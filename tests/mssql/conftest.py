@@ -7,7 +7,7 @@ from jetbridge.backends.mssql.connection.core import CoreConnection
 
 @pytest.fixture
 def core_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is sent by the driver's core from now on, but for bulk copy."""
+    """Return what is sent by the driver's core from now on, but for bulk copy."""
     said: list[str] = []
     real = CoreConnection.run
 

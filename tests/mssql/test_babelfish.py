@@ -9,7 +9,7 @@ from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.catalog import MERGE_ACTION, DMLOptions, Scan
 from jetbridge.dialects.tsql import statements
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 
@@ -21,7 +21,7 @@ TABLE = (
 
 @pytest.fixture
 def catalog(monkeypatch) -> Iterator[MssqlCatalog]:
-    """One whose server says that it is Babelfish."""
+    """Provide a catalog whose server says that it is Babelfish."""
     monkeypatch.setattr(ConnectionPool, "is_babelfish", lambda _: True)
     made = mssql_server.new_catalog()
     run(made, TABLE)

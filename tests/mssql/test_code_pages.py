@@ -10,7 +10,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.errors import BadRequest
-from tests import mssql_server
+from tests.helpers import mssql_server
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = pytest.mark.mssql
@@ -56,7 +56,7 @@ VALUES = ", ".join(f"({', '.join(map(written, row))})" for row in ROWS)
 
 
 def stored(server: Bench) -> list[tuple[object, ...]]:
-    """As the server itself converts them."""
+    """Return the bytes as the server itself converts them."""
     texts = ", ".join(f"CONVERT(nvarchar(max), {name})" for name in COLLATIONS)
     asked = f"SELECT id, {texts} FROM dbo.pages ORDER BY id"
     found: list[tuple[object, ...]] = server.catalog.database.server.query(asked)
@@ -105,7 +105,9 @@ def test_keys_of_such_texts(server):
 def test_letters_that_a_page_lacks_are_refused_with_column_and_row(table, by_bulk_copy):
     table.sql(f"SET mssql_ctas_use_bcp = {by_bulk_copy}")
     try:
-        with pytest.raises(BadRequest, match=r"column 'latin', row 1: '?日本'? has letters.* 1252"):
+        with pytest.raises(
+            BadRequest, match=r"column 'latin', row 1: '?日本'? has characters.* 1252"
+        ):
             table.sql("INSERT INTO t.dbo.pages (id, latin) VALUES (1, 'é'), (2, '日本')")
     finally:
         table.sql("RESET mssql_ctas_use_bcp")
@@ -129,7 +131,7 @@ def test_letters_of_old_types_are_judged_too(server, kind):
 
 
 def test_a_table_that_statements_fill_as_well_is_not_locked_for_bulk_copy(table):
-    """Else writers that load at once would wait for each other's locks, without end."""
+    """Take no lock: writers that load at once would wait for each other without end."""
     columns = (
         BulkColumn("id", "int"),
         BulkColumn("utf", f"varchar(50) COLLATE {COLLATIONS['utf']}"),

@@ -22,8 +22,8 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from tests import mssql_server
 from tests.conformance.harness import insert, rows
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 ONE = pa.schema([("id", pa.int32())])
@@ -31,7 +31,7 @@ ONE = pa.schema([("id", pa.int32())])
 
 @pytest.fixture
 def faults() -> Iterator[mssql_server.StandIn]:
-    """A server of its own, which fails on order."""
+    """Provide a server of its own, which fails on order."""
     started = mssql_server.start()
     yield started
     started.stop()
@@ -152,7 +152,7 @@ def test_an_answer_to_commit_that_is_lost_is_not_guessed(faults, catalog):
 
 
 def test_a_connection_that_nobody_closed_ends_outside_of_a_load():
-    """The driver panics if it ends while rows are asked for."""
+    """Check it outside of a load: the driver panics if it ends while rows are asked for."""
     server = mssql_server.server()
     address, ended = server.address, []
     closed = CoreConnection(address)

@@ -35,7 +35,7 @@ from jetbridge.errors import (
     NotFound,
     NotSupported,
 )
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 
@@ -50,7 +50,7 @@ COLUMNS = pa.schema(
 
 
 class Base:
-    """One database, and what the tests do with it."""
+    """Hold one database, and what the tests do with it."""
 
     def __init__(self, server: ConnectionPool) -> None:
         self.server = server

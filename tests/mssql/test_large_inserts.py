@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from jetbridge.pipeline.query import run_on_spark
-from tests import mssql_server
+from tests.helpers import mssql_server
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]
@@ -85,7 +85,7 @@ def test_many_rows_are_merged(people):
 
 
 def test_a_change_of_many_rows_waits_for_as_long_as_it_takes(people, core_texts):
-    """The driver's core would give up; what publishes is not sent by it."""
+    """Wait, where the driver's core would give up: it does not send what publishes."""
     core_texts.clear()
     people.sql("INSERT INTO t.dbo.people (id, v) SELECT i, i FROM range(5000) r(i)")
     people.sql("UPDATE t.dbo.people SET v = 1")

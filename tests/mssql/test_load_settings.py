@@ -12,17 +12,16 @@ import pytest
 from jetbridge.backends.mssql.connection import core
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.backends.mssql.write import spool, staged_load
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, LoadTask, load_part
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_part
 from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.catalog import CreateTable
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
 from jetbridge.spark.engine import SparkEngine
-from tests import lakes, mssql_server
-from tests.mssql_orders import sent, stand_in
+from tests.helpers import lakes, mssql_server
+from tests.helpers.mssql_orders import sent, stand_in
 from tests.pipeline.targets import Bench, bench
 from tests.pipeline.test_ctas_mssql import ALL_TYPES, declared, same
 
@@ -44,7 +43,7 @@ def server() -> Iterator[Bench]:
 
 @pytest.fixture
 def setting(server):
-    """Sets, and resets at the end."""
+    """Set, and reset at the end."""
     names = []
 
     def change(**values):
@@ -69,7 +68,7 @@ def bulk_loads(texts: list[str]) -> list[str]:
 
 
 def noted(texts: list[str]) -> list[tuple[int, int]]:
-    """The parts that the ledger got, and their rows."""
+    """Return the parts that the ledger got, and their rows."""
     found = [LEDGER.match(text) for text in texts]
     return sorted((int(each[1]), int(each[2])) for each in found if each)
 
@@ -116,7 +115,7 @@ def test_tablock_of_tables_that_are_there(server, setting, value, locked):
     ],
 )
 def test_tablock_of_what_spark_loads(server, setting, kind, statement, value, locked):
-    """Rows for a table that is there go into one beside it first, which is new, and a heap."""
+    """Load rows for an existing table into one beside it first, which is new, and a heap."""
     setting(**BY_SPARK, ctas_table_kind=kind, copy_tablock=value)
     server.sql("DROP TABLE IF EXISTS t.dbo.by_spark")
     with sent("by_spark") as texts:
@@ -158,7 +157,7 @@ def test_there_are_as_many_loaders_as_asked_for(server, setting):
 
 
 def test_one_loader_loads_part_after_part_on_one_connection(monkeypatch):
-    """No worker knows the new database, and each that loads logs in once."""
+    """Count logins: no worker knows the new database, and each that loads logs in once."""
     monkeypatch.setattr(staged_load, "_TASK_ROWS", ROWS // 4)
     with lakes.engine().session() as session:
         workers = session.spark.sparkContext.defaultParallelism
@@ -204,7 +203,7 @@ def test_few_rows_do_not_wake_spark(asleep):
 
 
 def round_trips(texts: list[str]) -> list[list[int]]:
-    """The rows of the INSERT statements of each; no value has a bracket."""
+    """Return the rows of the INSERT statements of each; no value has a bracket."""
     inserts = [INSERT.split(text)[1:] for text in texts if INSERT.match(text)]
     return [[statement.count("(") for statement in statements] for statements in inserts]
 
@@ -229,7 +228,7 @@ def test_fr_005_rows_of_statements(server, setting, rows_per_statement, batch_si
 
 
 def test_fr_005_as_implemented(server, setting):
-    """By default rows go by bulk copy; Mode A is a setting, and then 1000 rows are a statement."""
+    """Send rows by bulk copy by default; by Mode A, a setting, in statements of 1000 rows."""
     query = "SELECT i AS id, 'x' AS s FROM range(2500) r(i)"
     with sent("modes") as texts:
         server.sql(f"CREATE TABLE t.dbo.modes AS {query}")
@@ -242,7 +241,7 @@ def test_fr_005_as_implemented(server, setting):
 
 
 def test_fr_005_bytes_of_statements(server, setting):
-    """Each has as many rows as fit, or one less."""
+    """Send as many rows as fit, or one less, in each statement."""
     setting(ctas_use_bcp="false", insert_max_sql_bytes=2048)
     with sent("sizes") as texts:
         server.sql(f"CREATE OR REPLACE TABLE t.dbo.sizes AS {QUERY}")
@@ -277,7 +276,7 @@ def test_fr_005_spark_sends_statements_too(server, setting):
     ],
 )
 def test_text_length_auto_of_what_spark_computes(server, setting, texts, longest, lengths, load):
-    """In bytes, as of what DuckDB computes; one row has the longest texts."""
+    """Count bytes, as of what DuckDB computes; one row has the longest texts."""
     setting(**load, ctas_text_type=texts, ctas_text_length="auto")
     b, c = f"if(id = 299, {longest}, 'x')", "repeat('x', if(id = 299, 5000, 2))"
     query = f"SELECT id, 'abc' AS a, {b} AS b, {c} AS c, CAST(NULL AS STRING) AS d"
@@ -300,7 +299,7 @@ BATCH = 5000
 
 @pytest.fixture
 def held(monkeypatch) -> list[int]:
-    """How much more Arrow holds than now, whenever the driver takes rows."""
+    """Return how much more Arrow holds than now, whenever the driver takes rows."""
     found: list[int] = []
     real, first = core.align, pa.total_allocated_bytes()
 
@@ -329,7 +328,7 @@ def check_many(server: Bench, table: str) -> None:
 
 
 def test_us2_2_sc_002_a_direct_load_holds_few_rows_at_a_time(server, held):
-    """While they are spooled, and while they are sent."""
+    """Hold few rows while they are spooled, and while they are sent."""
     first = pa.total_allocated_bytes()
     catalog = server.catalog.configured(
         {"mssql_copy_flush_rows": str(2 * BATCH), "mssql_direct_load_rows": str(10 * MANY)}
@@ -347,7 +346,7 @@ def test_us2_2_sc_002_a_direct_load_holds_few_rows_at_a_time(server, held):
 
 
 def test_us2_2_sc_002_a_worker_holds_few_rows_at_a_time(server, held, tmp_path, monkeypatch):
-    """Of what Spark has written; our own files are mapped."""
+    """Hold few rows of what Spark has written; our own files are mapped."""
     monkeypatch.setattr(spool, "_READ_ROWS", 2 * BATCH)
     file = tmp_path / "part.parquet"
     table = pa.Table.from_batches(batches())
@@ -357,7 +356,9 @@ def test_us2_2_sc_002_a_worker_holds_few_rows_at_a_time(server, held, tmp_path, 
     columns = (BulkColumn("id", "bigint"), BulkColumn("s", "nvarchar(max)"))
     database = server.catalog.database
     with database.server.borrow_core() as connection:
-        connection.run(tsql_load.staging("dbo.by_worker", [(c.name, c.sql_type) for c in columns]))
+        connection.run(
+            tsql_load.create_staging("dbo.by_worker", [(c.name, c.sql_type) for c in columns])
+        )
         connection.run(tsql_load.create_ledger("dbo", "worker_ledger"))
     goal = LoadTarget("dbo.by_worker", columns)
     order = LoadTask(database.server.address, goal, "dbo.worker_ledger", database.settings)

@@ -10,7 +10,7 @@ from jetbridge.backends.mssql.read import scan
 from jetbridge.backends.mssql.settings import SETTINGS
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests import lakes, mssql_server
+from tests.helpers import lakes, mssql_server
 from tests.pipeline.targets import Bench, spark
 
 pytestmark = [pytest.mark.mssql, pytest.mark.lake]
@@ -59,7 +59,7 @@ def test_both_engines_give_the_same(mixed, query):
 
 
 def test_spark_reads_ranges_of_the_key_at_once(mixed, monkeypatch):
-    """Where all tables are not to be read as of one moment, on one connection."""
+    """Read at once where tables need not be read as of one moment, on one connection."""
     monkeypatch.setattr(scan, "_SPLIT_ROWS", ROWS // 4)
     table = mixed.catalog.configured({"mssql_snapshot_reads": "false"}).load_schema("dbo")
     relation = table.load_table("facts").spark_relation()
@@ -100,7 +100,7 @@ def test_create_table_as_in_the_lake_from_sql_server_and_back(mixed):
 
 
 def _statements(mixed: Bench, text: str, rows: list[Any] | None = None) -> list[str]:
-    """What the server was asked meanwhile; `rows` gets the answer."""
+    """Return what the server was asked meanwhile; `rows` gets the answer."""
     if mssql_server.is_given():
         pytest.skip("only the stand-in tells what it was asked")
     before = len(mssql_server.stand_in().order(counts=True)["batches"])

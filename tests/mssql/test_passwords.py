@@ -25,10 +25,10 @@ from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
 from standins.tds import process
 from standins.tds.engine import DuckEngine
-from tests import lakes, mssql_server
-from tests.faults.mssql_driver import driver
-from tests.faults.mssql_scene import DATABASE
-from tests.mssql_server import StandIn
+from tests.faults.mssql.driver import driver
+from tests.faults.mssql.scene import DATABASE
+from tests.helpers import lakes, mssql_server
+from tests.helpers.mssql_server import StandIn
 from tests.pipeline.targets import Bench, spark
 
 pytestmark = [
@@ -44,7 +44,7 @@ PLAIN = {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "
 
 
 def guarded(databases: tuple[str, ...] = ()) -> DuckEngine:
-    """For the stand-in: `secret`, its password in other tests, is a word of Spark's settings."""
+    """Use another password: `secret`, that of other tests, is a word of Spark's settings."""
     return DuckEngine(PASSWORD, databases)
 
 
@@ -77,7 +77,7 @@ def bench(server: Guarded, tmp_path: Path) -> Iterator[Bench]:
 
 
 def files_with(text: str, *folders: Path, since: float = 0.0) -> list[str]:
-    """Those that hold the text, in the bytes of a file or of Java and Windows."""
+    """Return those that hold the text, in the bytes of a file or of Java and Windows."""
     wanted = [text.encode(each) for each in ("utf-8", "utf-16-le", "utf-16-be")]
     found = []
     for file in (each for folder in folders for each in folder.rglob("*")):
@@ -92,7 +92,7 @@ def files_with(text: str, *folders: Path, since: float = 0.0) -> list[str]:
 
 @contextmanager
 def event_log(folder: Path) -> Iterator[None]:
-    """What Spark writes for `spark.eventLog.enabled`, but for its configuration, from now on."""
+    """Provide what Spark writes for `spark.eventLog.enabled`, but for its configuration."""
     with lakes.engine().session() as session:
         core = session.spark.sparkContext._jsc.sc()
         conf = core.getConf()
@@ -160,7 +160,7 @@ def test_no_load_by_spark_leaves_a_password(server, bench, tmp_path, monkeypatch
 
 @pytest.mark.soak
 def test_no_process_with_an_event_log_leaves_a_password(server, tmp_path):
-    """Its configuration is in it, too."""
+    """Search the event log, which has the configuration in it."""
     events, spool = tmp_path / "events", tmp_path / "spool"
     events.mkdir()
     spool.mkdir()
@@ -176,7 +176,7 @@ def test_no_process_with_an_event_log_leaves_a_password(server, tmp_path):
 
 
 def test_fr_021_sc_013_the_command_tells_sizes_and_phases_on_standard_error(server, tmp_path):
-    """By MSSQL_DEBUG alone."""
+    """Set MSSQL_DEBUG alone."""
     file = tmp_path / "jetbridge.toml"
     address = server.master()
     file.write_text(

@@ -16,7 +16,7 @@ from jetbridge.app.sessions import Statements
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.config import CatalogConfig, Config
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 COMMAND = [sys.executable, "-m", "jetbridge", "sql", "--format", "json", "--echo"]
@@ -34,7 +34,7 @@ def address() -> Address:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without a lake, so without Spark."""
+    """Write a configuration without a lake, so without Spark."""
     file = tmp_path_factory.mktemp("sql") / "jetbridge.toml"
     file.write_text('[catalogs.memory]\ntype = "memory"\n')
     return file
@@ -42,7 +42,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(address: Address, config: Path):
-    """The lines of the answer, and what else is said; the password is in neither of them."""
+    """Return the lines of the answer, and what else is said; the password is in neither of them."""
 
     def call(script: str, *options: str, code: int = 0, **environment: str):
         done = subprocess.run(
@@ -156,13 +156,13 @@ def session() -> Iterator[Statements]:
 
 
 def rows(session: Statements, text: str) -> list[dict[str, Any]]:
-    """Of the last statement."""
+    """Return the rows of the last statement."""
     found: list[dict[str, Any]] = session.sql(text).to_pylist()
     return found
 
 
 def test_names_without_a_schema_are_in_dbo(session):
-    """FR-009: the schema is the one that is named, or `dbo`; another one must be there."""
+    """Take the schema that is named, or `dbo`; another one must exist (FR-009)."""
     session.sql(attach(mssql_server.address()))
     (report,) = rows(session, "CREATE TABLE m.x AS SELECT 1 AS id")
     assert report["target"] == "m.dbo.x"

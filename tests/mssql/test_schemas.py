@@ -8,7 +8,7 @@ from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.catalog import SchemaInfo
 from jetbridge.errors import BadRequest, NotSupported
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 

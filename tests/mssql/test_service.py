@@ -26,7 +26,7 @@ from jetbridge.errors import (
 )
 from jetbridge.expr import And, Column, Comparison, Constant
 from jetbridge.service import Server
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.mssql
 
@@ -158,7 +158,7 @@ def test_keys_that_bulk_copy_does_not_fill_are_found_by_their_index(catalog, cli
 
 
 def test_columns_that_differ_in_case_only_are_not_mixed_up(monkeypatch):
-    """In a database whose collation tells them apart."""
+    """Use a database whose collation tells them apart."""
     if mssql_server.is_babelfish():
         pytest.skip("has no such databases")
     catalog = mssql_server.new_catalog()

@@ -17,8 +17,8 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.write.load_tables import run_load
 from jetbridge.cli import main
 from jetbridge.dialects.tsql import load
-from tests import mssql_server
-from tests.faults.peers import wait_until
+from tests.helpers import mssql_server
+from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.mssql, pytest.mark.usefixtures("log_as_it_was")]
 DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"
@@ -41,7 +41,7 @@ class Place:
                 connection.run(each)
 
     def leave(self, run: str, schema: str = "dbo") -> list[str]:
-        """What a load has beside its target."""
+        """Return what a load has beside its target."""
         names = [f"{schema}.{run}_ledger", f"{schema}.{run}_rows"]
         self.run(*(f"CREATE TABLE {name} (id int); INSERT {name} VALUES (1)" for name in names))
         return names
@@ -100,7 +100,7 @@ def test_a_load_of_our_own_is_spared_until_it_ends(place, capsys):
     catalog = MssqlCatalog("m", place.server.address)
     with run_load(catalog.database, "dbo") as run:
         place.run(
-            load.staging(run.staging, [("id", "int")]),
+            load.create_staging(run.staging, [("id", "int")]),
             load.create_ledger("dbo", run.ledger_name),
         )
         there = place.tables()

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.pipeline.targets import TARGETS, Bench, bench
+from tests.pipeline.targets import TARGETS, Bench, bench, marked
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(n, marks=getattr(pytest.mark, n)) for n in TARGETS]
-)
+@pytest.fixture(scope="module", params=marked(*TARGETS))
 def target(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with bench(request.param) as made:
         yield made

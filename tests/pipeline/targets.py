@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from _pytest.mark import ParameterSet
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.settings import SETTINGS
@@ -15,7 +17,7 @@ from jetbridge.pipeline.report import ProgressEvent
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests import lakes, mssql_server
+from tests.helpers import lakes, mssql_server
 
 # A backend joins here.
 TARGETS: dict[str, Callable[[], Any]] = {
@@ -26,6 +28,16 @@ TARGETS: dict[str, Callable[[], Any]] = {
 SPOOLS = "spools"
 
 
+def marked(*targets: str) -> list[ParameterSet]:
+    """Return the targets as parameters that say what their tests need."""
+    return [pytest.param(target, marks=getattr(pytest.mark, target)) for target in targets]
+
+
+def only_on(*targets: str) -> pytest.MarkDecorator:
+    """Run a test that takes the fixture `target` on these alone."""
+    return pytest.mark.parametrize("target", marked(*targets), indirect=True)
+
+
 def spark() -> SparkRunner:
     folder = lakes.folder() / SPOOLS
     return SparkRunner(lakes.engine(), str(folder), lambda: "test")
@@ -33,7 +45,7 @@ def spark() -> SparkRunner:
 
 @dataclass
 class Bench:
-    """A session over a target called `t` with a schema `dbo`, and words to look at it."""
+    """Hold a session over a target called `t` with a schema `dbo`, and look at its tables."""
 
     kind: str
     session: Session
@@ -41,7 +53,7 @@ class Bench:
     steps: list[ProgressEvent] = field(default_factory=list)
 
     def sql(self, text: str) -> pa.Table:
-        """The rows of the last statement, or its report as a row."""
+        """Return the rows of the last statement, or its report as a row."""
         answer = pa.table({})
         for outcome in run(self.session, text):
             answer = outcome.table()
@@ -57,12 +69,12 @@ class Bench:
         return row
 
     def keyed(self, table: str, column: str = "id") -> None:
-        """SQL Server changes rows by their primary key; the others need none."""
+        """Add a primary key on SQL Server, which changes rows by it; others need none."""
         if self.kind == "mssql":
             self.sql(f"ALTER TABLE t.dbo.{table} ADD PRIMARY KEY ({column})")
 
     def columns(self, table: str) -> list[tuple[str, str, bool]]:
-        """Name, DuckDB's type and NOT NULL, as the catalog itself says."""
+        """Return name, DuckDB's type and NOT NULL, as the catalog itself reports them."""
         info = self.catalog.load_schema("dbo").load_table(table).info()
         return [(f.name, duckdb_type(f), not f.nullable) for f in info.schema]
 
@@ -70,7 +82,7 @@ class Bench:
         return [table.info().name for table in self.catalog.load_schema("dbo").list_tables()]
 
     def left_behind(self) -> list[str]:
-        """Files of spools that are still there."""
+        """Return files of spools that still exist."""
         return [str(path) for path in (lakes.folder() / SPOOLS).glob("**/*.parquet")]
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests import mssql_server
+from tests.helpers import mssql_server
 
 pytestmark = pytest.mark.xdist_group(__name__)
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, PermissionDenied, ServerError
-from tests.mssql_orders import failing, refusing_rows, sent
+from tests.helpers.mssql_orders import failing, refusing_rows, sent
 from tests.pipeline.targets import Bench, bench
 
 pytestmark = pytest.mark.mssql
@@ -32,7 +32,7 @@ def server():
 
 @pytest.fixture
 def setting(server):
-    """Sets, and resets at the end."""
+    """Set, and reset at the end."""
     names = []
 
     def change(name, value):
@@ -45,7 +45,7 @@ def setting(server):
 
 
 def declared(server: Bench, table: str) -> list[tuple[str, str, int, int, int, bool]]:
-    """Columns as SQL Server itself says."""
+    """Return columns as SQL Server itself reports them."""
     found = server.catalog.database.table("dbo", table)
     return [(c.name, c.type, c.length, c.precision, c.scale, c.nullable) for c in found.columns]
 
@@ -72,7 +72,7 @@ def test_us1_1_columns_and_nullability(server):
 
 @pytest.mark.parametrize("bulk", ["true", "false"])
 def test_fr_002_fr_003_fr_016_the_table_is_made_before_any_row_is_sent(server, setting, bulk):
-    """Nothing but columns and NOT NULL is made, and no row comes back."""
+    """Create nothing but columns and NOT NULL; no row comes back."""
     setting("mssql_ctas_use_bcp", bulk)
     query = (
         "SELECT 7 AS \"a]b\", 1.5::DECIMAL(5,2) AS \"select\", 'x' AS s, 'a'::BLOB AS d, "
@@ -128,7 +128,7 @@ def test_fr_009_as_implemented_a_name_without_a_schema_is_in_dbo(server):
 
 @pytest.mark.parametrize("replaces", ["", "OR REPLACE "])
 def test_fr_009_a_schema_that_is_not_there_is_told_before_anything_else_is_done(server, replaces):
-    """Nothing is sent but questions, and the query does not run."""
+    """Send nothing but queries of the catalog; the statement does not run."""
     query = "SELECT CASE WHEN i = 2 THEN error('the query ran') ELSE i END AS i FROM range(3) r(i)"
     problem = r"schema 't\.nope' does not exist; create it with CREATE SCHEMA t\.nope"
     with sent("fr_009_b") as texts, pytest.raises(NotFound, match=problem):
@@ -181,8 +181,8 @@ def test_fr_010_a_name_that_is_too_long(server):
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("[1] AS l, 1::HUGEINT AS h", r"column 'l' \(INTEGER\[\]\), 'h' \(HUGEINT\): cast"),
-        ("1::HUGEINT AS h", r"'h' \(HUGEINT\): cast .*, or SET mssql_ctas_extended_types = true$"),
+        ("[1] AS l, 1::HUGEINT AS h", r"column 'l' \(INTEGER\[\]\), 'h' \(HUGEINT\); cast"),
+        ("1::HUGEINT AS h", r"'h' \(HUGEINT\); cast .*, or SET mssql_ctas_extended_types = true$"),
     ],
 )
 def test_fr_012_sc_004_every_column_without_a_type_is_named(server, columns, told):
@@ -254,7 +254,7 @@ def test_values_that_sql_server_has_not_are_named_before_anything_is_made(server
     ],
 )
 def test_text_length_auto(server, setting, texts, kind, length):
-    """In bytes, as SQL Server counts: nvarchar(10) has 20 of them."""
+    """Count bytes, as SQL Server does: nvarchar(10) has 20 of them."""
     setting("mssql_ctas_text_type", texts)
     setting("mssql_ctas_text_length", "auto")
     query = "SELECT 'abc' AS a, repeat('é', 11) AS b, repeat('x', 5000) AS c, NULL::VARCHAR AS d"

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound
+from tests.pipeline.targets import only_on
 
 
 def test_fr_001_sc_001_one_row(target):
@@ -89,7 +90,7 @@ def test_fr_019_sc_012_or_replace_of_nothing(target):
     assert target.rows("FROM t.dbo.fr_019") == [(1,)]
 
 
-@pytest.mark.parametrize("target", ["lake"], indirect=True)
+@only_on("lake")
 def test_fr_020_on_the_lake_or_replace_is_atomic_and_history_stays(target):
     target.sql("CREATE TABLE t.dbo.fr_020 AS SELECT 1 AS a")
     target.sql("CREATE OR REPLACE TABLE t.dbo.fr_020 AS SELECT 'x' AS b")

@@ -3,6 +3,7 @@
 import pytest
 
 from jetbridge.errors import AlreadyExists, BadRequest, NotFound, NotSupported
+from tests.pipeline.targets import only_on
 
 
 def test_us1_1_names_types_not_null_and_the_row(target):
@@ -66,7 +67,7 @@ def test_us3_3_fr_017_decimals_of_any_size(target):
     assert kinds == ["DECIMAL(38,10)", "DECIMAL(1,0)"]
 
 
-@pytest.mark.parametrize("target", ["lake"], indirect=True)
+@only_on("lake")
 def test_us3_2_fr_012_sc_004_a_type_that_cannot_be_kept_is_named_before_anything_is_made(target):
     with pytest.raises((BadRequest, NotSupported), match="'v'"):
         target.sql("CREATE TABLE t.dbo.us3_2 AS SELECT 1 AS id, 1::VARIANT AS v")
@@ -150,6 +151,6 @@ def test_edge_fr_002_a_query_that_fails_makes_nothing(target, query):
 
 
 def same(bench, table: str, query: str) -> bool:
-    """The table has just the rows of the query: by EXCEPT ALL both ways."""
+    """Return whether the table has just the rows of the query: by EXCEPT ALL both ways."""
     there, wanted = f"SELECT * FROM {table}", f"SELECT * FROM ({query})"
     return not bench.rows(f"({there} EXCEPT ALL {wanted}) UNION ALL ({wanted} EXCEPT ALL {there})")

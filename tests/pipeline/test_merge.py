@@ -181,7 +181,7 @@ def test_a_table_that_cannot_says_so():
 
 @pytest.mark.lake
 def test_rows_that_a_merge_has_added_can_be_changed(tables):
-    """Beside rows that have changed they have no id of their own in the file."""
+    """Give them ids: beside changed rows they have none of their own in the file."""
     tables.sql(
         "MERGE INTO t USING s USING (id) WHEN MATCHED THEN UPDATE SET name = s.name "
         "WHEN NOT MATCHED THEN INSERT"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from jetbridge.errors import FailedPrecondition
-from tests import lakes
+from tests.helpers import lakes
 from tests.pipeline import tpch
 from tests.pipeline.targets import Bench, bench
 
@@ -22,13 +22,13 @@ SCALES = [pytest.param(0.01, id="small"), pytest.param(0.1, id="full", marks=pyt
 
 @dataclass(frozen=True)
 class Loaded:
-    """The same tables in files and in a lake."""
+    """Hold the same tables in files and in a lake."""
 
     files: tpch.Benchmark
     lake: Bench
 
     def run(self, number: int, engine: str) -> str:
-        """The engine that made the table of a query."""
+        """Return the engine that made the table of a query."""
         self.lake.sql(f"SET engine = '{engine}'")
         query = self.files.queries[number]
         return str(
@@ -61,7 +61,7 @@ def test_a_query_runs_on_spark(loaded: Loaded, number: int) -> None:
 def test_another_query_is_refused_with_a_reason_and_runs_in_duckdb(
     loaded: Loaded, number: int
 ) -> None:
-    """One that is not refused any more belongs among the others."""
+    """Refuse these only: a query that is no longer refused belongs among the others."""
     with pytest.raises(FailedPrecondition, match=REFUSED[number]):
         loaded.run(number, "spark")
     loaded.lake.sql("SET spark_from = '0'")

@@ -11,7 +11,7 @@ from jetbridge.pipeline.session import Session
 
 @pytest.fixture
 def two(target):
-    """Tables `a` and `b` of one row each; no transaction is left open."""
+    """Provide tables `a` and `b` of one row each; no transaction is left open."""
     target.sql("CREATE OR REPLACE TABLE t.dbo.a AS SELECT 1 AS id, 'x' AS n")
     target.sql("CREATE OR REPLACE TABLE t.dbo.b AS SELECT 1 AS id")
     target.keyed("a")

@@ -20,7 +20,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Its tables as Parquet files in `folder`, and a DuckDB that reads them."""
+    """Hold the tables as Parquet files in `folder`, and a DuckDB that reads them."""
 
     folder: Path
     duckdb: duckdb.DuckDBPyConnection
@@ -28,11 +28,11 @@ class Benchmark:
     queries: dict[int, str]
 
     def source(self, table: str) -> str:
-        """What reads the file of a table, in SQL."""
+        """Return what reads the file of a table, in SQL."""
         return f"read_parquet({literal(str(self.folder / f'{table}.parquet'))})"
 
     def differences(self, number: int, found: pa.Table) -> list[str]:
-        """What is not as in plain DuckDB: names, types or rows."""
+        """Return what is not as in plain DuckDB: names, types or rows."""
         self.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS {self.queries[number]}")
         self.duckdb.register("found", found)
         try:
@@ -43,7 +43,7 @@ class Benchmark:
 
 @contextmanager
 def made(folder: Path, scale: float) -> Iterator[Benchmark]:
-    """The generator is an extension of DuckDB, which comes as a package."""
+    """Load DuckDB's extension that makes the data, which comes as a package."""
     folder.mkdir(parents=True, exist_ok=True)
     connection = duckdb.connect()
     connection.execute(f"LOAD {literal(str(extension_file('tpch')))}")
@@ -64,7 +64,7 @@ def made(folder: Path, scale: float) -> Iterator[Benchmark]:
 
 
 def _differences(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Between the tables `wanted` and `found`."""
+    """Compare the tables `wanted` and `found`."""
     wanted, found = (
         [(row[0], row[1]) for row in connection.execute(f"DESCRIBE {name}").fetchall()]
         for name in ("wanted", "found")
@@ -88,7 +88,7 @@ def _other_rows(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -
 def _far_off(
     connection: duckdb.DuckDBPyConnection, exact: Sequence[str], inexact: Sequence[str]
 ) -> Iterator[str]:
-    """Doubles of rows that are else the same."""
+    """Yield doubles of rows that are else the same."""
     order = ", ".join([*exact, *inexact])
     rows = [
         connection.execute(f"SELECT {order} FROM {name} ORDER BY {order}").fetchall()

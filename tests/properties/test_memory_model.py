@@ -36,7 +36,7 @@ Rows = dict[int, dict[str, Any]]
 
 
 class Tables(RuleBasedStateMachine):
-    """One table with a unique `id`; the model maps row ids to rows, version by version."""
+    """Model one table with a unique `id`: map row ids to rows, version by version."""
 
     @initialize()
     def create(self) -> None:

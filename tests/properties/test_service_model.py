@@ -41,7 +41,7 @@ CHOICE = st.integers(0, 1000)
 
 @dataclass
 class Table:
-    """`rows` by row id; a row is a value per column."""
+    """Hold `rows` by row id; a row is a value per column."""
 
     columns: list[str] = field(default_factory=lambda: ["a", "b"])
     required: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Table:
 
 
 class Statements(RuleBasedStateMachine):
-    """Every rule is one statement: it is refused as the model foretells, or both change."""
+    """Run one statement for each rule: it is refused as the model foretells, or both change."""
 
     client: Client
 
@@ -243,7 +243,7 @@ def catalogs() -> Iterator[tuple[dict[str, MemoryCatalog], str]]:
 
 
 def test_random_statements_do_what_the_model_says(catalogs):
-    """Every example has a catalog of its own, on one server."""
+    """Give every example a catalog of its own, on one server."""
     served, location = catalogs
     numbers = count()
 

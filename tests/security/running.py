@@ -5,16 +5,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.service import Server
-from tests import lakes
-from tests.integration.run_calls import run_sql
-from tests.integration.wire_calls import Answer, Wire, read_rows
+from tests.helpers import lakes
+from tests.helpers.run_calls import run_sql
+from tests.helpers.wire_calls import Answer, Wire, read_rows
 
 
 @dataclass(frozen=True)

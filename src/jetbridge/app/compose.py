@@ -5,22 +5,21 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jetbridge.app.backends import BACKENDS
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.configuration import with_default_catalogs
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.configuration import BACKENDS, with_default_catalogs
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.catalog import CanClose, CanSweep, Catalog, supports
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
-from jetbridge.config.limits import Limits, Openness, Token
-from jetbridge.config.seal_keys import keep_seal_key, reading
+from jetbridge.config.credentials import keep_seal_key, reading
+from jetbridge.config.model import Limits, Openness, Token
 from jetbridge.duckdb_engine.child.processes import StatementProcesses
-from jetbridge.errors import FailedPrecondition
+from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.report import ProgressListener, ignore_progress
 from jetbridge.runtime.temporary_folders import start_sweep
 from jetbridge.spark import SparkEngine
@@ -287,3 +286,56 @@ def serve(
     )
     server.start()
     return server
+
+
+# Catalogs of this type can be optimized.
+KIND = "lake"
+
+
+@dataclass(frozen=True)
+class OptimizeRequest:
+    """Name a table and what to do with it; None leaves the layout as it is."""
+
+    catalog: str
+    schema: str
+    table: str
+    older_than: timedelta
+    upgrade: bool = False
+    partition_by: str | None = None
+    sort_by: str | None = None
+
+
+def optimize_table(
+    config: Config,
+    request: OptimizeRequest,
+    *,
+    verbose: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Sequence[tuple[str, str, str]]:
+    """Optimize a table and return what it consisted of, before and after.
+
+    `progress` gets a line for each step. Raises BadRequest for another type of catalog, NotFound,
+    FailedPrecondition if the extra `lake` is missing, and Unavailable.
+    """
+    config = replace(config, catalogs={request.catalog: config.catalogs[request.catalog]})
+    with open_application(config, verbose=verbose) as application:
+        # The extra `lake` brings what these need.
+        from jetbridge.backends.lake.catalog import LakeCatalog  # noqa: PLC0415
+        from jetbridge.backends.lake.maintenance.optimize import (  # noqa: PLC0415
+            OptimizeOptions,
+            optimize,
+        )
+
+        catalog = application.catalogs[request.catalog]
+        if not isinstance(catalog, LakeCatalog):
+            raise BadRequest(f"catalog {request.catalog!r} is not a lake, which optimize needs")
+        catalog.load_schema(request.schema).load_table(request.table)
+        progress("starting Spark")
+        catalog.lake.engine.start()
+        options = OptimizeOptions(
+            older_than=request.older_than,
+            upgrade=request.upgrade,
+            partition_by=request.partition_by,
+            sort_by=request.sort_by,
+        )
+        return optimize(catalog.lake, request.schema, request.table, options, progress)

@@ -1,16 +1,72 @@
-"""Reads a configuration for the backends of this process, and its default catalogs."""
+"""Lists the backends, and reads the configuration of this process and its settings with them.
+
+A backend is imported when a configuration or a statement names it.
+"""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from jetbridge.app.backends import BACKENDS, missing_packages
-from jetbridge.config import load
-from jetbridge.config.catalogs import load_catalogs
-from jetbridge.config.model import COMMAND_LINE, CatalogConfig, Config, ConfigError
+from jetbridge.catalog.backend import Backend
+from jetbridge.catalog.settings import Setting
+from jetbridge.config import Config, load
+from jetbridge.config.load import load_catalogs
+from jetbridge.config.model import COMMAND_LINE, CatalogConfig, ConfigError
 
 log = logging.getLogger(__name__)
+
+
+def _lake() -> Backend[Any]:
+    from jetbridge.backends.lake.backend import BACKEND  # noqa: PLC0415
+
+    return BACKEND
+
+
+def _memory() -> Backend[Any]:
+    from jetbridge.backends.memory.backend import BACKEND  # noqa: PLC0415
+
+    return BACKEND
+
+
+def _mssql() -> Backend[Any]:
+    from jetbridge.backends.mssql.backend import BACKEND  # noqa: PLC0415
+
+    return BACKEND
+
+
+# By the `type` of a catalog. A new backend is one line here.
+LOADERS: Mapping[str, Callable[[], Backend[Any]]] = {
+    "lake": _lake,
+    "memory": _memory,
+    "mssql": _mssql,
+}
+
+
+class Backends(Mapping[str, Backend[Any]]):
+    """Map types of catalogs to backends, each of which is imported at its first use."""
+
+    def __getitem__(self, kind: str) -> Backend[Any]:
+        return LOADERS[kind]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LOADERS)
+
+    def __len__(self) -> int:
+        return len(LOADERS)
+
+
+BACKENDS = Backends()
+
+
+def missing_packages(backend: Backend[Any]) -> list[str]:
+    """Return the packages of the extra that are not installed, as pip spells them."""
+    return [name for module, name in backend.packages.items() if find_spec(module) is None]
+
 
 LAKE, MEMORY = "lake", "memory"
 DEFAULT_SOURCE = "default configuration"
@@ -65,7 +121,7 @@ def _notify_of_missing_lake(notify: Callable[[str], object]) -> None:
     missing = missing_packages(BACKENDS[LAKE])
     if missing:
         notify(
-            "the default catalog is 'memory', whose tables are gone when this process ends, "
+            "the default catalog is 'memory', whose tables are lost when this process ends, "
             f"because {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
             "for durable tables run pip install 'jetbridge[lake]'"
         )
@@ -83,3 +139,62 @@ def _with_warehouse(
         problem = f"needs exactly one catalog of type 'lake', and {listed}"
         raise ConfigError(COMMAND_LINE, "--warehouse", problem)
     return {**catalogs, **{name: with_warehouse(lake, folder) for name, lake in lakes.items()}}
+
+
+class CatalogSettings(Mapping[str, Setting]):
+    """Map names to the settings of all backends, which are imported at the first use.
+
+    A type may be attached later in the session, so the settings of all types are known. The
+    default of a setting is its value in the configuration, if all catalogs of the type agree.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    @cached_property
+    def _settings(self) -> Mapping[str, Setting]:
+        return {
+            name: setting
+            for backend in BACKENDS.values()
+            for name, setting in _with_defaults(backend, self._config).items()
+        }
+
+    def __getitem__(self, name: str) -> Setting:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+
+def _with_defaults(backend: Backend[Any], config: Config) -> Mapping[str, Setting]:
+    values = [
+        backend.values_of_settings(catalog)
+        for catalog in config.catalogs.values()
+        if catalog.type == backend.kind
+    ]
+    if not values or any(other != values[0] for other in values):
+        return backend.settings
+    return {
+        name: replace(setting, default=values[0][name])
+        for name, setting in backend.settings.items()
+    }
+
+
+class IgnoredSettings(Collection[str]):
+    """Hold the names that SET accepts without an effect, for all backends."""
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset().union(*(backend.ignored_settings for backend in BACKENDS.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,15 +1,16 @@
-"""`run(sql)` in the schema `jetbridge` of a served catalog: statements for clients of the server.
+"""Serves `run(sql)` in the schema `jetbridge` of a catalog: statements for clients of the server.
 
 DuckDB's client refuses some statements before they reach a server, CREATE OR REPLACE TABLE among
 them: `FROM a.jetbridge.run('CREATE OR REPLACE TABLE ...')` runs them, with a row for each.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from jetbridge.app.statement_memory import StatementMemory
 from jetbridge.catalog import (
     CanCreateSchemas,
     CanExpire,
@@ -26,22 +27,25 @@ from jetbridge.catalog import (
     Table,
     supports,
 )
+from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
-from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
+from jetbridge.catalog.settings import byte_count
+from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
+from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, without_paths
 from jetbridge.pipeline.report import REPORT
-from jetbridge.runtime.error_paths import without_paths
 
 SCHEMA = "jetbridge"
-# Of a report: what may quote an error, as that of an engine that could not run a query.
-_SAID = ("reason", "note")
-ABOUT = "Runs DuckDB SQL on the server; one row for each statement says what it did"
-# Nothing interrupts the parsers: for a million characters they take seconds, and DuckDB's stops all
-# other threads for a time that grows with the square of the conditions (3 s for 33,000).
+# Columns of a report that may quote an error, such as why an engine could not run a query.
+_TEXT_COLUMNS = ("reason", "note")
+ABOUT = "Runs DuckDB SQL on the server; returns one row for each statement"
+# Parsers cannot be interrupted: a million characters take seconds. DuckDB's parser stops all other
+# threads for a time that grows with the square of the conditions (3 s for 33,000).
 MOST_CHARACTERS = 200_000
 MOST_CONDITIONS = 5_000
 _CONDITION = re.compile(r"(?<!\w)(?:and|or)(?!\w)", re.IGNORECASE)
-# Runs SQL in a catalog, for someone who may use these catalogs only, None for all, and whose token
-# has this name; gives reports.
+# Runs SQL in a catalog, for a caller who may use these catalogs (None: all) and whose token has
+# this name; yields reports.
 Execute = Callable[[str, str, frozenset[str] | None, str], Iterable[dict[str, Any]]]
 
 
@@ -59,30 +63,30 @@ class RunFunction:
     def rows(self, arguments: pa.RecordBatch, request: Scan) -> Iterable[pa.RecordBatch]:
         text = self._text(arguments)
         for row in self._execute(text, self._catalog, request.may_use, request.owner):
-            told = {name: without_paths(row[name]) for name in _SAID}
-            yield pa.RecordBatch.from_pylist([{**row, **told}], schema=REPORT)
+            public = {name: without_paths(row[name]) for name in _TEXT_COLUMNS}
+            yield pa.RecordBatch.from_pylist([{**row, **public}], schema=REPORT)
 
     def _text(self, arguments: pa.RecordBatch) -> str:
         is_text = arguments.num_columns == 1 and pa.types.is_string(arguments.column(0).type)
         text = arguments.column(0)[0].as_py() if is_text else None
         if not isinstance(text, str) or not text.strip():
-            raise BadRequest("run needs a text with statements: run('CREATE TABLE ...')")
+            raise BadRequest("run needs a string with statements: run('CREATE TABLE ...')")
         if len(text) > MOST_CHARACTERS:
             raise BadRequest(
-                f"the text of run has {len(text)} characters, and may have {MOST_CHARACTERS}; "
-                "send rows by INSERT over a connection, or several calls"
+                f"the text of run has {len(text)} characters; the limit is {MOST_CHARACTERS}: "
+                "send rows by INSERT over a connection, or split the text into several calls"
             )
         conditions = sum(1 for _ in _CONDITION.finditer(text))
         if conditions > MOST_CONDITIONS:
             raise BadRequest(
-                f"the text of run has {conditions} ANDs and ORs, and may have {MOST_CONDITIONS}; "
+                f"the text of run has {conditions} ANDs and ORs; the limit is {MOST_CONDITIONS}: "
                 "put the values into a table and join it, or use IN"
             )
         return text
 
 
 class RunSchema:
-    """No tables, one function."""
+    """Serve the schema `jetbridge`, which has no tables and one function."""
 
     def __init__(self, function: RunFunction) -> None:
         self._function = function
@@ -101,7 +105,7 @@ class RunSchema:
 
 
 class _CatalogWithExtraSchema:
-    """A catalog with one schema more."""
+    """Add the schema `jetbridge` to a catalog."""
 
     def __init__(self, inner: Catalog, extra: RunSchema) -> None:
         self._inner, self._extra = inner, extra
@@ -124,7 +128,7 @@ class _CatalogWithExtraSchema:
 
 
 class CatalogWithRun(_CatalogWithExtraSchema):
-    """A catalog that takes CREATE SCHEMA and has snapshots, with `run` besides."""
+    """Serve a catalog with CREATE SCHEMA and snapshots, and with `run`."""
 
     def __init__(self, inner: Catalog, name: str, execute: Execute) -> None:
         super().__init__(inner, RunSchema(RunFunction(name, execute)))
@@ -146,14 +150,40 @@ class CatalogWithRun(_CatalogWithExtraSchema):
 
     def drop_schema(self, name: str) -> None:
         if fold(name) == SCHEMA:
-            raise FailedPrecondition(f"schema {name!r} has the functions of the server; it stays")
+            raise FailedPrecondition(
+                f"schema {name!r} has the functions of the server and cannot be dropped"
+            )
         assert supports(self.inner, CanCreateSchemas)  # noqa: S101 - `offering` has looked
         self.inner.drop_schema(name)
 
 
 def with_run_function(catalog: Catalog, name: str, execute: Execute) -> Catalog:
-    """The catalog with `run`, if it can be written and has not a schema of that name itself."""
-    wanted = (CanSnapshot, CanCreateSchemas)
-    if not all(issubclass(type(catalog), capability) for capability in wanted):
+    """Add `run` to a catalog that can be written, unless it has a schema of that name."""
+    required = (CanSnapshot, CanCreateSchemas)
+    if not all(issubclass(type(catalog), capability) for capability in required):
         return catalog
     return CatalogWithRun(catalog, name, execute)
+
+
+def statements_for_clients(
+    config: Config,
+    resources: SharedResources,
+    catalogs: Mapping[str, Catalog],
+    processes: StatementProcesses,
+) -> Execute:
+    """Return a function that runs statements over these catalogs and yields a report for each."""
+    limit = byte_count("sql.memory_limit", config.sql.memory_limit)
+    memory = StatementMemory(limit, config.limits, len(config.credentials.tokens))
+
+    def execute(
+        text: str, catalog: str, may_use: frozenset[str] | None, owner: str
+    ) -> Iterable[dict[str, Any]]:
+        # The pipeline takes half a second to import, which a server need not wait for.
+        from jetbridge.app.sessions import client_reports  # noqa: PLC0415
+
+        with memory.reserve(owner) as share:
+            yield from client_reports(
+                config, resources, catalogs, text, catalog, may_use, share, processes
+            )
+
+    return execute

@@ -1,6 +1,7 @@
-"""Sessions without a server: what `jetbridge sql` and programs open, and close again."""
+"""Opens and closes sessions without a server: those of `jetbridge sql` and of programs."""
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,31 +10,128 @@ from typing import Any
 
 import pyarrow as pa
 
-from jetbridge.app.attach import open_attached, parse_secret
-from jetbridge.app.compose import Application, close_catalog, open_application
-from jetbridge.app.configuration import load_config
-from jetbridge.app.session_settings import CatalogSettings, IgnoredSettings
-from jetbridge.app.spools import spark_runner
+from jetbridge.app.compose import Application, close_catalog, open_application, open_catalog
+from jetbridge.app.configuration import BACKENDS, CatalogSettings, IgnoredSettings, load_config
 from jetbridge.app.statement_memory import StatementShare
-from jetbridge.catalog import Catalog
-from jetbridge.catalog.backend import SharedResources
+from jetbridge.catalog import CanSpool, Catalog, SpoolFolder, supports
+from jetbridge.catalog.backend import AttachRequest, SharedResources
 from jetbridge.catalog.identifiers import fold
 from jetbridge.config import Config
 from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.duckdb_engine.child.remote import ArrowInput, ChildEngine, ChildLimits
+from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
 from jetbridge.pipeline.name_resolution import SearchPath
+from jetbridge.pipeline.parsing.statements import Attach
 from jetbridge.pipeline.query.planner_databases import DuckDBLimits
+from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import ProgressListener, Report, StatementResult, ignore_progress
 from jetbridge.pipeline.run import run
+from jetbridge.pipeline.secrets import FindSecret
 from jetbridge.pipeline.session import AttachSupport, Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from jetbridge.runtime.temporary_folders import start_sweep
+from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
+from jetbridge.spark import SparkEngine
+from jetbridge.spark.settings import is_local
 from jetbridge.wire.arrow_input import read_stream
 from jetbridge.wire.limits import ANSWER_LIMITS, MIB
 from jetbridge.wire.schemas import read_schema
 from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
+
+# The type of a location that no backend is sure to recognize: the path of a folder.
+DEFAULT_TYPE = "lake"
+
+
+def config_for_attach(statement: Attach, find_secret: FindSecret) -> tuple[str, object]:
+    """Return the type and the configuration of the catalog of an ATTACH; raises BadRequest."""
+    options, location = statement.options, statement.location
+    recognitions = {
+        catalog_type: backend.recognizes(location) for catalog_type, backend in BACKENDS.items()
+    }
+    certain = (
+        catalog_type for catalog_type, recognition in recognitions.items() if recognition == "yes"
+    )
+    catalog_type = options["type"].lower() if "type" in options else next(certain, DEFAULT_TYPE)
+    if catalog_type not in BACKENDS:
+        raise BadRequest(f"TYPE {catalog_type} is not one of {', '.join(BACKENDS)}")
+    others = (name for name, recognition in recognitions.items() if recognition != "no")
+    request = AttachRequest(
+        statement.alias,
+        location,
+        options,
+        find_secret(options.get("secret"), catalog_type),
+        tuple(other for other in others if other != catalog_type),
+    )
+    return catalog_type, BACKENDS[catalog_type].config_for_attach(request)
+
+
+def open_for_attach(
+    statement: Attach, find_secret: FindSecret, resources: SharedResources
+) -> Catalog:
+    """Open the catalog of an ATTACH; raises BadRequest, FailedPrecondition or Unavailable."""
+    catalog_type, config = config_for_attach(statement, find_secret)
+    return open_catalog(statement.alias, catalog_type, config, resources)
+
+
+def parse_secret(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the content of a secret; raises BadRequest, which shows no value.
+
+    If no backend of this type has secrets, the error comes from one that has.
+    """
+    secret_type = options.get("type", "").lower()
+    parsers = {name: backend.parse_secret for name, backend in BACKENDS.items()}
+    parse = parsers.get(secret_type) or next(parse for parse in parsers.values() if parse)
+    return parse(options)
+
+
+def spark_runner(
+    config: Config, engine: SparkEngine | None, catalogs: Iterable[Catalog]
+) -> SparkRunner | None:
+    """Return what runs queries on Spark, or None without Spark.
+
+    Rows go into a folder that a catalog owns, or else, on a cluster, to a location that a catalog
+    writes. Otherwise they go into a folder that a catalog names, or the temporary directory.
+    """
+    if engine is None:
+        return None
+    on_cluster = not is_local(config.spark)
+    folders = [c.spool_folder() for c in catalogs if supports(c, CanSpool)]
+    folder = _choose([folder for folder in folders if folder is not None], on_cluster=on_cluster)
+    location = folder.location if folder else ""
+    if folder and folder.prefix:
+        return SparkRunner(engine, location, folder.prefix, folder.spool)
+    prefix = _temporary_prefix(location, shared=on_cluster)
+    return SparkRunner(engine, location or tempfile.gettempdir(), prefix)
+
+
+def _choose(folders: list[SpoolFolder], *, on_cluster: bool) -> SpoolFolder | None:
+    owned = [folder for folder in folders if folder.prefix and folder.spool is None]
+    with_spool = [folder for folder in folders if folder.spool is not None] if on_cluster else []
+    named = [folder for folder in folders if folder.prefix is None]
+    return next(iter([*owned, *with_spool, *named]), None)
+
+
+def _temporary_prefix(folder: str, *, shared: bool) -> Callable[[], str]:
+    """Return a function that returns the beginning of a name in a temporary folder of ours.
+
+    The folder is created for the first rows. A later process removes it if this one is killed.
+    """
+    mode = 0o777 if shared else 0o700  # workers of a cluster may run as another user
+    created: list[TemporaryFolder] = []
+
+    def prefix() -> str:
+        if not created:
+            try:
+                created.append(TemporaryFolder("spool", folder or None, mode=mode))
+            except OSError as error:
+                raise FailedPrecondition(
+                    f"rows cannot be spooled in {folder or tempfile.gettempdir()}: "
+                    f"{error.strerror or error}; choose another folder with `spool`"
+                ) from error
+        return f"{created[0].path.name}/rows"
+
+    return prefix
 
 
 @contextmanager
@@ -68,7 +166,7 @@ def local_session(application: Application, watch: ProgressListener) -> Session:
             spark=spark_runner(config, application.engine, application.catalogs.values()),
             limits=DuckDBLimits(config.sql.memory_limit),
             attach=AttachSupport(
-                lambda attach, find_secret: open_attached(attach, find_secret, resources),
+                lambda attach, find_secret: open_for_attach(attach, find_secret, resources),
                 close_catalog,
                 parse_secret,
             ),
@@ -81,7 +179,7 @@ def local_session(application: Application, watch: ProgressListener) -> Session:
 def _settings(config: Config) -> SettingValues:
     values = SettingValues(CatalogSettings(config), IgnoredSettings())
     for name in ("engine", "spark_from"):
-        values = values.changed(name, getattr(config.sql, name))
+        values = values.with_change(name, getattr(config.sql, name))
     return values
 
 
@@ -95,21 +193,25 @@ def client_reports(
     share: StatementShare,
     processes: StatementProcesses,
 ) -> Iterator[dict[str, Any]]:
-    """Runs the statements of a client of the server; a report for each.
+    """Run the statements of a client of the server, and yield a report for each.
 
-    They see the catalogs that the client may use, and no files but those in `[sql] folders`.
+    They can use the catalogs that the client may use, and files in `[sql] folders` only.
     """
     allowed = None if may_use is None else {fold(name) for name in may_use}
-    seen = {n: each for n, each in catalogs.items() if allowed is None or fold(n) in allowed}
+    visible = {
+        name: served
+        for name, served in catalogs.items()
+        if allowed is None or fold(name) in allowed
+    }
     folders = tuple(str(folder) for folder in config.sql.folders)
-    means = SessionResources(
+    resources = SessionResources(
         AccessRules(FileScope.FOLDERS if folders else FileScope.NONE, folders=folders),
-        spark=spark_runner(config, shared.engine, seen.values()),
+        spark=spark_runner(config, shared.engine, visible.values()),
         limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
         settings=_settings(config),
         engine=_child_engine(processes, share, config.limits.message_bytes),
     )
-    opened = Session(seen, means, search_path=SearchPath(catalog))
+    opened = Session(visible, resources, search_path=SearchPath(catalog))
     try:
         for outcome in run(opened, text):
             yield from (report.as_row() for report in _reports(outcome))
@@ -259,7 +361,7 @@ def _with_decimals(outcome: StatementResult) -> StatementResult:
     if outcome.schema is None:
         return outcome
     schema = decimal_schema(outcome.schema)
-    # Someone who takes the error for one of the statement would write its rows twice.
-    note = "" if outcome.report is None else f"; the {outcome.report.statement} itself was done"
+    # Otherwise the user might run the statement again and write its rows twice.
+    note = "" if outcome.report is None else f"; the {outcome.report.statement} itself succeeded"
     batches = (decimal_batch(batch, schema, note) for batch in outcome.batches)
     return replace(outcome, schema=schema, batches=batches)

@@ -1,7 +1,7 @@
-"""Memory and disk that statements of clients may use: all of one server share one limit.
+"""Limits the memory and disk of statements of clients; all of one server share one limit.
 
-Each call of `run` opens a DuckDB of its own. A call takes its share when it begins and gives it
-back when it ends. It never waits for one: a call that finds too little is refused.
+Each call of `run` opens a DuckDB of its own. A call reserves its share at its start and releases it
+at its end. It never waits: if too little is left, the call is refused.
 """
 
 import threading
@@ -10,31 +10,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jetbridge.config.limits import Limits, Shares
+from jetbridge.config.model import Limits, Shares
 from jetbridge.errors import LimitExceeded
 
-# DuckDB sorts and joins tens of millions of rows in this, in one thread; with more it spills.
+# Enough for DuckDB to sort and join tens of millions of rows in one thread; beyond that it spills.
 MINIMUM = 64_000_000
-# A call takes a third of what is left, so that some calls fit and the first ones have much.
+# A call reserves a third of the rest, so that several calls fit and the first ones get much.
 _PART = 3
 
 
 @dataclass(frozen=True)
 class StatementShare:
-    """Of one call."""
+    """Hold the memory and disk of one call."""
 
     memory_bytes: int
     spill_bytes: int
 
     @property
     def threads(self) -> int:
-        """More would each hold blocks until none is left for a sort to go on."""
+        """Return the number of threads; more would hold so many blocks that a sort cannot
+        continue.
+        """
         return max(1, self.memory_bytes // MINIMUM)
 
 
 class StatementMemory:
     def __init__(self, memory_bytes: int, limits: Limits, tokens: int) -> None:
-        """Where there are several tokens, one of them has at most half."""
+        """Set the limits. If there are several tokens, one of them gets at most half."""
         self._all = memory_bytes
         self._of_token = memory_bytes // 2 if tokens > 1 else memory_bytes
         self._minimum = min(MINIMUM, self._of_token)
@@ -64,13 +66,13 @@ class StatementMemory:
             by_itself = of_token < self._minimum and self._of_token < self._all
             who = f"of token {owner!r}" if by_itself else "on this server"
             raise LimitExceeded(
-                f"the calls of run {who} use all the memory they may have; try again when one has "
-                "ended, or raise sql.memory_limit"
+                f"the calls of run {who} use all the memory allowed to them; try again when one "
+                "has ended, or raise sql.memory_limit"
             )
         return max(self._minimum, left // _PART)
 
     def _spill(self, memory: int) -> int:
-        """The token's disk is divided as its memory is, so that its calls never exceed it."""
+        """Return the disk of a call. A token's disk is divided in proportion to its memory."""
         if self._staged_of_token is None:
             return self._staged_bytes
         return min(self._staged_bytes, self._staged_of_token * memory // max(1, self._of_token))

@@ -97,7 +97,7 @@ class SparkRelation:
 
 
 # Takes Spark and a query in Spark SQL. While the block lasts, its rows are in files, which the
-# `jetbridge.spark.written_rows.Written` that it gives names.
+# `jetbridge.spark.written_rows.WrittenFiles` that it gives names.
 SpoolRows = Callable[[Any, str], AbstractContextManager[Any]]
 
 

@@ -1,7 +1,11 @@
-"""Defines settings: their defaults, the values that they allow, and limits with one default."""
+"""Defines settings: their defaults and the values that they allow, for every place that sets them.
 
-from collections.abc import Callable
+The configuration file, ATTACH, SET and `--set` read the same `Setting`.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jetbridge.errors import BadRequest
@@ -9,6 +13,12 @@ from jetbridge.errors import BadRequest
 # Defaults of `limits.staged_bytes` and `limits.spill_bytes`, also for catalogs without a server.
 STAGED_BYTES = 16 * 2**30
 SPILL_BYTES = 256 * 2**20
+# Default of `sql.memory_limit`, also for sessions without a configuration.
+SQL_MEMORY = "2GB"
+ENGINES = ("auto", "spark", "duckdb")
+DIALECTS = ("duckdb", "spark")
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 @dataclass(frozen=True)
@@ -65,3 +75,36 @@ def whole(name: str, low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def byte_count(name: str, value: str) -> int:
+    """Return the bytes of a text such as 500MB or 2GiB; raise BadRequest for another text."""
+    text = value.replace("_", "").replace(" ", "")
+    number = text.rstrip("BIKMGTbikmgt")
+    unit = text[len(number) :].upper()
+    if not number.isdecimal() or unit not in _UNITS:
+        raise BadRequest(
+            f"Invalid {name}: {value!r}. Must be a number of bytes, such as 500MB or 2GiB"
+        )
+    return int(number) * _UNITS[unit]
+
+
+# The settings that every session has.
+SESSION_SETTINGS: Mapping[str, Setting] = {
+    "engine": Setting(
+        "auto",
+        one_of("engine", *ENGINES),
+        "engine for queries: `duckdb`, `spark` (refuses a query whose rows could differ from "
+        "DuckDB's), or `auto`",
+    ),
+    "dialect": Setting(
+        "duckdb",
+        one_of("dialect", *DIALECTS),
+        "`spark`: queries are Spark SQL and run unchanged; for the local command only",
+    ),
+    "spark_from": Setting(
+        2 * 2**30,
+        partial(byte_count, "spark_from"),
+        "total bytes of the tables of a query from which `auto` chooses Spark",
+    ),
+}

@@ -1,4 +1,7 @@
-"""Values that catalogs get and return; they are frozen and have no behaviour."""
+"""Values that catalogs get and return; they are frozen and have no behaviour.
+
+The default of a column is text in the metadata of its field, which `default_of` reads.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +10,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from jetbridge.errors import BadRequest
 from jetbridge.expr import Expr
 
 ROWID = "rowid"
@@ -238,3 +242,18 @@ class DMLResult:
 
     affected_rows: int
     returning_data: pa.RecordBatch | None = None
+
+
+DEFAULT = b"default"
+
+
+def default_of(field: pa.Field) -> str | None:
+    """Return the default of a column as an expression in DuckDB's SQL, or None if it has none.
+
+    Raises BadRequest if it is not UTF-8.
+    """
+    text = (field.metadata or {}).get(DEFAULT)
+    try:
+        return text.decode() if text else None
+    except UnicodeDecodeError:
+        raise BadRequest(f"the default of column {field.name!r} is not UTF-8") from None

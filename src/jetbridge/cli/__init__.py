@@ -1,4 +1,4 @@
-"""The command `jetbridge`: arguments, terminal output, exit codes."""
+"""Implements the command `jetbridge`: arguments, terminal output, exit codes."""
 
 from jetbridge.cli.command import main
 

@@ -8,20 +8,20 @@ import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from jetbridge.cli.exits import INTERRUPTED
-from jetbridge.cli.logs import set_up_logging
-from jetbridge.version import __version__
+from jetbridge import __version__
+from jetbridge.cli.terminal import INTERRUPTED, set_up_logging
 
 ABOUT = "One SQL front door for DuckDB: attach to it over Arrow Flight with the Airport extension."
 EXAMPLES = """\
 examples:
   jetbridge serve                           serve a lake in ./jetbridge-data on 127.0.0.1:8815
   jetbridge serve --port 0                  pick a free port and print it
-  jetbridge serve --config jetbridge.toml   serve what the file says
+  jetbridge serve --config jetbridge.toml   serve the catalogs of a configuration
   jetbridge sql "FROM lake.shop.orders"     run SQL over all catalogs, without a server
   jetbridge optimize lake.shop.orders       compact a table of the lake
-  jetbridge doctor                          check what is installed, and how to get the rest
+  jetbridge doctor                          check the installation
 
 then, in DuckDB:
   INSTALL airport FROM community; LOAD airport;
@@ -31,10 +31,10 @@ then, in DuckDB:
 """
 SERVE_EXAMPLES = """\
 Without a configuration it serves two catalogs: 'lake', Iceberg tables in ./jetbridge-data, and
-'memory', tables that are gone when it stops. If the extra 'lake' is not installed, it serves
+'memory', whose tables are lost when it stops. If the extra 'lake' is not installed, it serves
 'memory' only. It prints 'listening on grpc://HOST:PORT' when it accepts calls. The log goes to
 standard error, and the log of Spark to DIR/.jetbridge/logs/spark.log. Scans run at once. Writes
-wait until Spark has started. After SIGTERM or Ctrl-C it accepts no new calls, gives running calls
+wait for Spark to start. After SIGTERM or Ctrl-C it accepts no new calls, gives running calls
 server.drain_seconds to finish, and exits with code 0.
 
 examples:
@@ -50,9 +50,9 @@ read_parquet(...), read_csv(...) and read_json(...).
 """
 SQL_EXAMPLES = """\
 Rows go to standard output, reports and progress to standard error. With --format json, rows and
-reports go to standard output, one JSON object a line; a report is {"report": {...}}. Exit code 0:
-all statements ran; 1: a statement failed, the statements before it stay; 2: wrong usage. Without a
-configuration it works on 'lake', Iceberg tables in ./jetbridge-data, or on 'memory' if the extra
+reports go to standard output, one JSON object per line; a report is {"report": {...}}. Exit code 0:
+all statements ran; 1: a statement failed, earlier statements stay; 2: wrong usage. Without a
+configuration, the catalog is 'lake', Iceberg tables in ./jetbridge-data, or 'memory' if the extra
 'lake' is not installed.
 
 examples:
@@ -65,9 +65,9 @@ examples:
   jetbridge sql - < statements.sql
 """
 OPTIMIZE_ABOUT = """\
-Rewrites the small files of a lake table as few large ones, forgets old versions, and removes files
-that no version needs. Other sessions can read and write the table meanwhile. Afterwards,
-AT (VERSION => ...) reaches no further back than --older-than.
+Compacts a lake table: joins small data files into larger ones, removes versions older than
+--older-than, and removes files that no version needs. Other sessions can read and write the table
+in the meantime. Afterwards, AT (VERSION => ...) cannot read the removed versions.
 """
 OPTIMIZE_EXAMPLES = """\
 Progress goes to standard error, and a comparison of before and after to standard output. A duration
@@ -79,7 +79,7 @@ examples:
   jetbridge optimize lake.shop.orders --older-than 12h --warehouse /data/lake
   jetbridge optimize lake.shop.orders --partition-by "day(ts), bucket(8, id)"
   jetbridge optimize lake.shop.orders --sort-by "id, ts DESC"
-  jetbridge optimize lake.shop.orders --upgrade        (a table of another engine)
+  jetbridge optimize lake.shop.orders --upgrade        (for a table that another engine created)
 """
 WAREHOUSE = "folder of the lake (default ./jetbridge-data)"
 MODULES = {
@@ -123,46 +123,53 @@ def parser() -> argparse.ArgumentParser:
     )
     _common(add)
     _optimize(add)
-    add = commands.add_parser(
-        "doctor", help="check what is installed, what is missing, and how to get it"
-    )
-    _common(add)
-    add.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    sweep = "only drop the tables that crashed loads have left in SQL Server"
-    add.add_argument("--sweep", action="store_true", help=sweep)
+    _doctor(commands)
     return root
 
 
 def _common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", type=Path, metavar="FILE", help="configuration, a TOML file")
-    command.add_argument("-v", "--verbose", action="store_true", help="log more")
+    command.add_argument("--config", type=Path, metavar="FILE", help="configuration file (TOML)")
+    command.add_argument("-v", "--verbose", action="store_true", help="log debug messages")
 
 
 def _sql(command: argparse.ArgumentParser) -> None:
     command.add_argument("statements", metavar="STATEMENTS", help="SQL; - reads standard input")
     command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
     formats = ("table", "json", "csv")
-    command.add_argument("--format", choices=formats, default="table", help="default: table")
-    command.add_argument("--echo", action="store_true", help="show each statement before it runs")
-    setting = "change a setting, as SET does; repeatable (SHOW settings lists all settings)"
+    command.add_argument(
+        "--format", choices=formats, default="table", help="format of rows (default table)"
+    )
+    command.add_argument("--echo", action="store_true", help="print each statement before it runs")
+    setting = "set a session setting, like SET; repeatable (SHOW settings lists all settings)"
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
-    engine = "engine for queries: auto chooses Spark for large tables (default auto)"
+    engine = "engine for queries; auto chooses Spark for large tables (default auto)"
     command.add_argument("--engine", choices=("auto", "spark", "duckdb"), help=engine)
-    dialect = "spark: queries are Spark SQL and run unchanged (default duckdb)"
+    dialect = "SQL dialect; spark: queries are Spark SQL and run unchanged (default duckdb)"
     command.add_argument("--dialect", choices=("duckdb", "spark"), help=dialect)
 
 
 def _optimize(command: argparse.ArgumentParser) -> None:
-    command.add_argument("table", metavar="CATALOG.SCHEMA.TABLE", help="the table")
+    command.add_argument("table", metavar="CATALOG.SCHEMA.TABLE", help="table to optimize")
     command.add_argument("--warehouse", metavar="DIR", help=WAREHOUSE)
-    older = "forget versions that are older; the newest one always stays (default 7d)"
+    older = "remove versions older than this; the newest version always stays (default 7d)"
     command.add_argument("--older-than", metavar="TIME", default="7d", help=older)
     upgrade = "upgrade a table of Iceberg format 1 or 2 to format 3, which UPDATE and DELETE need"
     command.add_argument("--upgrade", action="store_true", help=upgrade)
-    partition = "partition the table, as in Spark's PARTITIONED BY; '' removes partitions"
+    partition = "partition the table, as in PARTITIONED BY of Spark; '' removes partitions"
     command.add_argument("--partition-by", metavar="LIST", help=partition)
-    order = "sort the rows of each file; '' removes the order"
+    order = "sort the rows of each file by these columns; '' removes the sort order"
     command.add_argument("--sort-by", metavar="LIST", help=order)
+
+
+def _doctor(commands: Any) -> None:
+    about = "check what is installed and what is missing, with the remedy for each problem"
+    command = commands.add_parser("doctor", help=about)
+    _common(command)
+    formats = ("text", "json")
+    report = "format of the report (default text)"
+    command.add_argument("--format", choices=formats, default="text", help=report)
+    sweep = "only drop the staging tables that crashed loads have left in SQL Server"
+    command.add_argument("--sweep", action="store_true", help=sweep)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.terminal import print_error, say, say_json
-from jetbridge.version import __version__
+from jetbridge import __version__
+from jetbridge.cli.terminal import USAGE_ERROR, print_error, say, say_json
 
 if TYPE_CHECKING:
     from jetbridge.config import Config
@@ -75,8 +74,7 @@ def _sweep(config_file: Path | None) -> int:
     A lake is swept by its server, with Spark.
     """
     # Not at the top, for the same reason as in `_configuration`.
-    from jetbridge.app.backends import BACKENDS  # noqa: PLC0415
-    from jetbridge.app.configuration import load_config  # noqa: PLC0415
+    from jetbridge.app.configuration import BACKENDS, load_config  # noqa: PLC0415
     from jetbridge.config import ConfigError  # noqa: PLC0415
     from jetbridge.errors import ServerError  # noqa: PLC0415
 
@@ -238,7 +236,7 @@ def _spark(settings: Mapping[str, str], lakes: Sequence[Mapping[str, str]]) -> I
         # Not at the top, for the same reason as the configuration.
         from jetbridge.errors import Unavailable  # noqa: PLC0415
         from jetbridge.spark.jars import choose_jars, needed_jars  # noqa: PLC0415
-        from jetbridge.spark.java import ALLOWED, REMEDY, find_java  # noqa: PLC0415
+        from jetbridge.spark.jvm import ALLOWED_JAVA, JAVA_REMEDY, find_java  # noqa: PLC0415
     except ImportError:
         return
     try:
@@ -246,7 +244,9 @@ def _spark(settings: Mapping[str, str], lakes: Sequence[Mapping[str, str]]) -> I
         yield Finding("java", "ok", f"{java.version} in {java.home}")
     except Unavailable:
         state: State = "missing" if lakes else "optional"
-        yield Finding("java", state, f"no Java {ALLOWED}", f"only Spark needs it: {REMEDY}")
+        yield Finding(
+            "java", state, f"no Java {ALLOWED_JAVA}", f"only Spark needs it: {JAVA_REMEDY}"
+        )
     try:
         needed = needed_jars(lakes)
         yield _jars(choose_jars(settings, needed), [jar.coordinates for jar in needed])

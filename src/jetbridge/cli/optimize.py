@@ -6,11 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import timedelta
 
+from jetbridge.app.compose import KIND, OptimizeRequest, optimize_table
 from jetbridge.app.configuration import load_config
-from jetbridge.app.optimize import KIND, OptimizeRequest, optimize_table
 from jetbridge.catalog.identifiers import fold, split_identifier
-from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.terminal import note, print_error, say
+from jetbridge.cli.terminal import INTERRUPTED, USAGE_ERROR, UsageError, note, print_error, say
 from jetbridge.config import Config, ConfigError
 from jetbridge.errors import BadRequest, ServerError
 
@@ -78,9 +77,11 @@ def find_table(text: str, config: Config) -> tuple[str, str, str]:
     catalog = known.get(fold(parts[0]))
     if catalog is None:
         raise UsageError(f"there is no catalog {parts[0]!r}; known: {', '.join(config.catalogs)}")
-    kind = config.catalogs[catalog].type
-    if kind != KIND:
-        raise UsageError(f"catalog {catalog!r} is of type {kind!r}: only a lake can be optimized")
+    catalog_type = config.catalogs[catalog].type
+    if catalog_type != KIND:
+        raise UsageError(
+            f"catalog {catalog!r} is of type {catalog_type!r}: only a lake can be optimized"
+        )
     return catalog, ".".join(parts[1:-1]), parts[-1]
 
 

@@ -11,8 +11,7 @@ from types import FrameType
 
 from jetbridge.app.compose import build_application
 from jetbridge.app.configuration import load_config
-from jetbridge.cli.exits import USAGE_ERROR
-from jetbridge.cli.terminal import print_error, say
+from jetbridge.cli.terminal import USAGE_ERROR, print_error, say
 from jetbridge.config import Config, ConfigError
 from jetbridge.errors import BadRequest, ServerError, Unavailable
 from jetbridge.runtime.temporary_folders import remove_all

@@ -1,4 +1,4 @@
-"""Runs `jetbridge sql`: statements over all catalogs, their rows and reports on the terminal."""
+"""Runs `jetbridge sql`: statements over all catalogs, their rows, progress and reports."""
 
 import csv
 import io
@@ -7,27 +7,109 @@ import os
 import signal
 import sys
 import threading
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TextIO
 
 import pyarrow as pa
 
 from jetbridge.app.configuration import load_config
 from jetbridge.app.sessions import open_session
-from jetbridge.cli.exits import INTERRUPTED, USAGE_ERROR, UsageError
-from jetbridge.cli.progress import Progress
-from jetbridge.cli.terminal import note, print_error, say, say_json
+from jetbridge.cli.terminal import (
+    INTERRUPTED,
+    USAGE_ERROR,
+    UsageError,
+    note,
+    print_error,
+    say,
+    say_json,
+)
 from jetbridge.config import Config, ConfigError
 from jetbridge.duckdb_engine.rendering import as_json, as_texts
 from jetbridge.errors import Cancelled, ServerError
 from jetbridge.pipeline.parsing.tokens import split_text, without_secrets
-from jetbridge.pipeline.report import Report, StatementResult
+from jetbridge.pipeline.report import ProgressEvent, Report, StatementResult
 from jetbridge.pipeline.run import check
 from jetbridge.pipeline.run import run as run_statements
 from jetbridge.pipeline.session import Session
 from jetbridge.runtime.cancellation import Cancellation, scope
 from jetbridge.runtime.temporary_folders import remove_all
+
+PERIOD = 0.2
+# A statement that ends sooner shows no line.
+PATIENCE = 0.5
+NAMES = {"plan": "planning", "spool": "running", "load": "writing"}
+
+
+class Progress:
+    """Show the latest event; several threads may report events."""
+
+    def __init__(self, out: TextIO = sys.stderr) -> None:
+        self._out, self._is_terminal = out, out.isatty()
+        self._lock = threading.Lock()
+        self._step: ProgressEvent | None = None
+        self._began = self._phase_began = 0.0
+        self._drawn = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+
+    def __enter__(self) -> "Progress":
+        if self._is_terminal:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._is_terminal:
+            self._thread.join()
+        self.clear()
+
+    def watch(self, step: ProgressEvent) -> None:
+        """Take an event of a statement."""
+        current_time = time.monotonic()
+        with self._lock:
+            if self._step is None:
+                self._began = current_time
+            if self._step is None or self._step.phase != step.phase:
+                self._phase_began = current_time
+            self._step = step
+
+    def clear(self) -> None:
+        """Remove the line, before other output and at the end of a statement."""
+        with self._lock:
+            self._step = None
+            if self._drawn:
+                self._out.write("\r\x1b[K")
+                self._out.flush()
+                self._drawn = False
+
+    def _draw(self) -> None:
+        while not self._ended.wait(PERIOD):
+            with self._lock:
+                current_time = time.monotonic()
+                if self._step is not None and current_time - self._began > PATIENCE:
+                    self._out.write(f"\r\x1b[K{line(self._step, current_time - self._phase_began)}")
+                    self._out.flush()
+                    self._drawn = True
+
+
+def line(step: ProgressEvent, seconds: float) -> str:
+    """Return `running: 12 of 40 tasks, 3 s` or `writing: 1,200 rows, 400 a second, 2 s left`."""
+    parts = [f"{NAMES.get(step.phase, step.phase)}:"]
+    of = f" of {step.total:,}" if step.total else ""
+    if step.done or step.total:
+        parts.append(f"{step.done:,}{of} {step.unit},")
+    rate = step.done / seconds if seconds > PATIENCE else 0
+    if step.unit == "rows" and rate:
+        parts.append(f"{rate:,.0f} a second,")
+    if rate and step.total and step.total > step.done:
+        parts.append(f"{(step.total - step.done) / rate:.0f} s left")
+    else:
+        parts.append(f"{seconds:.0f} s")
+    return " ".join(parts)
+
 
 # A table is for people; the other formats print all rows.
 MOST_ROWS = 1_000
@@ -40,7 +122,7 @@ CLEANUP_SECONDS = 30.0
 # A statement that keeps something says so in a message of its own.
 _INTERRUPTED = "interrupted: the statement was stopped"
 _GOES_ON = (
-    f"interrupted: the statement did not end within {CLEANUP_SECONDS:.0f} s; look at its table "
+    f"interrupted: the statement did not end within {CLEANUP_SECONDS:.0f} s; check its table "
     "before you run it again"
 )
 
@@ -69,9 +151,7 @@ def run(options: Namespace) -> int:
         return USAGE_ERROR
     except (KeyboardInterrupt, Cancelled) as error:
         message = str(error) or _INTERRUPTED
-        print_error(
-            f"{message}, and nothing of it was kept" if message == _INTERRUPTED else message
-        )
+        print_error(f"{message} and changed nothing" if message == _INTERRUPTED else message)
         return INTERRUPTED
     except ServerError as error:
         log.debug("a statement failed", exc_info=error)
@@ -229,8 +309,8 @@ def _as_table(outcome: StatementResult, progress: Progress) -> None:
     for line in format_table(outcome.schema.names, rows, numbers):
         say(line)
     count = f"{len(rows) + more:,} row{'' if len(rows) + more == 1 else 's'}"
-    shown = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
-    note(f"({count}{shown})")
+    remark = f"; the first {MOST_ROWS:,} are shown, --format csv gives all" if more else ""
+    note(f"({count}{remark})")
 
 
 def _is_number(data_type: pa.DataType) -> bool:

@@ -190,12 +190,12 @@ class Exchange:
     def _receive(self) -> bytes:
         for message in self._answers:
             return bytes(message)
-        raise ServerError("the server ended the statement too early; look into its log")
+        raise ServerError("the server ended the statement too early; see its log")
 
     def _raise_early_end(self) -> NoReturn:
         for _ in self._answers:
             pass  # the last answer raises the error
-        raise ServerError("the server ended the statement too early; look into its log")
+        raise ServerError("the server ended the statement too early; see its log")
 
 
 def _first_message(descriptor: bytes, schema: pa.Schema) -> bytes:

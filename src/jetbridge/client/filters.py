@@ -138,7 +138,7 @@ class _Encoder:
     def _constant(self, node: Constant) -> dict[str, Any]:
         value: dict[str, Any] = {"type": _type(node.type), "is_null": node.value is None}
         if node.value is not None:
-            value["value"] = _serialized(node.type.upper(), node.value)
+            value["value"] = _serialize(node.type.upper(), node.value)
         return _node("BOUND_CONSTANT", "VALUE_CONSTANT", value=value)
 
     def _comparison(self, node: Comparison) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _type(text: str) -> dict[str, Any]:
     return {"id": "DECIMAL", "type_info": {**info, **sizes}}
 
 
-def _serialized(type_name: str, value: Any) -> Any:
+def _serialize(type_name: str, value: Any) -> Any:
     """Convert a Python value to the form in which DuckDB serialises it."""
     for python_type, convert in _FROM_PYTHON:
         if isinstance(value, python_type):

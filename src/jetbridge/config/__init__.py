@@ -1,4 +1,4 @@
-"""The TOML file and the flags that override it, as frozen values.
+"""Reads the TOML file and the flags that override it into frozen values.
 
 `ConfigError` reports what is wrong before anything starts: it names the file, the key, the value
 and what is allowed. Every key is a field of a class in `model` and a row of a table of rules.

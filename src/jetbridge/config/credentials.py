@@ -1,16 +1,20 @@
-"""Reads the files with secrets: tokens, the certificate and its key, the key of the seals."""
+"""Reads the files with secrets: tokens, the certificate and its key, the key of the seals.
+
+A new key of the seals is kept beside the tables, so that tickets outlive a restart.
+"""
 
 import logging
 import os
 import re
+import secrets
 import ssl
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from jetbridge.config.limits import Token
-from jetbridge.config.model import Config, ConfigError, Credentials, ServerConfig
+from jetbridge.config.model import Config, ConfigError, Credentials, ServerConfig, Token
 from jetbridge.config.rules import InvalidValue
+from jetbridge.errors import FailedPrecondition
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ def _load_tls(source: str, server: ServerConfig) -> tuple[bytes, bytes] | None:
         return None
     if server.tls_cert is None or server.tls_key is None:
         lone, other = ("tls_key", "tls_cert") if server.tls_key else ("tls_cert", "tls_key")
-        raise ConfigError(source, f"server.{lone}", f"needs server.{other} beside it")
+        raise ConfigError(source, f"server.{lone}", f"requires server.{other}")
     try:
         # ssl explains a bad pair, grpc does not. The password keeps ssl from asking the terminal.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -105,7 +109,7 @@ def load_tokens(path: Path, catalogs: Iterable[str]) -> tuple[Token, ...]:
         except InvalidValue as refused:
             raise ConfigError(str(path), f"line {number}", str(refused)) from None
     if not tokens:
-        raise ConfigError(str(path), "", 'holds no token; write one "name: token" a line')
+        raise ConfigError(str(path), "", 'holds no token; write one "name: token" per line')
     return tuple(tokens)
 
 
@@ -129,3 +133,61 @@ def _token(line: str, known: Mapping[str, str], others: Iterable[Token]) -> Toke
             f"({', '.join(known.values())}); a token itself must not contain ':'"
         )
     return Token(name, secret, frozenset(part for part in allowed if part))
+
+
+KEPT = Path(".jetbridge", "seal.key")
+_OWNER_ONLY = 0o600
+
+
+def keep_seal_key(folder: Path) -> Path | None:
+    """Return the file of the key in a folder, created if missing; None if that is not possible."""
+    path = folder / KEPT
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _create(path)
+        path.open("rb").close()
+        warn_if_open_to_others(path)
+    except OSError as error:
+        log.warning(
+            "%s cannot be used (%s): clients must attach again after a restart; "
+            "name another file in server.seal_key_file",
+            path,
+            error.strerror or error,
+        )
+        return None
+    return path
+
+
+def reading(path: Path) -> Callable[[], Sequence[bytes]]:
+    """Return a function that reads the keys again, or returns the latest if that fails."""
+    try:
+        known = read_seal_keys(path)
+    except ConfigError as error:
+        raise FailedPrecondition(f"{error}; if you remove it, a new one is created") from error
+
+    def read() -> Sequence[bytes]:
+        nonlocal known
+        try:
+            known = read_seal_keys(path)
+        except ConfigError as error:
+            log.warning("the previous keys are used: %s", error)
+        return known
+
+    return read
+
+
+def _create(path: Path) -> None:
+    """Write a new key in one step: servers that start together all read the first one's key."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(SEAL_KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except FileExistsError:
+        log.debug("another server made %s first", path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Reads the configuration file and the flags that override it."""
+"""Reads the configuration file, its tables of catalogs, and the flags that override it."""
 
 import logging
 import tomllib
@@ -6,23 +6,57 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+from jetbridge.catalog.backend import Backend, CatalogTable
 from jetbridge.config.credentials import load_credentials
-from jetbridge.config.limits import Limits, is_loopback
 from jetbridge.config.model import (
     COMMAND_LINE,
     DATA_FOLDER,
     CatalogConfig,
     Config,
     ConfigError,
+    Limits,
     ServerConfig,
     SqlConfig,
+    catalog_name_error,
+    is_loopback,
 )
-from jetbridge.config.properties import read_properties
-from jetbridge.config.rules import RULES, check_table, check_values, refuse_unknown
+from jetbridge.config.rules import RULES, check_table, check_values, read_properties, refuse_unknown
 from jetbridge.spark.settings import FIXED
 
 log = logging.getLogger(__name__)
+
+Backends = Mapping[str, Backend[Any]]
+
+
+def load_catalogs(
+    source: str, tables: Mapping[str, object], base: Path, backends: Backends
+) -> dict[str, CatalogConfig]:
+    """Return the catalogs of a file by name; raises ConfigError."""
+    catalogs: dict[str, CatalogConfig] = {}
+    for name, value in tables.items():
+        key = f"catalogs.{name}"
+        problem = catalog_name_error(name, catalogs)
+        if problem:
+            raise ConfigError(source, key, problem)
+        values = check_table(source, key, value)
+        kind = _type(source, key, values, backends)
+        rest = {key: value for key, value in values.items() if key != "type"}
+        others = {other: config for other, config in catalogs.items() if config.type == kind}
+        table = CatalogTable(source, name, rest, base, others)
+        catalogs[name] = backends[kind].load_config(table)
+    return catalogs
+
+
+def _type(source: str, key: str, values: Mapping[str, object], backends: Backends) -> str:
+    kind = values.get("type")
+    if isinstance(kind, str) and kind in backends:
+        return kind
+    problem = f"= {kind!r}" if "type" in values else "is missing"
+    allowed = " or ".join(map(repr, backends))
+    raise ConfigError(source, f"{key}.type", f"{problem}: must be {allowed}")
+
 
 TABLES = (*RULES, "spark", "catalogs")
 
@@ -71,7 +105,7 @@ def refuse_open_door(source: str, config: Config) -> None:
             source,
             "server.host",
             f"= {server.host!r} can be reached from other machines, so callers must show a token: "
-            'set server.tokens_file (one "name: token" a line), or use host 127.0.0.1',
+            'set server.tokens_file (one "name: token" per line), or use host 127.0.0.1',
         )
     if not server.tls_cert:
         log.warning("tokens travel unencrypted to %s: set server.tls_cert and tls_key", server.host)
@@ -109,10 +143,10 @@ def _spark(source: str, table: Mapping[str, object]) -> dict[str, str]:
     values = read_properties(source, "spark.", table)
     for name, value in values.items():
         if not name.startswith("spark."):
-            problem = f'is no setting of Spark; they begin with "spark.": "spark.{name}"'
+            problem = f'is not a setting of Spark; their names begin with "spark.": "spark.{name}"'
             raise ConfigError(source, f"spark.{name}", problem)
         fixed, reason = FIXED.get(name, (value, ""))
         if name in FIXED and value.strip().lower() != fixed:
-            problem = f"must be {fixed}, which is its value without this line: else {reason}"
+            problem = f"must be {fixed}, its default: otherwise {reason}"
             raise ConfigError(source, f'spark."{name}"', problem)
     return values

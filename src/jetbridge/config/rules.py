@@ -1,13 +1,14 @@
-"""Checks the values of the configuration file: one rule for each key."""
+"""Checks the values of the configuration file: one rule for each key, and properties of Spark."""
 
 import difflib
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jetbridge.catalog.settings import Setting
+from jetbridge.catalog.settings import SESSION_SETTINGS, Setting
 from jetbridge.config.model import ConfigError
 from jetbridge.errors import BadRequest
 
@@ -63,7 +64,7 @@ def _host(value: object, _: Path) -> str:
 def _file(value: object, base: Path) -> Path:
     """Accept a file that exists; a relative path starts at the folder of the file."""
     if not isinstance(value, str) or not value:
-        raise InvalidValue("must be the path of a file, in quotes")
+        raise InvalidValue("must be a string, the path of a file")
     path = base / Path(value).expanduser()
     if not path.is_file():
         raise InvalidValue(f"must be a file that exists; there is none at {path}")
@@ -80,7 +81,7 @@ def boolean(value: object, _: Path) -> bool:
 def _folders(value: object, base: Path) -> tuple[Path, ...]:
     """Accept folders that exist; a relative path starts at the folder of the file."""
     if not isinstance(value, list) or not all(isinstance(path, str) and path for path in value):
-        raise InvalidValue("must be a list of folders, each in quotes")
+        raise InvalidValue("must be a list of strings, the paths of folders")
     folders = tuple((base / Path(path).expanduser()).absolute() for path in value)
     for folder in folders:
         if not folder.is_dir():
@@ -91,7 +92,7 @@ def _folders(value: object, base: Path) -> tuple[Path, ...]:
 def existing_folder(value: object, base: Path) -> Path:
     """Accept a folder that exists; a relative path starts at the folder of the file."""
     if not isinstance(value, str) or not value:
-        raise InvalidValue("must be the path of a folder, in quotes")
+        raise InvalidValue("must be a string, the path of a folder")
     folder = (base / Path(value).expanduser()).absolute()
     if not folder.is_dir():
         raise InvalidValue(f"must be a folder that exists; there is none at {folder}")
@@ -100,7 +101,7 @@ def existing_folder(value: object, base: Path) -> Path:
 
 def _size(value: object, _: Path) -> str:
     if not isinstance(value, str) or not SIZE.fullmatch(value):
-        raise InvalidValue('must be a number and a unit, as "2GB" or "512MiB"')
+        raise InvalidValue('must be a number and a unit, such as "2GB" or "512MiB"')
     return value
 
 
@@ -111,6 +112,22 @@ def one_of(*allowed: str) -> Rule:
         if value not in allowed:
             raise InvalidValue(f"must be one of {', '.join(allowed)}")
         return str(value)
+
+    return rule
+
+
+def _setting(setting: Setting) -> Rule:
+    """Return the rule of a setting: a text, a number or a truth value that SET would take."""
+
+    def rule(value: object, _: Path) -> str:
+        if not isinstance(value, str | int):
+            raise InvalidValue("must be a string, a whole number, true or false")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        try:
+            setting.read(text)
+        except BadRequest as error:
+            raise InvalidValue(str(error)) from None
+        return text
 
     return rule
 
@@ -155,8 +172,8 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "files": boolean,
         "folders": _folders,
         "memory_limit": _size,
-        "engine": one_of("auto", "spark", "duckdb"),
-        "spark_from": _size,
+        "engine": _setting(SESSION_SETTINGS["engine"]),
+        "spark_from": _setting(SESSION_SETTINGS["spark_from"]),
     },
 }
 
@@ -194,16 +211,55 @@ def check_values(
 
 
 def check_setting(source: str, key: str, setting: Setting, value: object) -> str:
-    """Return the value of a setting as text, as SET takes it; raises ConfigError.
-
-    The file may have a text, a number or a truth value.
-    """
-    if not isinstance(value, str | int):
-        problem = f"= {value!r}: must be a text, a whole number, true or false"
-        raise ConfigError(source, key, problem)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    """Return the value of a setting as text, as SET takes it; raises ConfigError."""
     try:
-        setting.read(text)
-    except BadRequest as error:
+        text: str = _setting(setting)(value, Path())
+    except InvalidValue as error:
         raise ConfigError(source, key, f"= {value!r}: {error}") from None
     return text
+
+
+# A key with this ending has the name of an environment variable for its value.
+FROM_ENVIRONMENT = "_env"
+
+
+def read_properties(source: str, prefix: str, values: Mapping[str, object]) -> dict[str, str]:
+    """Return the values of nested tables by their dotted names, as text; raises ConfigError.
+
+    `a.b = 1`, `"a.b" = 1` and a table `a` with a key `b` are the same. `a.b_env = "VAR"` takes the
+    value of `a.b` from the environment. No error shows a value, which may be a secret.
+    """
+    properties: dict[str, str] = {}
+    for name, value in _leaves("", values):
+        key = prefix + name
+        real_name = name.removesuffix(FROM_ENVIRONMENT)
+        if real_name in properties:
+            raise ConfigError(source, key, f"sets {real_name!r} a second time")
+        if real_name == name:
+            properties[name] = _text(source, key, value)
+        else:
+            properties[real_name] = environment_variable(source, key, value)
+    return properties
+
+
+def _leaves(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(f"{prefix}{name}.", value)
+        else:
+            yield prefix + name, value
+
+
+def _text(source: str, key: str, value: object) -> str:
+    if isinstance(value, list):
+        raise ConfigError(source, key, "must be one value, not a list")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def environment_variable(source: str, key: str, name: object) -> str:
+    """Return the value of an environment variable; no error shows it. Raises ConfigError."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError(source, key, "must be a string, the name of an environment variable")
+    if name not in os.environ:
+        raise ConfigError(source, key, f"= {name!r}: the environment has no such variable; set it")
+    return os.environ[name]

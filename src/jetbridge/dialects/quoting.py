@@ -1,4 +1,4 @@
-"""The only two ways a name or a value becomes SQL text."""
+"""Quotes names and values for SQL: the only two ways by which they become SQL text."""
 
 from jetbridge.errors import BadRequest
 
@@ -10,7 +10,7 @@ def identifier(name: str) -> str:
 
 
 def literal(value: str | bytes | bool | int | float | None) -> str:
-    """A constant whose text means the same in any position; DuckDB dialect."""
+    """Return a constant of DuckDB that means the same in any position."""
     match value:
         case None:
             return "NULL"

@@ -1,4 +1,4 @@
-"""Spark SQL for the jobs on tables of a lake."""
+"""Renders Spark SQL for statements on tables of a lake."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ def identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def qualified(parts: Sequence[str]) -> str:
+def qualify(parts: Sequence[str]) -> str:
     return ".".join(identifier(part) for part in parts)
 
 
 def rows_of(query: str) -> str:
-    """The same rows, and nothing else that Spark would do when it is given a text."""
+    """Wrap a query, so that Spark runs no other statement in its text."""
     return f"SELECT * FROM (\n{query}\n)"
 
 
@@ -29,7 +29,7 @@ def insert(target: str, source: str, columns: Sequence[str]) -> str:
 
 
 def merge_update(target: str, source: str, row_id: str, columns: Sequence[str]) -> str:
-    """New values for the rows that have the same id in the source."""
+    """Update the rows that have the same id in the source."""
     assigned = ", ".join(f"t.{identifier(n)} = s.{identifier(n)}" for n in columns)
     return f"{_merge(target, source, row_id)} UPDATE SET {assigned}"
 
@@ -38,14 +38,16 @@ def merge_delete(target: str, source: str, row_id: str) -> str:
     return f"{_merge(target, source, row_id)} DELETE"
 
 
-def merge_all(target: str, kept: str, gone: str, row_id: str, columns: Sequence[str]) -> str:
-    """Rows of the view `kept` are new, or have new values; those of `gone` go. '' is no view."""
+def merge_all(target: str, kept: str, deleted: str, row_id: str, columns: Sequence[str]) -> str:
+    """Insert or update the rows of the view `kept`, and delete those of `deleted`; '' is no
+    view.
+    """
     key = identifier(row_id)
     names = [*(identifier(name) for name in columns), key]
     listed = ", ".join(names)
     sources = [
         f"SELECT {listed}, {stays} AS jetbridge_stays FROM {identifier(view)}"
-        for view, stays in ((kept, "TRUE"), (gone, "FALSE"))
+        for view, stays in ((kept, "TRUE"), (deleted, "FALSE"))
         if view
     ]
     assigned = ", ".join(f"t.{name} = s.{name}" for name in names[:-1])
@@ -67,13 +69,13 @@ def _merge(target: str, source: str, row_id: str) -> str:
 
 
 def copy(table: Sequence[str], snapshot_id: int, columns: Sequence[tuple[str, str]]) -> str:
-    """The rows of one snapshot, each column under a name of ours."""
+    """Select the rows of one Iceberg snapshot; `columns` are names and new names."""
     listed = ", ".join(f"{identifier(name)} AS {identifier(ours)}" for name, ours in columns)
-    return f"SELECT {listed or '1 AS one'} FROM {qualified(table)} VERSION AS OF {snapshot_id:d}"
+    return f"SELECT {listed or '1 AS one'} FROM {qualify(table)} VERSION AS OF {snapshot_id:d}"
 
 
 def literal(value: str | int | datetime) -> str:
-    """A constant; Spark escapes with backslashes, and knows moments with their zone."""
+    """Return a constant; Spark escapes with backslashes, and a timestamp has its zone."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -85,59 +87,63 @@ def literal(value: str | int | datetime) -> str:
 
 
 def call(catalog: str, procedure: str, table: Sequence[str], **arguments: Argument) -> str:
-    """A procedure of Iceberg for one table; a map is an argument too."""
-    given: dict[str, Argument] = {"table": qualified(table), **arguments}
-    listed = ", ".join(f"{name} => {_argument(value)}" for name, value in given.items())
+    """Call a procedure of Iceberg for one table; an argument may be a map."""
+    named: dict[str, Argument] = {"table": qualify(table), **arguments}
+    listed = ", ".join(f"{name} => {_argument(value)}" for name, value in named.items())
     return f"CALL {identifier(catalog)}.system.{identifier(procedure)}({listed})"
 
 
 def _argument(value: Argument) -> str:
     if isinstance(value, Mapping):
-        pairs = (f"{literal(key)}, {literal(each)}" for key, each in value.items())
+        pairs = (f"{literal(key)}, {literal(item)}" for key, item in value.items())
         return f"map({', '.join(pairs)})"
     return literal(value)
 
 
 def files_by_kind(table: Sequence[str]) -> str:
-    """How many files of which kind the current snapshot has, and what is in them."""
+    """Return a query for number, size and rows of the files of each kind in the current
+    snapshot.
+    """
     kinds = "content, file_format, spec_id, coalesce(sort_order_id, 0)"
     sums = "count(*), sum(file_size_in_bytes), sum(record_count)"
-    return f"SELECT {kinds}, {sums} FROM {qualified([*table, 'files'])} GROUP BY {kinds}"
+    return f"SELECT {kinds}, {sums} FROM {qualify([*table, 'files'])} GROUP BY {kinds}"
 
 
 def count_manifests(table: Sequence[str]) -> str:
-    return f"SELECT count(*) FROM {qualified([*table, 'manifests'])}"
+    return f"SELECT count(*) FROM {qualify([*table, 'manifests'])}"
 
 
-def picked(
+def select_columns(
     table: Sequence[str], snapshot_id: int | None, columns: Sequence[tuple[str, str]]
 ) -> str:
-    """Columns of one snapshot by name, some as another type; without a snapshot, no rows."""
-    listed = ", ".join(f"{_as(name, kind)} AS {identifier(name)}" for name, kind in columns)
+    """Select columns of one snapshot, cast if they have a type; without a snapshot, no rows."""
+    listed = ", ".join(
+        f"{_as(name, data_type)} AS {identifier(name)}" for name, data_type in columns
+    )
     at = " WHERE FALSE" if snapshot_id is None else f" VERSION AS OF {snapshot_id:d}"
-    return f"SELECT {listed or '1 AS one'} FROM {qualified(table)}{at}"
+    return f"SELECT {listed or '1 AS one'} FROM {qualify(table)}{at}"
 
 
 def fill(target: str, columns: Sequence[tuple[str, str]], query: str) -> str:
-    """The rows of a query into a table, some of its columns as another type."""
+    """Insert the rows of a query into a table; columns with a type are cast."""
     listed = ", ".join(identifier(name) for name, _ in columns)
-    made = ", ".join(_as(name, kind) for name, kind in columns)
-    return f"INSERT INTO {target} ({listed}) SELECT {made} FROM (\n{query}\n) AS q"
+    casts = ", ".join(_as(name, data_type) for name, data_type in columns)
+    return f"INSERT INTO {target} ({listed}) SELECT {casts} FROM (\n{query}\n) AS q"
 
 
 def insert_all(target: str, source: str) -> str:
-    """All rows of a view."""
+    """Insert all rows of a view."""
     return f"INSERT INTO {target} SELECT * FROM {identifier(source)}"
 
 
-def renamed(query: str, names: Sequence[str]) -> str:
-    """The rows of a query with other names for its columns."""
+def rename_columns(query: str, names: Sequence[str]) -> str:
+    """Select the rows of a query with other column names."""
     return f"SELECT * FROM (\n{query}\n) AS q({', '.join(map(identifier, names))})"
 
 
-def _as(name: str, kind: str) -> str:
-    return f"CAST({identifier(name)} AS {kind})" if kind else identifier(name)
+def _as(name: str, data_type: str) -> str:
+    return f"CAST({identifier(name)} AS {data_type})" if data_type else identifier(name)
 
 
-def everything(name: str) -> str:
+def select_all(name: str) -> str:
     return f"SELECT * FROM {identifier(name)}"

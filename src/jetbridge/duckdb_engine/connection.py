@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
+from jetbridge.catalog.settings import SQL_MEMORY
 from jetbridge.duckdb_engine.references import QueryReferences
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 
@@ -37,7 +38,7 @@ class DuckDBAccess:
 
     folders: Sequence[str] | None = ()
     secrets: Sequence[str] = ()
-    memory_limit: str = "2GB"
+    memory_limit: str = SQL_MEMORY
     include_table_folders: bool = True
     load_extensions: bool = True
     threads: int | None = None

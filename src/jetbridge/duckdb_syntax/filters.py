@@ -151,20 +151,20 @@ class _FilterParser:
         self._columns = columns
 
     def conjunction(self, nodes: Sequence[Node], depth: int) -> Expr | None:
-        widened = [self.widened(node, depth) for node in nodes]
+        widened = [self.widen(node, depth) for node in nodes]
         kept = tuple(expr for expr in widened if expr is not None)
         return And(kept) if len(kept) > 1 else (kept[0] if kept else None)
 
     def _disjunction(self, nodes: Sequence[Node], depth: int) -> Expr | None:
         kept: list[Expr] = []
         for node in nodes:
-            expr = self.widened(node, depth)
+            expr = self.widen(node, depth)
             if expr is None:
                 return None
             kept.append(expr)
         return Or(tuple(kept)) if kept else None
 
-    def widened(self, node: Node, depth: int) -> Expr | None:
+    def widen(self, node: Node, depth: int) -> Expr | None:
         """Return the boolean, or a weaker one; None is TRUE."""
         junction = {
             "CONJUNCTION_AND": self.conjunction,
@@ -192,7 +192,7 @@ class _FilterParser:
         index = member(member(node, "binding", dict), "column_index", int)
         if node.get("depth") != 0 or not 0 <= index < len(self._columns):
             raise UnsupportedFilter("column")
-        column_type = _returned(node)
+        column_type = _return_type(node)
         # The client sees a dictionary column as VARCHAR. If it ever came as ENUM, the server would
         # sort by text where the ENUM sorts by position.
         if "ENUM(" in column_type:
@@ -200,7 +200,7 @@ class _FilterParser:
         return _Typed(Column(text(self._columns[index]), column_type), column_type)
 
 
-def _returned(node: Node) -> str:
+def _return_type(node: Node) -> str:
     return type_name(member(node, "return_type", dict))
 
 
@@ -263,7 +263,7 @@ def _operator(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     parts = reader.all_exact(members(node, "children"), depth)
     if not build or not parts:
         raise UnsupportedFilter("operator")
-    return _Typed(build(parts), _returned(node))
+    return _Typed(build(parts), _return_type(node))
 
 
 def _booleans(parts: Sequence[_Typed]) -> list[Expr]:
@@ -303,11 +303,11 @@ def _case(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     if not thens:
         raise UnsupportedFilter("CASE")
     whens = zip(_booleans(tests), thens, strict=True)
-    return _Typed(Case(tuple(whens), otherwise), _returned(node))
+    return _Typed(Case(tuple(whens), otherwise), _return_type(node))
 
 
 def _cast(reader: _FilterParser, node: Node, depth: int) -> _Typed:
-    child, target = reader.exact(member(node, "child", dict), depth), _returned(node)
+    child, target = reader.exact(member(node, "child", dict), depth), _return_type(node)
     # A cast to or from a type with a time zone uses the time zone of the session.
     if _is_zoned(child.type + target) or target == "NULL":
         raise UnsupportedFilter("CAST")
@@ -319,7 +319,7 @@ def _function(reader: _FilterParser, node: Node, depth: int) -> _Typed:
     name = RENAMED.get(name, name)
     if member(node, "catalog_name", str) not in BUILT_IN or name not in CALLABLE:
         raise UnsupportedFilter(name)
-    parts, result = reader.all_exact(members(node, "children"), depth), _returned(node)
+    parts, result = reader.all_exact(members(node, "children"), depth), _return_type(node)
     if not parts or _is_zoned(result + "".join(part.type for part in parts)):
         raise UnsupportedFilter(name)
     if name in FLOAT_DIVISIONS and not _divides_alike(name, parts):

@@ -27,7 +27,7 @@ PLAIN = frozenset(
 ALIASES = {("VARCHAR", "JSON"): "JSON"}
 
 
-def _quoted(text: str, mark: str) -> str:
+def _quote(text: str, mark: str) -> str:
     return mark + text.replace(mark, mark * 2) + mark
 
 
@@ -44,12 +44,12 @@ def map_of(key: str, value: str) -> str:
 
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
-    columns = (f"{_quoted(name, chr(34))} {field_type}" for name, field_type in fields)
+    columns = (f"{_quote(name, chr(34))} {field_type}" for name, field_type in fields)
     return "STRUCT(" + ", ".join(columns) + ")"
 
 
 def enum_of(labels: Iterable[str]) -> str:
-    return "ENUM(" + ", ".join(_quoted(label, "'") for label in labels) + ")"
+    return "ENUM(" + ", ".join(_quote(label, "'") for label in labels) + ")"
 
 
 def kind_of(type_name: str) -> str:

@@ -1,1 +1,1 @@
-"""Statements in DuckDB SQL over all catalogs: parse, plan, spool, create, load, report."""
+"""Runs statements in DuckDB SQL over all catalogs: parses, plans, spools, loads, reports."""

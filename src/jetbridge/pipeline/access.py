@@ -1,4 +1,4 @@
-"""What a query may use besides the tables of the catalogs, depending on who sends it."""
+"""Checks what a query may use besides the tables of the catalogs, depending on its caller."""
 
 from dataclasses import dataclass, replace
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Resolve the names in a statement to tables, all of them at one moment."""
+"""Resolves the names in a statement to tables of one snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class NameResolver:
         catalog, schema = self._catalog_and_schema(name)
         return catalog, DEFAULT_SCHEMA if schema is None else schema, name.name
 
-    def resolved_path(self, duckdb_path: Path) -> Path:
+    def resolve_path(self, duckdb_path: Path) -> Path:
         """Return the path of the table that DuckDB looks up under this path."""
         catalog, schema, name = duckdb_path
         if catalog not in self.catalogs or schema != DEFAULT_SCHEMA:
@@ -122,7 +122,7 @@ class NameResolver:
     def _readable_catalog(self, name: str) -> Catalog:
         """Return the catalog as it is now, or a snapshot of one that is READ_ONLY.
 
-        Asking a lake for its current state may remove leftovers of a crash, which is a write.
+        A catalog that returns its current state may remove leftovers of a crash, which is a write.
         """
         return self.catalog(name) if name in self.read_only else self.catalogs[name]
 

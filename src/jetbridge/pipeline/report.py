@@ -1,4 +1,4 @@
-"""Results of statements: rows, or a report of rows, bytes, seconds and engine."""
+"""Defines results of statements: rows, or a report of rows, bytes, seconds and engine."""
 
 import json
 import time
@@ -30,14 +30,14 @@ class Report:
         values = {name: value for name, value in vars(self).items() if value not in ("", {})}
         if not self.engine:
             values = {name: value for name, value in values.items() if value != 0}
-        seconds = self._rounded_seconds()
+        seconds = self._round_seconds()
         return {**values, **({"seconds": seconds} if seconds else {})}
 
     def as_row(self) -> dict[str, Any]:
         """Return one row of `REPORT`."""
-        return {**vars(self), "seconds": json.dumps(self._rounded_seconds())}
+        return {**vars(self), "seconds": json.dumps(self._round_seconds())}
 
-    def _rounded_seconds(self) -> dict[str, float]:
+    def _round_seconds(self) -> dict[str, float]:
         return {phase: round(duration, 4) for phase, duration in self.seconds.items()}
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.commands import (
-    alter,
     create_table_as,
     ddl,
     insert,
@@ -17,13 +16,13 @@ from jetbridge.pipeline.commands import (
     show,
     update_delete,
 )
-from jetbridge.pipeline.context import Command, StatementContext
+from jetbridge.pipeline.context import Command, StatementContext, WriteTransaction
 from jetbridge.pipeline.parsing.parse import parse
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
-    CreateTable,
     CreateTableAs,
+    CreateTableStatement,
     Describe,
     Drop,
     Explain,
@@ -36,9 +35,7 @@ from jetbridge.pipeline.parsing.statements import (
     UpdateOrDelete,
 )
 from jetbridge.pipeline.report import StatementResult
-from jetbridge.pipeline.session import Session
-from jetbridge.pipeline.session_statements import CHECKS, SESSION_STATEMENTS
-from jetbridge.pipeline.transactions import WriteTransaction
+from jetbridge.pipeline.session import CHECKS, SESSION_STATEMENTS, Session
 from jetbridge.runtime.cancellation import own_scope, scope
 
 _TOO_DEEP = "the statement is nested too deeply; split it into several statements"
@@ -46,13 +43,13 @@ _TOO_DEEP = "the statement is nested too deeply; split it into several statement
 COMMANDS: Mapping[type[Any], Command[Any]] = {
     Query: query.run_query,
     CreateTableAs: create_table_as.create_table_as,
-    CreateTable: ddl.create_table,
+    CreateTableStatement: ddl.create_table,
     Insert: insert.insert,
     UpdateOrDelete: update_delete.update_or_delete,
     MergeStatement: merge.merge,
     CreateSchema: ddl.create_schema,
     Drop: ddl.drop,
-    AlterTable: alter.alter,
+    AlterTable: ddl.alter,
     Show: show.show,
     Describe: show.describe,
     Explain: show.explain,

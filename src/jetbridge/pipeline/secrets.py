@@ -1,4 +1,4 @@
-"""Secrets of one session, and the check that keeps them out of messages."""
+"""Keeps the secrets of one session, and keeps them out of messages."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ _MAY_HOLD_SECRET = re.compile(
     r"""\b(?:password|pwd)\s*[='"$] | \bsecret\b | ^\s*attach\b | ://[^/\s']*:[^/\s']*@""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
-HIDDEN = "the statement cannot be read; it is not shown because it may contain a password"
+HIDDEN = "the statement cannot be parsed; it is not shown because it may contain a password"
 
 
 def may_hold_secret(text: str) -> bool:

@@ -1,25 +1,42 @@
-"""A session: what stays between the statements of one user, and how statements change it."""
+"""Keeps a session: what stays between the statements of one user, and how statements change it."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jetbridge.catalog import CanConfigure, Catalog, OnConflict, supports
 from jetbridge.catalog.identifiers import fold
-from jetbridge.catalog.settings import truth
+from jetbridge.catalog.settings import DIALECTS, truth
 from jetbridge.duckdb_engine.connection import StatementEngine
 from jetbridge.duckdb_engine.planner import LocalEngine
-from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition
+from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import StatementContext, WriteTransaction
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, SearchPath
-from jetbridge.pipeline.parsing.statements import Attach, CreateSecret, ObjectName
+from jetbridge.pipeline.parsing.statements import (
+    Attach,
+    CreateSecret,
+    Detach,
+    DropSecret,
+    Load,
+    ObjectName,
+    SetValue,
+    TransactionCommand,
+    TransactionStatement,
+    Use,
+)
 from jetbridge.pipeline.query.planner_databases import DuckDBLimits, PlannerDatabases
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
-from jetbridge.pipeline.report import PhaseTimer, ProgressListener, ignore_progress
+from jetbridge.pipeline.report import (
+    PhaseTimer,
+    ProgressListener,
+    Report,
+    StatementResult,
+    ignore_progress,
+)
 from jetbridge.pipeline.secrets import FindSecret, Secrets
-from jetbridge.pipeline.settings import DIALECTS, NO_EFFECT, SettingValues
-from jetbridge.pipeline.transactions import WriteTransaction
+from jetbridge.pipeline.settings import NO_EFFECT, SettingValues
 from jetbridge.runtime.cancellation import Cancellation
 
 # Why a session of a client of the server refuses a statement.
@@ -123,10 +140,10 @@ class Session:
             self._resources.engine.close()
 
     def _names(self) -> NameResolver:
-        names = NameResolver(self._configured_catalogs(), self._search_path, self._read_only)
-        return names if self._transaction is None else self._transaction.pinned(names)
+        names = NameResolver(self._configure_catalogs(), self._search_path, self._read_only)
+        return names if self._transaction is None else self._transaction.pin(names)
 
-    def _configured_catalogs(self) -> Mapping[str, Catalog]:
+    def _configure_catalogs(self) -> Mapping[str, Catalog]:
         overrides = self._settings.catalog_overrides
         if not overrides:
             return dict(self._catalogs)
@@ -180,7 +197,7 @@ class Session:
 
         Clients write DuckDB's SQL: nobody has checked what Spark would run for them.
         """
-        settings = self._settings.changed(name, value)
+        settings = self._settings.with_change(name, value)
         if settings.dialect != DIALECTS[0] and not self._resources.access.trusted:
             raise BadRequest("dialect = spark is for the local command only")
         return settings
@@ -270,3 +287,69 @@ def _is_read_only(options: Mapping[str, str]) -> bool:
     read_only = options.get("read_only", options.get("readonly", "false"))
     read_write = options.get("read_write", "true")
     return truth("READ_ONLY")(read_only) or not truth("READ_WRITE")(read_write)
+
+
+def _transaction(session: Session, statement: TransactionStatement) -> StatementResult:
+    if statement.command is TransactionCommand.BEGIN:
+        session.begin_transaction()
+    else:
+        session.end_transaction(commit=statement.command is TransactionCommand.COMMIT)
+    return StatementResult(Report(statement.command.value))
+
+
+def _set(session: Session, statement: SetValue) -> StatementResult:
+    note = session.change_setting(statement.name, statement.value)
+    verb = "RESET" if statement.value is None else "SET"
+    return StatementResult(Report(verb, statement.name, note=note))
+
+
+def _use(session: Session, statement: Use) -> StatementResult:
+    session.use(statement.name)
+    return StatementResult(Report("USE", str(statement.name)))
+
+
+def _attach(session: Session, statement: Attach) -> StatementResult:
+    session.attach(statement)
+    return StatementResult(Report("ATTACH", statement.alias))
+
+
+def _detach(session: Session, statement: Detach) -> StatementResult:
+    if not session.detach(statement.alias) and not statement.if_exists:
+        raise NotFound("attached catalog", statement.alias)
+    return StatementResult(Report("DETACH", statement.alias))
+
+
+def _create_secret(session: Session, statement: CreateSecret) -> StatementResult:
+    created = session.create_secret(statement)
+    note = "" if created else "the secret already exists; nothing was done"
+    return StatementResult(Report("CREATE SECRET", statement.name, note=note))
+
+
+def _drop_secret(session: Session, statement: DropSecret) -> StatementResult:
+    if not session.drop_secret(statement.name) and not statement.if_exists:
+        raise NotFound("secret", statement.name)
+    return StatementResult(Report("DROP SECRET", statement.name))
+
+
+def _load(_: Session, statement: Load) -> StatementResult:
+    note = "it is built in here; nothing was done"
+    return StatementResult(Report(statement.verb, statement.name, note=note))
+
+
+SESSION_STATEMENTS: Mapping[type[Any], Callable[[Session, Any], StatementResult]] = {
+    TransactionStatement: _transaction,
+    SetValue: _set,
+    Use: _use,
+    Attach: _attach,
+    Detach: _detach,
+    CreateSecret: _create_secret,
+    DropSecret: _drop_secret,
+    Load: _load,
+}
+
+# What the session refuses before the first statement of the text runs.
+CHECKS: Mapping[type[Any], Callable[[Session, Any], object]] = {
+    Attach: lambda session, _: session.attach_support("ATTACH"),
+    CreateSecret: lambda session, _: session.attach_support("CREATE SECRET"),
+    SetValue: lambda session, statement: session.check_setting(statement.name, statement.value),
+}

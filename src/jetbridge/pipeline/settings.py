@@ -1,61 +1,16 @@
-"""Settings of a session: their names, and the values that SET, `--set` and the file give them."""
+"""Keeps the values of the settings of a session, from SET, `--set` and the configuration file."""
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
-from jetbridge.catalog.settings import Setting
+from jetbridge.catalog.settings import SESSION_SETTINGS, Setting
 from jetbridge.errors import BadRequest
 
 NO_EFFECT = "it has no effect here"
-ENGINES = ("auto", "spark", "duckdb")
-DIALECTS = ("duckdb", "spark")
 # The settings of one type of catalog share a prefix, so most of them are a bit similar.
 _SIMILAR = 0.8
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
-
-def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value.lower() not in allowed:
-            raise BadRequest(f"{name} = {value!r}: allowed are {', '.join(allowed)}")
-        return value.lower()
-
-    return read
-
-
-def byte_count(name: str, value: str) -> int:
-    """Return the bytes of a text such as 500MB or 2GiB; raise BadRequest for another text."""
-    text = value.replace("_", "").replace(" ", "")
-    number = text.rstrip("BIKMGTbikmgt")
-    unit = text[len(number) :].upper()
-    if not number.isdecimal() or unit not in _UNITS:
-        raise BadRequest(f"{name} = {value!r}: must be a number of bytes, as 500MB or 2GiB")
-    return int(number) * _UNITS[unit]
-
-
-# The settings that every session has.
-SETTINGS: Mapping[str, Setting] = {
-    "engine": Setting(
-        "auto",
-        _one_of("engine", ENGINES),
-        "engine for queries: `duckdb`, `spark` (refuses a query whose rows could differ from "
-        "DuckDB's), or `auto`",
-    ),
-    "dialect": Setting(
-        "duckdb",
-        _one_of("dialect", DIALECTS),
-        "`spark`: queries are Spark SQL and run unchanged; for the local command only",
-    ),
-    "spark_from": Setting(
-        2 * 2**30,
-        partial(byte_count, "spark_from"),
-        "total bytes of the tables of a query from which `auto` chooses Spark",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -89,9 +44,9 @@ class SettingValues:
     @property
     def catalog_overrides(self) -> Mapping[str, str]:
         """Return the overrides that belong to catalogs, by the names of their settings."""
-        return {name: text for name, text in self.overrides.items() if name not in SETTINGS}
+        return {name: text for name, text in self.overrides.items() if name not in SESSION_SETTINGS}
 
-    def changed(self, name: str, value: str | None) -> "SettingValues":
+    def with_change(self, name: str, value: str | None) -> "SettingValues":
         """Return the values after SET, or after RESET if the value is None.
 
         Raises BadRequest for an unknown name, and for a value that the setting does not allow.
@@ -107,7 +62,7 @@ class SettingValues:
 
     def is_ignored(self, name: str) -> bool:
         """Return whether SET accepts this name without an effect."""
-        return name.lower() not in SETTINGS and name.lower() in self.ignored
+        return name.lower() not in SESSION_SETTINGS and name.lower() in self.ignored
 
     def value(self, name: str) -> Any:
         """Return the value in effect; raise BadRequest for an unknown name."""
@@ -115,28 +70,28 @@ class SettingValues:
         setting, text = self._setting(name), self.overrides.get(name)
         return setting.default if text is None else setting.read(text)
 
-    def shown(self, name: str) -> str:
+    def format_value(self, name: str) -> str:
         """Return the value in effect as SHOW prints it; raise BadRequest for an unknown name."""
         value = self.value(name)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def rows(self) -> Iterable[tuple[str, str, str]]:
         """Return name, value and description of every setting."""
-        for name, setting in {**SETTINGS, **self.catalog_settings}.items():
-            yield name, self.shown(name), setting.about
+        for name, setting in {**SESSION_SETTINGS, **self.catalog_settings}.items():
+            yield name, self.format_value(name), setting.about
 
     def _setting(self, full_name: str) -> Setting:
-        return SETTINGS.get(full_name) or self.catalog_settings[full_name]
+        return SESSION_SETTINGS.get(full_name) or self.catalog_settings[full_name]
 
     def _full_name(self, name: str) -> str:
         """Return the name under which a setting is listed; the user may write another one."""
         lower = name.lower()
-        if lower in SETTINGS or lower in self.catalog_settings:
+        if lower in SESSION_SETTINGS or lower in self.catalog_settings:
             return lower
         for full_name, setting in self.catalog_settings.items():
             if lower in setting.also:
                 return full_name
-        raise _unknown(name, [*SETTINGS, *self.catalog_settings])
+        raise _unknown(name, [*SESSION_SETTINGS, *self.catalog_settings])
 
 
 def _unknown(name: str, known: list[str]) -> BadRequest:

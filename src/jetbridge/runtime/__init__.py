@@ -1,1 +1,1 @@
-"""Serves every room: cancellation, temporary folders, memory of the process."""
+"""Provides every room with cancellation, temporary folders and memory of the process."""

@@ -1,4 +1,4 @@
-"""Cancels statements: tells them that nobody waits any more, and interrupts what they do.
+"""Cancels statements: ends them when their caller is gone, and interrupts what they do.
 
     with cancellation.scope() as statement:            # in the thread that works
         with cancellation.current().on_cancel(cursor.interrupt):
@@ -9,7 +9,7 @@
     statement.cancel()                                 # in any other thread
 
 `current()` belongs to a thread. If another thread does the work or takes the rows, wrap these in
-`within` with the cancellation of their statement. Wrap what cleans up in `shielded`.
+`within` with the cancellation of their statement. Wrap what cleans up in `shield`.
 """
 
 import logging
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jetbridge.errors import Cancelled, ServerError
 
@@ -27,6 +27,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Interrupt = Callable[[], object]
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Describe an iterator that holds something until it is closed, such as a generator."""
+
+    def close(self) -> None: ...
 
 
 class Lock(Protocol):
@@ -184,11 +191,11 @@ class Cancellation:
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
-        while self._interrupted():
+        while self._interrupt_all():
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _interrupted(self) -> bool:
+    def _interrupt_all(self) -> bool:
         """Call the interrupts; return whether there were any."""
         with self._calling:
             with self._lock:
@@ -218,26 +225,26 @@ def current() -> Cancellation:
 def scope(inner: Cancellation | None = None) -> Iterator[Cancellation]:
     """Make a cancellation `current()` for the block; it is cancelled with the one around it."""
     inner = inner or Cancellation()
-    with _linked(inner), _as_current(inner):
+    with _link(inner), _as_current(inner):
         yield inner
 
 
 @contextmanager
-def _linked(inner: Cancellation) -> Iterator[None]:
+def _link(inner: Cancellation) -> Iterator[None]:
     inner._outer = outer = current()
     with outer.on_cancel(lambda: inner.cancel(outer.error())):
         yield
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
+def shield() -> Iterator[None]:
     """Run the block, which cleans up, even if the statement was cancelled."""
     with _as_current(None):
         yield
 
 
 @contextmanager
-def limited(seconds: float | None, error: ServerError) -> Iterator[None]:
+def limit_time(seconds: float | None, error: ServerError) -> Iterator[None]:
     """End the block with the error if it takes longer; None is no limit."""
     with scope() as inner:
         if seconds is None:
@@ -282,7 +289,7 @@ def _within(
 
 def own_scope(inner: Cancellation, items: Iterable[T]) -> Iterator[T]:
     """Yield the items under `inner`, cancelled with the statement that takes the first item."""
-    with _linked(inner):
+    with _link(inner):
         yield from within(inner, items)
 
 
@@ -292,7 +299,7 @@ def _repeats(raised: Exception, error: Exception) -> bool:
 
 
 def _closable(items: Iterator[T]) -> Any:
-    return items if hasattr(items, "close") else (item for item in items)
+    return items if isinstance(items, Closable) else (item for item in items)
 
 
 @contextmanager

@@ -203,13 +203,13 @@ def sweep(parent: str | Path) -> bool:
     """Remove folders that processes of this user have left; return whether to sweep again."""
     ending = False
     with suppress(OSError):
-        for folder, owner in _owned(parent):
+        for folder, owner in _list_owned(parent):
             with suppress(OSError):
                 ending |= not _remove_abandoned(folder, owner) and not _is_running(owner)
     return ending
 
 
-def _owned(parent: str | Path) -> Iterator[tuple[str, int]]:
+def _list_owned(parent: str | Path) -> Iterator[tuple[str, int]]:
     """Yield the folders of this user with names of `_create`, and their processes; no links."""
     with os.scandir(parent) as entries:
         for entry in entries:

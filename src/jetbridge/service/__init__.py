@@ -1,6 +1,6 @@
-"""The Flight service that DuckDB's Airport extension talks to."""
+"""Implements the Flight service that DuckDB's Airport extension calls."""
 
-from jetbridge.config.limits import Limits, Token
+from jetbridge.config.model import Limits, Token
 from jetbridge.service.server import Server
 
 __all__ = ["Limits", "Server", "Token"]

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import ROWID, TableInfo
 from jetbridge.errors import BadRequest
+from jetbridge.runtime.cancellation import Closable
 
 _ROWID_INDEX = 2**64 - 1
 # Larger messages fall out of the caches between the copies on their way to the socket.
@@ -38,11 +39,10 @@ def in_layout(
     """
     try:
         for batch in rows:
-            yield from _bounded(conform(batch, schema), at_most_rows)
+            yield from _cut(conform(batch, schema), at_most_rows)
     finally:
-        close = getattr(rows, "close", None)
-        if close is not None:
-            close()
+        if isinstance(rows, Closable):
+            rows.close()
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -63,15 +63,15 @@ def _column(batch: pa.RecordBatch, position: int | None, field: pa.Field, rows: 
 
 def nulls(data_type: pa.DataType, rows: int) -> pa.Array:
     """Return an array of NULLs, from a cache: scans need the same few sizes again and again."""
-    return _cached_nulls(data_type, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)
+    return _nulls(data_type, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)
 
 
 @lru_cache(maxsize=64)
-def _cached_nulls(data_type: pa.DataType, rows: int) -> pa.Array:
+def _nulls(data_type: pa.DataType, rows: int) -> pa.Array:
     return pa.nulls(rows, data_type)
 
 
-def _bounded(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatch]:
+def _cut(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatch]:
     rows = batch.num_rows
     if not rows:
         return

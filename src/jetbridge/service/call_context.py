@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import grpc
 
 from jetbridge.catalog import Catalog, fold
-from jetbridge.config.limits import Limits, Token
+from jetbridge.config.model import Limits, Token
 from jetbridge.errors import NotFound, PermissionDenied
 from jetbridge.wire.limits import InputLimits
 
@@ -101,7 +101,7 @@ class CallContext:
         if not self._may_use(name):
             raise PermissionDenied(
                 f"token {self.owner!r} may not use catalog {name[:100]!r}; it is limited to "
-                f"{', '.join(self.allowed_names()) or 'none that is served'}"
+                f"{', '.join(self.allowed_names()) or 'no catalog of this server'}"
             )
         served = self.catalogs.find(name)
         if served is None:

@@ -25,7 +25,7 @@ from jetbridge.catalog import (
     fold,
     supports,
 )
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import (
     BadRequest,
     LimitExceeded,
@@ -34,9 +34,9 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from jetbridge.runtime.cancellation import shielded
+from jetbridge.runtime.cancellation import shield
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
-from jetbridge.service.admission.prefetch import prefetched, within
+from jetbridge.service.admission.prefetch import read_ahead, within
 from jetbridge.service.batch_layout import conform
 from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
@@ -107,8 +107,8 @@ class DoExchange:
         if operation not in (*_STATEMENTS, *_FUNCTIONS):
             known = ", ".join((*_STATEMENTS, *_FUNCTIONS))
             raise BadRequest(f"airport-operation must be one of {known}, not {operation[:100]!r}")
-        requests = prefetched(requests)
-        with self.gate.entered(call.owner):
+        requests = read_ahead(requests)
+        with self.gate.enter(call.owner):
             with within(requests, self.limits.first_message_seconds):
                 limits = input_limits(self.limits)
                 header = read_header(requests, limits)
@@ -137,7 +137,7 @@ class DoExchange:
         start = _starter(operation, located)
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
-        with self.staged.counted(call.owner) as count, start(options) as write:
+        with self.staged.count(call.owner) as count, start(options) as write:
             statement = StatementInput(self.limits, requests, count)
             if options.returning:
                 total = yield from _write_and_answer(statement, decoder, write, reply)
@@ -166,7 +166,7 @@ class StatementInput:
             if data.header is not None:
                 yield data
 
-    def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Count an unpacked batch and return it. Raises LimitExceeded or BadRequest."""
         self._unpacked += batch.get_total_buffer_size()
         self._refuse_over(self._unpacked)
@@ -194,7 +194,7 @@ def _write(statement: StatementInput, decoder: BatchDecoder, write: Write) -> in
 
 
 def _write_pending(statement: StatementInput, decoder: BatchDecoder, write: Write) -> int:
-    return sum(write(statement.checked(batch)).affected_rows for batch in decoder.flush())
+    return sum(write(statement.check(batch)).affected_rows for batch in decoder.flush())
 
 
 def _write_and_answer(
@@ -204,7 +204,7 @@ def _write_and_answer(
     for data in statement.messages():
         decoder.feed(data)
         for batch in decoder.flush():
-            result = write(statement.checked(batch))
+            result = write(statement.check(batch))
             total += result.affected_rows
             rows = result.returning_data
             if rows is None:
@@ -265,7 +265,7 @@ def _move_pin(located: LocatedTable) -> None:
     """
     name = located.name
     try:
-        with shielded(), suppress(NotFound):  # dropped or renamed in the meantime
+        with shield(), suppress(NotFound):  # dropped or renamed in the meantime
             located.transaction.move_pin(located.served.catalog, name.schema, name.name)
     except ServerError as error:
         _log.warning(

@@ -16,7 +16,7 @@ from jetbridge.catalog import (
     TableFunction,
     supports,
 )
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.duckdb_syntax.filters import parse_filters
 from jetbridge.errors import Conflict
 from jetbridge.service.admission.concurrency import ConcurrencyLimit
@@ -24,9 +24,8 @@ from jetbridge.service.batch_layout import in_layout
 from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.flight_info import DATABASES, read_databases
 from jetbridge.service.functions import find_function
-from jetbridge.service.table_lookup import read_point, travel
-from jetbridge.service.transactions import Transactions
-from jetbridge.wire.arrow_input import as_declared, read_arguments
+from jetbridge.service.table_lookup import Transactions, read_point, travel
+from jetbridge.wire.arrow_input import cast_arguments, read_arguments
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flight_data import BatchEncoder, encode_batch, encode_schema
 from jetbridge.wire.flight_pb2 import Ticket as TicketMessage
@@ -49,7 +48,7 @@ class DoGet:
             yield from read_databases(call)
             return
         served = call.catalog(ticket.catalog)
-        with self.gate.entered(call.owner):
+        with self.gate.enter(call.owner):
             if ticket.kind == "table_function":
                 yield from self._function_rows(call, served, ticket)
                 return
@@ -63,7 +62,7 @@ class DoGet:
     ) -> Iterator[bytes]:
         name = DescriptorName(ticket.schema, ticket.name)
         function = find_function(served, name, TableFunction)
-        arguments = as_declared(
+        arguments = cast_arguments(
             read_arguments(ticket.parameters, input_limits(self.limits)), function.info()
         )
         schema = function.bind(arguments)

@@ -20,7 +20,7 @@ from jetbridge.service.batch_layout import conform, nulls
 from jetbridge.service.call_context import ServedCatalog
 from jetbridge.wire.arrow_input import (
     BatchDecoder,
-    as_declared,
+    cast_arguments,
     check_boolean_bytes,
     read_arguments,
 )
@@ -113,16 +113,16 @@ def call_in_out(
 ) -> Iterator[bytes]:
     """Answer each batch, and the end of the stream, with batches of which the last is marked."""
     request = decode(InOutRequest, metadata, "table_function_in_out", limits)
-    arguments = as_declared(read_arguments(request.parameters, limits), function.info())
+    arguments = cast_arguments(read_arguments(request.parameters, limits), function.info())
     reply = function.bind_table(arguments, decoder.schema)
     yield encode_schema(reply)
     transform = function.transforming(arguments, decoder.schema)
     for batch in _batches(decoder, requests):
-        yield from _marked(transform(batch), reply)
-    yield from _marked(transform(None), reply)
+        yield from _mark(transform(batch), reply)
+    yield from _mark(transform(None), reply)
 
 
-def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
+def _mark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
     """Yield the batches, of which the last is marked; one without rows if there are none."""
     previous: pa.RecordBatch | None = None
     for batch in batches:
@@ -160,8 +160,8 @@ def bind_table_function(
     arguments = read_arguments(parameters, limits)
     if table is None:
         function = find_function(served, name, TableFunction)
-        return function.bind(as_declared(arguments, function.info()))
+        return function.bind(cast_arguments(arguments, function.info()))
     in_out = find_function(served, name, TableInOutFunction)
     if not any(parameter.table for parameter in in_out.info().parameters):
         raise BadRequest(f"function {name.schema}.{name.name} does not accept a table")
-    return in_out.bind_table(as_declared(arguments, in_out.info()), table)
+    return in_out.bind_table(cast_arguments(arguments, in_out.info()), table)

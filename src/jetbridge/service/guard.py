@@ -7,10 +7,9 @@ from typing import Any, NoReturn
 
 import grpc
 
-from jetbridge.config.limits import Token
-from jetbridge.errors import ServerError
+from jetbridge.config.model import Token
+from jetbridge.errors import ServerError, without_paths
 from jetbridge.runtime.cancellation import Cancellation, answering, scope
-from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate
 from jetbridge.service.admission.time_limit import TimeLimit
@@ -59,7 +58,7 @@ class Guard:
             call = None
             try:
                 call = self._admit(context)
-                with self._entered(context, call.owner) as statement, scope(statement):
+                with self._enter(context, call.owner) as statement, scope(statement):
                     return handler(request, call)
             except Exception as error:
                 _abort(context, call, error, details=False)
@@ -80,7 +79,7 @@ class Guard:
             try:
                 call = self._admit(context, allow_anonymous)
                 owner = None if allow_anonymous else call.owner
-                with self._entered(context, owner) as statement:
+                with self._enter(context, owner) as statement:
                     yield from answering(statement, _answers(handler, request, call))
             except Exception as error:
                 _abort(context, call, error, details)
@@ -93,16 +92,16 @@ class Guard:
         return CallContext(context, headers, self._catalogs, token)
 
     @contextmanager
-    def _entered(self, context: grpc.ServicerContext, owner: str | None) -> Iterator[Cancellation]:
+    def _enter(self, context: grpc.ServicerContext, owner: str | None) -> Iterator[Cancellation]:
         """Count the call and start its time; `owner` is None for a call without a token."""
-        statement = _cancelled_with(context)
-        counted = nullcontext() if owner is None else self._calls.entered(owner)
-        limited = self._time_limit.applied(statement, context, owner)
-        with self._shutdown.entered(), counted, limited:
+        statement = _cancel_with(context)
+        counted = nullcontext() if owner is None else self._calls.enter(owner)
+        limited = self._time_limit.apply(statement, context, owner)
+        with self._shutdown.enter(), counted, limited:
             yield statement
 
 
-def _cancelled_with(context: grpc.ServicerContext) -> Cancellation:
+def _cancel_with(context: grpc.ServicerContext) -> Cancellation:
     """Return a cancellation that ends the work of a call with the call.
 
     A call ends early if its caller cancels it or dies, or at the caller's deadline.
@@ -155,14 +154,14 @@ def _public_message(message: str, call: CallContext | None) -> str:
     if public == message or call is None:
         return public
     _log.info("refused, trace id %s: %s", call.trace_id, message)
-    return f"{_shortened(public, _MAX_MESSAGE_BYTES - 50)} (trace id {call.trace_id})"
+    return f"{_shorten(public, _MAX_MESSAGE_BYTES - 50)} (trace id {call.trace_id})"
 
 
 def _one_line(message: str) -> str:
-    return _shortened(" ".join(message.split()))
+    return _shorten(" ".join(message.split()))
 
 
-def _shortened(text: str, at_most_bytes: int = _MAX_MESSAGE_BYTES) -> str:
+def _shorten(text: str, at_most_bytes: int = _MAX_MESSAGE_BYTES) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) <= at_most_bytes:
         return data.decode()

@@ -8,11 +8,11 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from jetbridge.config.limits import Openness
+from jetbridge.config.model import Openness
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.admission.authentication import Authenticator
 from jetbridge.service.admission.entrance import Headers, Inline, Method, OpenCalls, run_in
-from jetbridge.service.admission.prefetch import only_message, prefetched, within
+from jetbridge.service.admission.prefetch import only_message, read_ahead, within
 from jetbridge.service.call_context import CallContext
 from jetbridge.service.do_action import DoAction, answers_once
 from jetbridge.service.do_exchange import DoExchange
@@ -172,7 +172,7 @@ class Reflection:
 
     def answer(self, requests: Iterator[bytes], call: CallContext) -> Iterator[bytes]:
         """Yield the answers. All requests must arrive within the time limit of messages."""
-        received = prefetched(requests, most_ahead=0)
+        received = read_ahead(requests, most_ahead=0)
         with within(received, self._seconds):
             decoded = map(_reflection_request, received)
             for response in self._servicer.ServerReflectionInfo(decoded, call.context):

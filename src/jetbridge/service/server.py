@@ -1,5 +1,7 @@
 """Serves Flight, health checks and reflection on one port."""
 
+import ctypes
+import logging
 import secrets
 import threading
 import time
@@ -9,22 +11,14 @@ from types import TracebackType
 from typing import Self
 
 import grpc
+import pyarrow as pa
 
 from jetbridge.catalog import Catalog
-from jetbridge.config.limits import (
-    Limits,
-    Openness,
-    Shares,
-    Token,
-    catalog_name_error,
-    is_loopback,
-)
+from jetbridge.config.model import Limits, Openness, Shares, Token, catalog_name_error, is_loopback
 from jetbridge.errors import Unavailable
-from jetbridge.runtime.process_memory import keep_freed_memory
-from jetbridge.service.admission.authentication import Authenticator
+from jetbridge.service.admission.authentication import Authenticator, FailedLogins
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
 from jetbridge.service.admission.entrance import Entrance, OpenCalls
-from jetbridge.service.admission.failed_logins import FailedLogins
 from jetbridge.service.admission.time_limit import TimeLimit, TimeQuota
 from jetbridge.service.call_context import Catalogs, input_limits
 from jetbridge.service.do_action import ActionContext, DoAction, OwnAction
@@ -33,9 +27,35 @@ from jetbridge.service.do_get import DoGet
 from jetbridge.service.flight_info import FlightInfoBuilder, GetFlightInfo, ListFlights
 from jetbridge.service.guard import Guard
 from jetbridge.service.rpcs import Handlers, Health, Rpcs, about_methods, flight_methods
-from jetbridge.service.table_lookup import TableLookup
-from jetbridge.service.transactions import Transactions
+from jetbridge.service.table_lookup import TableLookup, Transactions
 from jetbridge.wire.tickets import TicketSealer
+
+_log = logging.getLogger(__name__)
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_KEPT = 256 * 1024 * 1024
+_LARGE = 4 * 1024 * 1024
+
+
+def keep_freed_memory() -> None:
+    """Keep some of the memory that this process frees.
+
+    glibc returns large blocks to the system at once and takes new ones for the next message. The
+    page faults of an INSERT then cost more than the rest of it (measured: 0.12 s of system time for
+    1M rows, 0.04 s with this). Other C libraries have no such settings.
+
+    Arrow then takes its memory from the same heap: with a heap of its own, neither could use what
+    the other frees (measured: 90 MiB less for 10M rows).
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        _log.debug("the C library has no mallopt: freed memory is returned to the system")
+        return
+    mallopt(_M_MMAP_THRESHOLD, _LARGE)
+    mallopt(_M_TRIM_THRESHOLD, _KEPT)
+    pa.set_memory_pool(pa.system_memory_pool())
+
 
 # Threads beyond the number of calls that gRPC admits, so that no call waits for a thread.
 _SPARE_THREADS = 16

@@ -1,4 +1,4 @@
-"""The Spark of a process: the only room that starts Java.
+"""Runs Spark in a process: the only room that starts Java.
 
 Examples:
     >>> from pathlib import Path

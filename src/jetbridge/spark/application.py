@@ -86,7 +86,7 @@ class SparkConnection:
         )
         return member
 
-    def mishaps(self) -> frozenset[str]:
+    def executor_failures(self) -> frozenset[str]:
         """Return a mark for each executor that was lost or has failed tasks so far.
 
         Spark runs such tasks again, so their job succeeds. But nothing removes the files of a task
@@ -110,7 +110,7 @@ def _runs(tracker: "StatusTracker", stage: int) -> bool:
     return info is not None and info.numActiveTasks > 0
 
 
-class Application:
+class SparkApplication:
     """Run Spark on a JVM that has just been launched. PySpark allows one in a process."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], seconds: float) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from jetbridge.errors import FailedPrecondition, ServerError, Unavailable
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.application import Application, SparkConnection
+from jetbridge.spark.application import SparkApplication, SparkConnection
 from jetbridge.spark.errors import is_from_spark
 from jetbridge.spark.jars import needed_jars
 from jetbridge.spark.settings import catalog_settings, is_local
@@ -143,7 +143,7 @@ class SparkEngine:
             return "stopped"
         if attempt is None:
             return "not started"
-        if attempt.failed():
+        if attempt.has_failed():
             return f"failed: {attempt.result.exception()}"
         if not attempt.result.done():
             return f"starting ({time.monotonic() - attempt.began:.0f} s)"
@@ -168,12 +168,12 @@ class SparkEngine:
         attempt.close()
         patience.cancel()
 
-    def _application(self) -> Application | None:
+    def _application(self) -> SparkApplication | None:
         """Return the application that runs, or None; never waits for it."""
         attempt = self._attempt
         return attempt.application() if attempt else None
 
-    def _ready(self) -> tuple[StartAttempt, Application]:
+    def _ready(self) -> tuple[StartAttempt, SparkApplication]:
         while True:
             attempt = self._current()
             application = self._await(attempt)
@@ -184,11 +184,11 @@ class SparkEngine:
     def _current(self) -> StartAttempt:
         """Return the latest attempt, or begin the next one if that failed."""
         with self._lock:
-            if self._attempt is None or self._attempt.failed():
+            if self._attempt is None or self._attempt.has_failed():
                 return self._begin(self._attempt)
             return self._attempt
 
-    def _await(self, attempt: StartAttempt) -> Application:
+    def _await(self, attempt: StartAttempt) -> SparkApplication:
         woken = threading.Event()
         attempt.result.add_done_callback(lambda _: woken.set())
         with current().on_cancel(woken.set):
@@ -203,12 +203,12 @@ class SparkEngine:
 
     def _report(self, attempt: StartAttempt) -> None:
         """Log that calls wait, once for all of them."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         with self._lock:
-            if now - self._reported < REPORT_SECONDS / 2:
+            if current_time - self._reported < REPORT_SECONDS / 2:
                 return
-            self._reported = now
-        log.info("waiting for Spark (%.0f s)", now - attempt.began)
+            self._reported = current_time
+        log.info("waiting for Spark (%.0f s)", current_time - attempt.began)
 
     def _replace(self, lost: StartAttempt) -> str:
         """Begin the next attempt unless that has happened; return the message for the caller."""
@@ -216,7 +216,11 @@ class SparkEngine:
         with self._lock:
             if self._closing.is_set():
                 return STOPPING
-            what = f"Spark has died ({death})" if death else "Spark was stopped from outside"
+            what = (
+                f"Spark stopped unexpectedly ({death})"
+                if death
+                else "Spark was stopped from outside"
+            )
             if self._attempt is lost:
                 log.warning("%s; it is being restarted", what)
                 self._begin(lost)
@@ -249,10 +253,10 @@ class SparkEngine:
 
     def _clear(self, previous: StartAttempt) -> None:
         previous.close()
-        if previous.failed():
+        if previous.has_failed():
             self._closing.wait(max(0.0, previous.ended + RETRY_SECONDS - time.monotonic()))
 
-    def _publish(self, attempt: StartAttempt, application: Application) -> None:
+    def _publish(self, attempt: StartAttempt, application: SparkApplication) -> None:
         """Set the result, with the catalogs that were added while Spark started."""
         with self._lock:
             for name, properties in self._catalogs.items():

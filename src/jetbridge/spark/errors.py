@@ -73,7 +73,7 @@ def is_from_spark(error: BaseException) -> bool:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     kinds = (Py4JError, PySparkException, ConnectionError, EOFError)
-    return any(isinstance(each, kinds) for each in _python_chain(error))
+    return any(isinstance(cause, kinds) for cause in _python_chain(error))
 
 
 def _python_chain(error: BaseException) -> Iterator[BaseException]:

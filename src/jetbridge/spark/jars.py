@@ -1,4 +1,7 @@
-"""Chooses the jars of Spark: the user's own, a folder, the cache, or what Ivy fetches."""
+"""Pins the jars that go with our PySpark, and chooses where they come from.
+
+They are the user's own, in a folder, in the cache, or what Ivy fetches.
+"""
 
 import fcntl
 import glob
@@ -6,13 +9,61 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark.versions import AWS, ICEBERG, POSTGRES, SQLITE, Jar
+
+
+@dataclass(frozen=True)
+class Jar:
+    """Name a jar by its Maven coordinates and the SHA-256 of its file."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str = field(default="", compare=False)
+
+    @property
+    def coordinates(self) -> str:
+        """Return the name by which Ivy fetches the jar."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_names(self) -> tuple[str, str]:
+        """Return the name that Ivy gives the file, and the one in the repository."""
+        plain = f"{self.artifact}-{self.version}.jar"
+        return f"{self.group}_{plain}", plain
+
+
+# 4.1 is Spark's version, 2.13 Scala's: both belong to the pin of pyspark in pyproject.toml.
+ICEBERG = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.12.0",
+    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+)
+SQLITE = Jar(
+    "org.xerial",
+    "sqlite-jdbc",
+    "3.50.3.0",
+    "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+)
+AWS = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    ICEBERG.version,
+    "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+POSTGRES = Jar(
+    "org.postgresql",
+    "postgresql",
+    "42.7.8",
+    "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
+)
+
 
 FOLDER_VARIABLE = "JETBRIDGE_JARS"
 # In any version: the user's own jars may need another one.
@@ -43,17 +94,17 @@ class Jars:
     packages: tuple[str, ...] = ()
     fetched: tuple[Jar, ...] = ()
 
-    def check_fetched(self) -> None:
+    def check_fetched_jars(self) -> None:
         """Raise Unavailable if a jar that was fetched has another SHA-256 than the known one."""
         wrong = [jar for jar in self.fetched if not _find(self.ivy / "jars", jar)]
         if wrong:
             names = ", ".join(jar.file_names[0] for jar in wrong)
             raise Unavailable(
-                f"jars that were fetched have another SHA-256 than the known ones: {names}; remove "
+                f"fetched jars do not have the expected SHA-256: {names}; remove "
                 f"{self.ivy}, and check the Maven repositories"
             )
 
-    def fetch_failed(self) -> Unavailable:
+    def fetch_error(self) -> Unavailable:
         """Return the error for jars that could not be fetched."""
         names = ", ".join(self.packages)
         return Unavailable(
@@ -158,14 +209,14 @@ def fetching(jars: Jars) -> Iterator[None]:
 def _user_jars(text: str, packages: Sequence[str]) -> list[str]:
     """Return the user's jars as absolute paths: Spark runs in another folder than we do."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    paths = [path for name in names for path in _expanded(name)]
+    paths = [path for name in names for path in _expand(name)]
     if not any(ICEBERG_RUNTIME in name for name in (*paths, *packages)):
         jar = ICEBERG.file_names[1]
         raise Unavailable(f"the setting spark.jars must also name Iceberg's own jar, {jar}")
     return paths
 
 
-def _expanded(name: str) -> list[str]:
+def _expand(name: str) -> list[str]:
     """Return the paths that a name with wildcards matches. One with a scheme (s3a:) is Spark's."""
     if ":" in name:
         return [name]
@@ -188,7 +239,7 @@ def _from_folder(folder: Path, needed: Sequence[Jar]) -> list[str]:
     paths = {jar: _find(folder, jar) for jar in needed}
     missing = [jar.file_names[1] for jar, path in paths.items() if path is None]
     wrong = next(
-        (path for jar in needed for path in _files_named(folder, jar) if not paths[jar]), None
+        (path for jar in needed for path in _find_files(folder, jar) if not paths[jar]), None
     )
     if wrong is not None:
         raise Unavailable(
@@ -201,14 +252,14 @@ def _from_folder(folder: Path, needed: Sequence[Jar]) -> list[str]:
     return [str(path) for path in paths.values()]
 
 
-def _files_named(folder: Path, jar: Jar) -> list[Path]:
+def _find_files(folder: Path, jar: Jar) -> list[Path]:
     """Return the files that have a name of the jar, whatever they contain."""
     return [path for name in jar.file_names if (path := folder / name).is_file()]
 
 
 def _find(folder: Path, jar: Jar) -> Path | None:
     """Return the file of a jar; one with another content does not count, such as a cut download."""
-    return next((path for path in _files_named(folder, jar) if _sha256(path) == jar.sha256), None)
+    return next((path for path in _find_files(folder, jar) if _sha256(path) == jar.sha256), None)
 
 
 def _sha256(path: Path) -> str:

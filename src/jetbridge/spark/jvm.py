@@ -1,4 +1,4 @@
-"""Runs the JVM of Spark's driver as a child process that ends with this process.
+"""Finds a Java, and runs the JVM of Spark's driver in it, until this process ends.
 
 PySpark could start the JVM, but it would inherit our terminal, wait forever when the start fails,
 and fork in a way that is not safe beside the threads of gRPC. PySpark supports a JVM that someone
@@ -8,6 +8,8 @@ else has started: PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET say where it i
 import importlib.util
 import logging
 import os
+import re
+import shutil
 import subprocess
 import threading
 import time
@@ -18,10 +20,87 @@ from pathlib import Path
 from typing import Any
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark.java import Java
 from jetbridge.spark.settings import LOOPBACK, is_local, properties_text, worker_python
 
 log = logging.getLogger(__name__)
+
+# Spark 4.1 runs on these (https://spark.apache.org/docs/4.1.0/); the first is the one we advise.
+JAVA_VERSIONS = (17, 21)
+# Where Debian, Ubuntu and Fedora install Java.
+JAVA_FOLDER = Path("/usr/lib/jvm")
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION_SECONDS = 20.0
+ALLOWED_JAVA = " or ".join(map(str, JAVA_VERSIONS))
+JAVA_REMEDY = (
+    f"install it with `apt-get install openjdk-{JAVA_VERSIONS[0]}-jre-headless` (Debian, Ubuntu), "
+    f"elsewhere install any Java {ALLOWED_JAVA} and set JAVA_HOME to its folder"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """Describe a Java on this machine; `home` is the value for JAVA_HOME."""
+
+    home: Path
+    version: int
+
+
+def find_java() -> Java:
+    """Return a Java of a version that Spark supports; raises Unavailable, which names the others.
+
+    JAVA_HOME comes first, then PATH, then the usual folder.
+    """
+    others: list[str] = []
+    homes: set[Path] = set()
+    for home in _homes():
+        if home in homes:
+            continue
+        homes.add(home)
+        version = java_version(home)
+        if version in JAVA_VERSIONS:
+            return Java(home, version)
+        if version is not None:
+            others.append(f"Java {version} in {home}")
+    listed = f" (found {', '.join(others)})" if others else ""
+    raise Unavailable(
+        f"Spark needs Java {ALLOWED_JAVA}, which this machine lacks{listed}: {JAVA_REMEDY}"
+    )
+
+
+def java_version(home: Path) -> int | None:
+    """Return the major version of the Java in a folder, or None if none works there."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user's own Java
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_version(answer.stderr + answer.stdout)
+
+
+def parse_version(text: str) -> int | None:
+    """Return the major version that `java -version` prints: Java 8 calls itself 1.8."""
+    match = _VERSION.search(text)
+    return int(match[1]) if match else None
+
+
+def _homes() -> Iterator[Path]:
+    """Yield the folders in which there may be a Java."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home).resolve()
+    path = shutil.which("java")
+    if path:
+        # Debian's /usr/bin/java is a link to a link to the home's bin/java.
+        yield Path(path).resolve().parent.parent
+    if JAVA_FOLDER.is_dir():
+        yield from (path.resolve() for path in sorted(JAVA_FOLDER.iterdir()) if path.is_dir())
+
 
 POLL_SECONDS = 0.05
 # The JVM is killed if it has not ended by itself after this.
@@ -51,7 +130,7 @@ _environment_lock = threading.Lock()
 
 
 class FetchFailed(Exception):
-    """Ivy could not fetch the jars."""
+    """Report that Ivy could not fetch the jars."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +238,7 @@ class Jvm:
             lines = [
                 line.strip() for line in text.splitlines() if "rror" in line or "xception" in line
             ]
-            reason = lines[0][:200] if lines else self.how_it_ended()
+            reason = lines[0][:200] if lines else self.exit_reason()
         return Unavailable(f"Spark did not start: {reason}; see {self._launch.log_file}")
 
     def _output(self) -> str:
@@ -180,7 +259,7 @@ class Jvm:
             self._process.wait(seconds)
         return not self.runs()
 
-    def how_it_ended(self) -> str:
+    def exit_reason(self) -> str:
         """Return a phrase for the log: a signal, an exit code, or lack of memory."""
         code = self._process.poll()
         if code in OUT_OF_MEMORY:

@@ -1,4 +1,7 @@
-"""Completes the settings of Spark: our defaults, and the user's settings over them."""
+"""Completes the settings of Spark: our defaults, the user's settings over them, and its log.
+
+Spark writes its log to a file, never to the terminal.
+"""
 
 import os
 import re
@@ -12,6 +15,9 @@ ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 LOOPBACK = "127.0.0.1"
 # On one machine, more partitions only cost time; Spark's default of 200 is for clusters.
 MOST_LOCAL_PARTITIONS = 8
+WORKER_DAEMON = "jetbridge.spark.worker_daemon"
+# The name of a Unix socket has at most 107 bytes, of which Spark's own part has 42.
+_LONGEST_SOCKET_FOLDER = 107 - 42
 HIDDEN = "***"
 # Replaces ${...} in statements by values of the environment and of settings.
 SUBSTITUTE = "spark.sql.variable.substitute"
@@ -46,6 +52,7 @@ def complete(user_settings: Mapping[str, str], folder: Path) -> dict[str, str]:
         # Other programs read spools; for them a time in Spark's own INT96 has no zone.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.daemon.module": WORKER_DAEMON,
         **(_local_settings(folder) if is_local(user_settings) else {"spark.speculation": "true"}),
         **user_settings,
     }
@@ -63,7 +70,19 @@ def _local_settings(folder: Path) -> dict[str, str]:
         "spark.authenticate.secret": secrets.token_hex(32),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.shuffle.partitions": str(min(2 * cores, MOST_LOCAL_PARTITIONS)),
+        **_socket_settings(folder / "tmp"),
     }
+
+
+def _socket_settings(folder: Path) -> dict[str, str]:
+    """Return settings for Unix sockets between Java and the Python workers, if their names fit.
+
+    The folder must belong to the user alone: whoever can open the socket can run code.
+    """
+    if len(os.fsencode(folder)) > _LONGEST_SOCKET_FOLDER:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
 
 
 def _with_iceberg(extensions: str) -> str:
@@ -75,19 +94,19 @@ def with_java_options(settings: Mapping[str, str], folder: Path, log4j: Path) ->
     """Return settings with options for the driver's JVM; the user's own come last and win."""
     name = "spark.driver.extraJavaOptions"
     ours = (
-        _quoted(f"-Dlog4j2.configurationFile={log4j.as_uri()}"),
-        _quoted(f"-Djava.io.tmpdir={folder / 'tmp'}"),
-        _quoted(f"-Dderby.system.home={folder}"),
+        _quote(f"-Dlog4j2.configurationFile={log4j.as_uri()}"),
+        _quote(f"-Djava.io.tmpdir={folder / 'tmp'}"),
+        _quote(f"-Dderby.system.home={folder}"),
         # A driver that ran out of memory does not recover; a new one starts instead.
         "-XX:+ExitOnOutOfMemoryError",
     )
     return {**settings, name: " ".join((*ours, settings.get(name, ""))).strip()}
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     """Return one option as Spark's launcher reads it from a line of options."""
-    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    escape = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escape}"'
 
 
 def worker_python(settings: Mapping[str, str], environment: Mapping[str, str]) -> str:
@@ -107,7 +126,7 @@ def catalog_settings(name: str, properties: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def shown(settings: Mapping[str, str]) -> dict[str, str]:
+def mask_secrets(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings for a log, without secrets."""
     return {
         name: HIDDEN if SECRET.search(name) else SECRET_IN_URI.sub(rf"\g<1>{HIDDEN}", value)
@@ -117,10 +136,10 @@ def shown(settings: Mapping[str, str]) -> dict[str, str]:
 
 def properties_text(settings: Mapping[str, str]) -> str:
     """Return settings as a Java properties file."""
-    return "".join(f"{escaped(name)}={escaped(value)}\n" for name, value in settings.items())
+    return "".join(f"{escape(name)}={escape(value)}\n" for name, value in settings.items())
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text for a properties file: all but plain letters and digits as \\uXXXX.
 
     No other rules of the format apply then.
@@ -131,3 +150,41 @@ def escaped(text: str) -> str:
         chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}"
         for code in codes
     )
+
+
+# The file itself and two older ones.
+TEMPLATE = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.filePattern = {pattern}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.charset = UTF-8
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}}{{UTC}}Z %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.fileIndex = min
+appender.file.strategy.max = 2
+
+# Spark applies the level of this logger to all others (Logging.initializeLogging).
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+# It warns at every start that it runs without native code, which is normal.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+def log4j_properties(log_file: Path, *, verbose: bool = False) -> str:
+    """Return a log4j2 configuration that logs to a file: three files of 10 MB each."""
+    # log4j looks for ${...} in every value, and for %i and its like in the pattern.
+    file = str(log_file).replace("${", "$${")
+    level = "info" if verbose else "warn"
+    pattern = file.replace("%", "%%")
+    return TEMPLATE.format(level=level, file=escape(file), pattern=escape(pattern))

@@ -7,12 +7,14 @@ folder of its own at that path, and a statement would find nothing, or only some
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from cachetools import LRUCache
 
 from jetbridge.errors import FailedPrecondition
 from jetbridge.runtime.cancellation import current
@@ -39,7 +41,7 @@ _MOST_TASKS = 10_000
 
 
 @dataclass
-class Application:
+class CheckedFolders:
     """Hold what is known of one Spark application; a check holds its lock, and no other one.
 
     `folders` maps each folder to the executors that share it.
@@ -53,25 +55,25 @@ class Application:
 # A Spark that restarts is another application; only the latest ones are kept.
 _MOST_APPLICATIONS = 100
 _lock = threading.Lock()
-_applications: dict[str, Application] = {}
+_applications: MutableMapping[str, CheckedFolders] = LRUCache(_MOST_APPLICATIONS)
 
 
 @dataclass(frozen=True)
 class Executor:
-    """One executor; Spark numbers them."""
+    """Describe one executor; Spark numbers them."""
 
     number: str
     host: str
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Return the executor as Spark writes the preferred location of a task."""
         return f"executor_{self.host}_{self.number}"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at the part of a job with this number."""
+    """Describe one attempt at the part of a job with this number."""
 
     part: int
     executor: Executor
@@ -79,7 +81,7 @@ class Attempt:
     problem: str
 
 
-def refuse_unshared(session: SparkConnection, folder: str | Path) -> None:
+def check_shared(session: SparkConnection, folder: str | Path) -> None:
     """Raise FailedPrecondition if an executor does not share a folder of this machine.
 
     The next statement checks executors that come later.
@@ -101,16 +103,12 @@ def refuse_unshared(session: SparkConnection, folder: str | Path) -> None:
             log.warning(_SILENT, ", ".join(silent), folder)
 
 
-def _application(identity: str) -> Application:
+def _application(identity: str) -> CheckedFolders:
     with _lock:
-        application = _applications.pop(identity, None) or Application()
-        _applications[identity] = application  # the last one
-        while len(_applications) > _MOST_APPLICATIONS:
-            del _applications[next(iter(_applications))]
-        return application
+        return _applications.setdefault(identity, CheckedFolders())
 
 
-def _executors(session: SparkConnection, application: Application) -> list[Executor]:
+def _executors(session: SparkConnection, application: CheckedFolders) -> list[Executor]:
     """Return the executors; the first statement of an application waits for the first of them."""
     seconds = 0.0 if application.has_executors else _FIRST_SECONDS
     deadline = time.monotonic() + seconds
@@ -139,17 +137,17 @@ def _check(session: SparkConnection, folder: Path, executors: Sequence[Executor]
     try:
         attempts = _run_probe(session, probe.path, executors)
         for attempt in attempts:
-            written = (probe.path / "out" / f"part-{attempt.part:05d}").exists()
-            if attempt.problem or (attempt.done and not written):
+            has_written = (probe.path / "out" / f"part-{attempt.part:05d}").exists()
+            if attempt.problem or (attempt.done and not has_written):
                 problem = attempt.problem or "lost"
                 log.warning("probe of %s on %s: %s", folder, attempt.executor, problem)
-                raise _unshared(folder, attempt.executor)
+                raise _not_shared_error(folder, attempt.executor)
         return {attempt.executor.number for attempt in attempts if attempt.done}
     finally:
         probe.remove()
 
 
-def _unshared(folder: Path, executor: Executor) -> FailedPrecondition:
+def _not_shared_error(folder: Path, executor: Executor) -> FailedPrecondition:
     return FailedPrecondition(
         f"executor {executor.number} of Spark on {executor.host} does not share the folder "
         f"{folder} with the server: use a folder on a disk that all machines share, or for a lake "
@@ -166,7 +164,7 @@ def _run_probe(
     context.addJobTag(tag)
     try:
         token = context._jsc.textFile((folder / "token").as_uri(), 1)
-        _pinned(session, executors).cartesian(token).saveAsTextFile((folder / "out").as_uri())
+        _pin(session, executors).cartesian(token).saveAsTextFile((folder / "out").as_uri())
     except Exception as error:
         attempts = _attempts(session, tag)
         if not any(attempt.problem for attempt in attempts):
@@ -179,14 +177,14 @@ def _run_probe(
     return _attempts(session, tag)
 
 
-def _pinned(session: SparkConnection, executors: Sequence[Executor]) -> Any:
+def _pin(session: SparkConnection, executors: Sequence[Executor]) -> Any:
     """Return one element for each executor, whose task Spark runs there if it can."""
     jvm = session.jvm
     sequence = session.static("org.apache.spark.api.python.PythonUtils.toSeq")
     elements = jvm.java.util.ArrayList()
     for executor in executors:
         locations = jvm.java.util.ArrayList()
-        locations.add(executor.place)
+        locations.add(executor.location)
         elements.add(jvm.scala.Tuple2(executor.number, sequence(locations)))
     anything = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").AnyRef()
     return _core(session).makeRDD(sequence(elements), anything).toJavaRDD()

@@ -11,17 +11,16 @@ from pathlib import Path
 
 from jetbridge.errors import ServerError, Unavailable
 from jetbridge.runtime.temporary_folders import TemporaryFolder
-from jetbridge.spark.application import Application, refuse_a_second
+from jetbridge.spark.application import SparkApplication, refuse_a_second
 from jetbridge.spark.errors import java_message
 from jetbridge.spark.jars import Jars, choose_jars, fetching, needed_jars
-from jetbridge.spark.java import find_java
-from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
-from jetbridge.spark.log4j import log4j_properties
+from jetbridge.spark.jvm import FetchFailed, Jvm, Launch, find_java
 from jetbridge.spark.settings import (
     catalog_settings,
     complete,
     is_local,
-    shown,
+    log4j_properties,
+    mask_secrets,
     with_java_options,
 )
 
@@ -50,13 +49,13 @@ class StartAttempt:
 
     order: StartRequest
     began: float = field(default_factory=time.monotonic)
-    result: Future[Application] = field(default_factory=Future)
+    result: Future[SparkApplication] = field(default_factory=Future)
     ended: float = 0.0
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _jvm: Jvm | None = None
     _folder: TemporaryFolder | None = None
 
-    def open(self) -> Application:
+    def open(self) -> SparkApplication:
         """Start Spark and return the application; the caller puts the outcome into `result`."""
         if importlib.util.find_spec("pyspark") is None:
             raise Unavailable("Spark is not installed: pip install 'jetbridge[lake]'")
@@ -69,7 +68,7 @@ class StartAttempt:
             jars = _jars(order)
             settings = _settings(order, jars, folder.path)
             warn_open(settings)
-            log.debug("starting Spark with Java %d: %s", java.version, shown(settings))
+            log.debug("starting Spark with Java %d: %s", java.version, mask_secrets(settings))
             launch = Launch(java, settings, folder.path, order.log_file, (folder.lock,))
             self._jvm = Jvm(launch)
             if self._cancelled.is_set():
@@ -79,18 +78,18 @@ class StartAttempt:
 
     def fail(self, error: Exception) -> None:
         """Clean up, and set the error for all calls that wait."""
-        failure = error if isinstance(error, ServerError) else self._explained(error)
+        failure = error if isinstance(error, ServerError) else self._explain(error)
         log.log(logging.DEBUG if self._cancelled.is_set() else logging.WARNING, "%s", failure)
         self._clear()
         self.ended = time.monotonic()
         self.result.set_exception(failure)
 
-    def _explained(self, error: Exception) -> ServerError:
+    def _explain(self, error: Exception) -> ServerError:
         log.debug("Spark did not start", exc_info=error)
         reason = STOPPING if self._cancelled.is_set() else java_message(error)
         return Unavailable(f"Spark did not start: {reason}; see {self.order.log_file}")
 
-    def _connect(self, jvm: Jvm, jars: Jars) -> Application:
+    def _connect(self, jvm: Jvm, jars: Jars) -> SparkApplication:
         seconds = FETCH_SECONDS if jars.packages else START_SECONDS
         if jars.packages:
             log.info("fetching %s into %s", ", ".join(jars.packages), jars.ivy)
@@ -101,10 +100,10 @@ class StartAttempt:
         try:
             jvm.await_gateway(seconds)
             # The jars are on its class path, and none of their code has run yet.
-            jars.check_fetched()
-            return Application(jvm, settings, seconds)
+            jars.check_fetched_jars()
+            return SparkApplication(jvm, settings, seconds)
         except FetchFailed:
-            raise jars.fetch_failed() from None
+            raise jars.fetch_error() from None
 
     def _make_folder(self) -> TemporaryFolder:
         try:
@@ -130,13 +129,13 @@ class StartAttempt:
         if self._jvm:
             self._jvm.kill()
 
-    def application(self) -> Application | None:
+    def application(self) -> SparkApplication | None:
         """Return the application, or None while it starts or if the start failed."""
         if not self.result.done() or self.result.exception() is not None:
             return None
         return self.result.result()
 
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Return whether the start failed."""
         return self.result.done() and self.result.exception() is not None
 
@@ -148,7 +147,7 @@ class StartAttempt:
         """Wait for the end of the JVM and return how it ended; empty if it still runs."""
         if self._jvm is None or not self._jvm.wait(seconds):
             return ""
-        return self._jvm.how_it_ended()
+        return self._jvm.exit_reason()
 
     def close(self) -> None:
         """Stop the application and remove its folder."""

@@ -30,7 +30,7 @@ _VOID = "void"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """List Parquet files in the order of their rows, with the rows and bytes of each.
 
     `secrets` are statements by which DuckDB reaches the files.
@@ -60,7 +60,7 @@ def file_columns(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def write_parquet(session: SparkConnection, query: str, folder: Path) -> Written:
+def write_parquet(session: SparkConnection, query: str, folder: Path) -> WrittenFiles:
     """Write the rows of a query in Spark SQL to a new folder; the columns are `file_columns`.
 
     Raises BadRequest for the query, and FailedPrecondition if rows are missing in the folder.
@@ -69,9 +69,9 @@ def write_parquet(session: SparkConnection, query: str, folder: Path) -> Written
     _make(folder)
     with view(rows) as source, _folder_view(session, rows, folder) as target:
         count = rows_in_files(session.sql(sql.insert_all(sql.identifier(target), source)))
-    written = readable(sorted(folder.glob("*.parquet")))
-    refuse_lost(count, written.rows, str(folder))
-    return written
+    files = readable(sorted(folder.glob("*.parquet")))
+    refuse_lost(count, files.rows, str(folder))
+    return files
 
 
 def plain(session: SparkConnection, query: str) -> "DataFrame":
@@ -91,15 +91,15 @@ def rows_in_files(insert: "DataFrame") -> int:
     These counts come with the result of each task. Those of `observe` come later, as an event that
     a busy Spark drops, and accumulators may count a task twice that ran twice.
     """
-    return int(_executed(insert).metrics().apply("numOutputRows").value())
+    return int(_execute(insert).metrics().apply("numOutputRows").value())
 
 
 def rows_in_table(insert: "DataFrame") -> int:
     """Return how many rows an INSERT of Spark has written into an Iceberg table."""
-    return int(_executed(insert).commitProgress().get().numOutputRows())
+    return int(_execute(insert).commitProgress().get().numOutputRows())
 
 
-def _executed(insert: "DataFrame") -> Any:
+def _execute(insert: "DataFrame") -> Any:
     """Return the command in Spark's plan, which has run; an adaptive plan wraps it."""
     plan: Any = insert._jdf.queryExecution().commandExecuted().commandPhysicalPlan()
     while True:
@@ -112,21 +112,21 @@ def _executed(insert: "DataFrame") -> Any:
             return plan
 
 
-def readable(files: Iterable[str | Path]) -> Written:
+def readable(files: Iterable[str | Path]) -> WrittenFiles:
     """Return those of the files that this process can see."""
     listed = []
     for file in files:
         with suppress(FileNotFoundError):
             rows = int(pq.read_metadata(file).num_rows)
             listed.append((str(file), rows, Path(file).stat().st_size))
-    return Written(tuple(listed))
+    return WrittenFiles(tuple(listed))
 
 
-def refuse_lost(written: int, readable_rows: int, folder: str) -> None:
+def refuse_lost(written_rows: int, readable_rows: int, folder: str) -> None:
     """Raise FailedPrecondition if Spark wrote another number of rows than there are to read."""
-    if written != readable_rows:
+    if written_rows != readable_rows:
         raise FailedPrecondition(
-            f"Spark wrote {written:,} rows to {folder}, and {readable_rows:,} of them are there; "
+            f"Spark wrote {written_rows:,} rows to {folder}, but {readable_rows:,} are readable; "
             "nothing was changed: use a folder that the server and all workers of Spark share"
         )
 
@@ -187,11 +187,11 @@ def _folder_view(session: SparkConnection, rows: "DataFrame", folder: Path) -> I
 
 
 def all_rows(
-    batches: Iterator[pa.RecordBatch], written: int, folder: str
+    batches: Iterator[pa.RecordBatch], written_rows: int, folder: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same batches; raise FailedPrecondition at their end if rows are missing."""
     count = 0
     for batch in batches:
         count += batch.num_rows
         yield batch
-    refuse_lost(written, count, folder)
+    refuse_lost(written_rows, count, folder)

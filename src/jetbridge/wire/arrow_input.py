@@ -79,7 +79,7 @@ class BatchDecoder:
         # A table without columns has no batches either.
         several = self._pending_batches > 1 and bool(self.schema.names)
         stream = b"".join(
-            (*self._prefix, *self._dictionaries.known(), *self._pending, _END_OF_STREAM)
+            (*self._prefix, *self._dictionaries.dictionaries(), *self._pending, _END_OF_STREAM)
         )
         self._pending, self._pending_batches, self.pending_bytes = [], 0, 0
         self._dictionaries.settle()
@@ -120,7 +120,7 @@ class _Dictionaries:
             raise LimitExceeded(f"the dictionaries take more than {self._most_bytes} bytes")
         self._pending.append((batch, pieces))
 
-    def known(self) -> Iterator[bytes | memoryview]:
+    def dictionaries(self) -> Iterator[bytes | memoryview]:
         """Yield the dictionaries as they were before the pending messages."""
         for parts in self._known.values():
             for pieces, _ in parts:
@@ -175,11 +175,11 @@ def read_arguments(data: bytes, limits: InputLimits = REQUEST_LIMITS) -> pa.Reco
     return pa.RecordBatch.from_pydict({})
 
 
-def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
+def cast_arguments(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch:
     """Return the arguments with the types of the parameters; a client may send string views."""
     types = {parameter.name: parameter.type for parameter in info.parameters}
     columns = [
-        _as_declared(column, types.get(name), f"argument {name!r} of function {info.name!r}")
+        _cast_argument(column, types.get(name), f"argument {name!r} of function {info.name!r}")
         for name, column in zip(arguments.schema.names, arguments.columns, strict=True)
     ]
     # Rebuild the batch only if a type differs, because a rebuilt batch without columns has no rows.
@@ -188,7 +188,7 @@ def as_declared(arguments: pa.RecordBatch, info: FunctionInfo) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, arguments.schema.names)
 
 
-def _as_declared(column: pa.Array, data_type: pa.DataType | None, title: str) -> pa.Array:
+def _cast_argument(column: pa.Array, data_type: pa.DataType | None, title: str) -> pa.Array:
     if data_type is None or column.type == data_type or isinstance(column, pa.ExtensionArray):
         return column
     try:
@@ -288,10 +288,10 @@ def _members(array: Any) -> list[Any]:
     members = [array.field(i) for i in range(array.type.num_fields)]
     if array.type.mode == "dense":
         return members
-    chosen = array.type_codes
+    type_codes = array.type_codes
     codes = array.type.type_codes
     return [
-        member.filter(pc.equal(chosen, pa.scalar(code, pa.int8())))
+        member.filter(pc.equal(type_codes, pa.scalar(code, pa.int8())))
         for member, code in zip(members, codes, strict=True)
     ]
 

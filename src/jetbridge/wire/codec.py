@@ -48,7 +48,7 @@ def decode(
     except msgspec.ValidationError as error:
         raise BadRequest(f"{title}: {_explain(str(error))}") from error
     except UnicodeEncodeError as error:
-        raise BadRequest(f"{title}: a text field is not valid UTF-8") from error
+        raise BadRequest(f"{title}: a string is not valid UTF-8") from error
     except _UNREADABLE as error:
         raise BadRequest(f"{title}: the body is not the expected msgpack map") from error
     return message
@@ -203,7 +203,7 @@ def _value(body: bytes, at: int) -> tuple[int, int, bool]:
     if first < _FIXMAP or first >= _NEGATIVE:
         return 1, 0, False
     if first >= _NIL:
-        return _sized(body, at, first)
+        return _read_size(body, at, first)
     if first >= _FIXSTR:
         return 1 + (first & 0x1F), 0, False
     if first >= _FIXARRAY:
@@ -211,7 +211,7 @@ def _value(body: bytes, at: int) -> tuple[int, int, bool]:
     return 1, 2 * (first & 0x0F), True
 
 
-def _sized(body: bytes, at: int, first: int) -> tuple[int, int, bool]:
+def _read_size(body: bytes, at: int, first: int) -> tuple[int, int, bool]:
     if first == _NEVER_USED:
         raise ValueError("0xc1 is not used in msgpack")
     size_bytes, items, extra = _FORMS[first]

@@ -66,7 +66,7 @@ class FlatTable:
         start = self._at + slot
         return FlatTable(self._data, start + _read_offset(self._data, start)[0])
 
-    def required(self, number: int) -> "FlatTable":
+    def require(self, number: int) -> "FlatTable":
         table = self.table(number)
         if table is None:
             raise Malformed("a required part is missing")

@@ -115,15 +115,15 @@ class BatchEncoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._written: list[bytes | pa.Buffer] = []
-        self._writer = pa.ipc.new_stream(pa.PythonFile(_Sink(self._written), "w"), schema)
+        self._parts: list[bytes | pa.Buffer] = []
+        self._writer = pa.ipc.new_stream(pa.PythonFile(_Sink(self._parts), "w"), schema)
         self._wrote_schema = False
 
     def encode(self, batch: pa.RecordBatch, app_metadata: bytes = b"") -> bytes:
         """Return the message with a batch."""
-        self._written.clear()
+        self._parts.clear()
         self._writer.write_batch(batch)
-        header, body = _cut_header(self._written)
+        header, body = _cut_header(self._parts)
         if not self._wrote_schema:  # Arrow writes the schema before the first batch
             header, body = _cut_header(body)
             self._wrote_schema = True
@@ -136,19 +136,19 @@ class _Sink:
 
     closed = False
 
-    def __init__(self, written: list[bytes | pa.Buffer]) -> None:
-        self.write = written.append
+    def __init__(self, parts: list[bytes | pa.Buffer]) -> None:
+        self.write = parts.append
 
     def flush(self) -> None:
         """Do nothing: every write is kept at once."""
 
 
-def _cut_header(written: list[bytes | pa.Buffer]) -> tuple[bytes, list[bytes | pa.Buffer]]:
+def _cut_header(parts: list[bytes | pa.Buffer]) -> tuple[bytes, list[bytes | pa.Buffer]]:
     """Return the header of the first message without its length, and the pieces after it."""
     start = b""
-    for index, piece in enumerate(written):
+    for index, piece in enumerate(parts):
         if len(start) >= 8 and len(start) == 8 + int.from_bytes(start[4:8], "little"):  # noqa: PLR2004
-            return start[8:], written[index:]
+            return start[8:], parts[index:]
         start += piece
     return start[8:], []
 

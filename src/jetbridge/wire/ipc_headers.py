@@ -97,7 +97,7 @@ def read_message(header: memoryview) -> Message:
         raise Malformed("the body has a negative length")
     if table.length(_MESSAGE_METADATA, 4):
         _SchemaCheck().metadata(table, _MESSAGE_METADATA)
-    return Message(message_type, version, body_bytes, table.required(_HEADER))
+    return Message(message_type, version, body_bytes, table.require(_HEADER))
 
 
 def check_schema(message: Message) -> None:
@@ -130,7 +130,7 @@ class _SchemaCheck:
     def _field(self, field: FlatTable, depth: int) -> None:
         self._count(len(field.text(_NAME)))
         if field.byte(_TYPE_TYPE) in (_TIMESTAMP, _UNION):
-            table = field.required(_TYPE)
+            table = field.require(_TYPE)
             item_bytes = 1 if field.byte(_TYPE_TYPE) == _TIMESTAMP else 4
             self._count(table.length(_TYPE_EXTRA, item_bytes) * item_bytes)
         self.metadata(field, _FIELD_METADATA)
@@ -161,7 +161,7 @@ def check_batch(
     batch, dictionary, is_delta = message.table, 0, False
     if message.type == DICTIONARY_BATCH:
         dictionary, is_delta = batch.long(_ID), bool(batch.byte(_IS_DELTA))
-        batch = batch.required(_DATA)
+        batch = batch.require(_DATA)
     nodes = batch.longs(_NODES, _NODE_LONGS)
     buffers = batch.longs(_BUFFERS, _BUFFER_LONGS)
     views = batch.longs(_VIEW_BUFFERS, 1)
@@ -176,7 +176,7 @@ def check_batch(
     else:
         if not 0 <= compression.byte(_CODEC) <= _ZSTD or compression.byte(_METHOD):
             raise Malformed("the compression is neither LZ4_FRAME nor ZSTD")
-        unpacked = _unpacked_bytes(buffers, body)
+        unpacked = _count_unpacked_bytes(buffers, body)
     unpacked += _weightless_bytes(nodes, layout)
     if unpacked > limits.unpacked_bytes:
         raise too_large(limits)
@@ -239,7 +239,7 @@ def _check_buffers(buffers: tuple[int, ...], body_bytes: int) -> None:
         raise Malformed("the buffers of a batch overlap")
 
 
-def _unpacked_bytes(buffers: tuple[int, ...], body: memoryview) -> int:
+def _count_unpacked_bytes(buffers: tuple[int, ...], body: memoryview) -> int:
     """Return the size of all buffers. Each begins with its unpacked size; -1 if not compressed."""
     total = 0
     for offset, length in zip(buffers[0::2], buffers[1::2], strict=True):

@@ -102,14 +102,14 @@ class TicketSealer:
             case [schema, name]:
                 return DescriptorName(unquote(schema), unquote(name))
             case [schema, name, seal]:
-                return self._open_sealed(catalog, unquote(schema), unquote(name), seal)
+                return self._unseal(catalog, unquote(schema), unquote(name), seal)
             case [named_catalog, schema, kind, name] if kind in _KINDS and fold(
                 named_catalog
             ) == fold(catalog):
                 return DescriptorName(unquote(schema), unquote(name), kind)
         raise BadRequest("the descriptor must be a path: [schema, table]")
 
-    def _open_sealed(self, catalog: str, schema: str, name: str, seal: str) -> DescriptorName:
+    def _unseal(self, catalog: str, schema: str, name: str, seal: str) -> DescriptorName:
         item_type, _, rest = seal.partition(".")
         known_fingerprint, _, mac = rest.partition(".")
         opened = DescriptorName(schema, name, item_type, known_fingerprint)
@@ -168,10 +168,10 @@ def _printable(name: str) -> str:
     if name.isascii() and name.isprintable() and "%" not in name:
         return name
     return "".join(
-        char if char.isascii() and char.isprintable() and char != "%" else _escaped(char)
+        char if char.isascii() and char.isprintable() and char != "%" else _escape(char)
         for char in name
     )
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode())

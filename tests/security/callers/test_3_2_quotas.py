@@ -15,23 +15,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.app.client_statements import statements_for_clients
-from jetbridge.app.run_function import with_run_function
+from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.memory.store import Store
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
-from jetbridge.config.limits import Shares
+from jetbridge.config.model import Shares
 from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit
 from jetbridge.wire.flight_pb2 import Ticket
-from tests.faults.peers import wait_until
-from tests.integration.raw import SERVICE, Raw
-from tests.integration.test_limits import eventually
-from tests.security.callers.running import AT_ONCE, Caller, status, wait_until_left
+from tests.helpers.raw import SERVICE, Raw
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
+from tests.security.cancelled.running import AT_ONCE, Caller, status, wait_until_left
 
 ADA, BOB = "ada's token", "bob's token"
 NUMBER = pa.schema([("n", pa.int64())])
@@ -97,10 +96,10 @@ def test_scans_of_one_token_leave_room_for_those_of_another() -> None:
 
 def refused_at_once(call: Any) -> str:
     """Return the error of the server; fail if it runs the statement."""
-    time.sleep(0.1)
-    active = call.is_active()
-    call.cancel()
-    assert not active
+    try:
+        wait_until(lambda: not call.is_active(), 1)
+    finally:
+        call.cancel()
     details: str = call.details()
     return details
 
@@ -188,7 +187,7 @@ def slow_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     replace = Store._replace
 
     def replace_slowly(*given: Any) -> Any:
-        time.sleep(2.8)
+        time.sleep(2.8)  # more than the two seconds of a statement
         return replace(*given)
 
     return lambda: monkeypatch.setattr(Store, "_replace", replace_slowly)
@@ -219,7 +218,7 @@ def test_an_exchange_that_waits_for_its_caller_too_long_is_undone() -> None:
     with serving(statement_seconds=0.5) as (_, ada, bob):
         held = ada.exchange("insert", "s", "t", NUMBER, returning=True)
         held.write(numbers(5))
-        time.sleep(1)
+        time.sleep(1)  # longer than a statement may wait
         with pytest.raises(LimitExceeded, match="statement_seconds"):
             held.finish()
         assert read(bob) == 1000
@@ -314,7 +313,7 @@ def test_statements_that_were_cancelled_count() -> None:
         with pytest.raises(grpc.RpcError, match="token 'ada' took 1 seconds"):
             for _ in range(5):
                 call = caller.start(LONG)
-                time.sleep(0.4)
+                time.sleep(0.4)  # these seconds count
                 call.cancel()
         assert read(bob) == 1000
 

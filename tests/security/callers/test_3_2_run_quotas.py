@@ -11,12 +11,12 @@ import grpc
 import pytest
 
 from jetbridge.app.statement_memory import MINIMUM, StatementMemory
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import LimitExceeded
-from tests.faults.peers import wait_until
-from tests.integration.test_limits import eventually
-from tests.security.callers.running import Caller, status
-from tests.security.served import ADA, BOB, MIB, serving
+from tests.helpers.waiting import wait_until
+from tests.integration.service.test_limits import eventually
+from tests.security.cancelled.running import Caller, status
+from tests.security.run.served import ADA, BOB, MIB, serving
 
 MEMORY, SPILL = 400_000_000, 20_000_000
 CALLS = 30

@@ -18,8 +18,8 @@ from jetbridge.errors import Conflict, NotFound
 from jetbridge.service import Server
 from jetbridge.wire.flight_pb2 import FlightInfo, Ticket
 from tests.conformance.harness import insert
-from tests.integration.raw import Raw, descriptor, said
-from tests.lakes import new_lake
+from tests.helpers.lakes import new_lake
+from tests.helpers.raw import Raw, descriptor, said
 
 COLUMNS = pa.schema({"id": pa.int64()})
 LATER = datetime.now(UTC) + timedelta(days=1)

@@ -27,8 +27,8 @@ from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
 from tests.conformance.harness import insert, rows
-from tests.faults.peers import ServerProcess
-from tests.lakes import new_lake, ready_lake
+from tests.helpers.lakes import new_lake, ready_lake
+from tests.helpers.peers import ServerProcess
 
 MEGABYTE = 1024 * 1024
 COLUMNS = pa.schema({"id": pa.int64()})

@@ -17,7 +17,7 @@ from jetbridge.catalog import AsOf, AtUnit
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import CatalogConfig, Config
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import ServerError
 from jetbridge.service import Server
 

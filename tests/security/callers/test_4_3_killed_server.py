@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from jetbridge.client import connect
-from tests.faults.peers import wait_until
-from tests.integration.run_calls import run_sql
-from tests.integration.wire_calls import Wire
+from tests.helpers.run_calls import run_sql
+from tests.helpers.waiting import wait_until
+from tests.helpers.wire_calls import Wire
 
 CONFIG = """
 [server]

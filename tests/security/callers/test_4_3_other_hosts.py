@@ -15,7 +15,7 @@ import pytest
 
 from jetbridge.runtime import temporary_folders
 from jetbridge.runtime.temporary_folders import TemporaryFolder, sweep
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import wait_until
 
 HOUR = 3600
 # An owner on another host.
@@ -27,7 +27,7 @@ temporary_folders._ROUND_SECONDS = float(sys.argv[2])
 folder = temporary_folders.TemporaryFolder("test", sys.argv[1])
 (folder.path / "rows").write_text("rows")
 print(folder.path, flush=True)
-time.sleep(60)
+time.sleep(60)  # until it is killed
 """
 
 

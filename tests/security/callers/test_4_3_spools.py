@@ -27,7 +27,7 @@ from jetbridge.backends.mssql.write.spool import open_spool
 with open_spool(SpoolOptions(sys.argv[1]), MssqlSettings(copy_flush_rows=1000)) as spool:
     spool.add(pa.record_batch({"n": list(range(1000))}))
     print(spool.parts[0].files[0], flush=True)
-    time.sleep(60)
+    time.sleep(60)  # until it is killed
 """
 
 
@@ -75,7 +75,7 @@ made: Any = _runner(Config(), "an engine", [])
 spool = Path(made.folder, made.prefix())
 spool.mkdir()
 print(spool, flush=True)
-time.sleep(60)
+time.sleep(60)  # until it is killed
 """
 
 

@@ -16,11 +16,11 @@ from jetbridge.app import compose
 from jetbridge.app.configuration import load_config
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.config.seal_keys import KEPT, keep_seal_key
+from jetbridge.config.credentials import KEPT, keep_seal_key
 from jetbridge.service import Server
-from tests.faults.peers import wait_until
-from tests.integration.test_sealing import ask_endpoints, descriptor_of, in_catalog
-from tests.integration.wire_calls import Wire, read_rows, tickets_in, unpack
+from tests.helpers.waiting import wait_until
+from tests.helpers.wire_calls import Wire, read_rows, tickets_in, unpack
+from tests.integration.service.test_sealing import ask_endpoints, descriptor_of, in_catalog
 
 ROWS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
 # Reads of a lake need no Spark, which would take seconds to start.
@@ -134,7 +134,7 @@ def test_servers_that_share_a_file_learn_of_a_new_key_without_a_restart(tmp_path
 
 @pytest.mark.full
 def test_servers_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
-    script = "import sys, pathlib; from jetbridge.config.seal_keys import keep_seal_key\n"
+    script = "import sys, pathlib; from jetbridge.config.credentials import keep_seal_key\n"
     script += "sys.stdin.readline(); print(keep_seal_key(pathlib.Path(sys.argv[1])).read_text())"
     for folder in (tmp_path / str(number) for number in range(3)):
         processes = [

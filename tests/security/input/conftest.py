@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.client import connect
-from tests.faults.peers import ServerProcess
-from tests.integration.raw import Raw
+from tests.helpers.peers import ServerProcess
+from tests.helpers.raw import Raw
 
 MIB = 1024 * 1024
 CONFIG = """

@@ -20,14 +20,14 @@ import pyarrow as pa
 from jetbridge.catalog import FunctionInfo, Parameter
 from jetbridge.duckdb_engine.casts import is_misread
 from jetbridge.errors import ServerError
-from jetbridge.service.do_action.registry import registered_actions
-from jetbridge.wire.arrow_input import BatchDecoder, as_declared, read_arguments
+from jetbridge.service.do_action.registry import list_actions
+from jetbridge.wire.arrow_input import BatchDecoder, cast_arguments, read_arguments
 from jetbridge.wire.codec import decode
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.flight_pb2 import Action
 from jetbridge.wire.ipc_headers import split_stream
 from jetbridge.wire.schemas import encapsulate, read_schema, wire_type
-from tests.faults.mutation import BYTES, hand_made, recorded
+from tests.faults.service.mutation import BYTES, hand_made, recorded
 from tests.security.input.corpus import flight_data, stream, streams, words
 
 RUN = FunctionInfo("f", (Parameter("string", pa.string()), Parameter("int64", pa.int64())))
@@ -67,7 +67,7 @@ class Inputs:
             for request in [*recorded(), *hand_made()]
             if request.method == "DoAction"
             for action in (Action.FromString(message) for message in request.messages)
-            if action.type in registered_actions()
+            if action.type in list_actions()
         ]
 
     def make(self, number: int) -> Input:
@@ -94,7 +94,7 @@ class Inputs:
 
 
 def decode_arguments(data: bytes) -> list[pa.RecordBatch]:
-    return [as_declared(read_arguments(data), RUN)]
+    return [cast_arguments(read_arguments(data), RUN)]
 
 
 def decode_exchange(messages: list[bytes]) -> list[pa.RecordBatch]:
@@ -120,7 +120,7 @@ def decode_schema(data: bytes) -> list[pa.RecordBatch]:
 
 def decode_body(parts: list[bytes]) -> list[pa.RecordBatch]:
     name = parts[0].decode()
-    decode(registered_actions()[name].message, parts[1], name)
+    decode(list_actions()[name].message, parts[1], name)
     return []
 
 

@@ -20,7 +20,7 @@ from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.schemas import read_schema
-from tests.integration.raw import Raw, descriptor, opening, said
+from tests.helpers.raw import Raw, descriptor, opening, said
 from tests.security.input.corpus import flight_data, stream
 from tests.security.input.crafted import as_stream, messages, with_offsets, with_run
 

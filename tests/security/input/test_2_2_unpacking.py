@@ -18,8 +18,8 @@ from jetbridge.client import connect
 from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.flight_pb2 import Action, FlightDescriptor, FlightInfo, SchemaResult
-from tests.faults.peers import ServerProcess
-from tests.integration.raw import SERVICE, Raw, opening, said
+from tests.helpers.peers import ServerProcess
+from tests.helpers.raw import SERVICE, Raw, opening, said
 from tests.security.input.conftest import MIB, grows_by_less_than
 from tests.security.input.corpus import stream
 from tests.security.input.crafted import COMPRESSED, as_stream, in_format_v4, messages

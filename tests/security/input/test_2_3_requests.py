@@ -13,7 +13,7 @@ from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.wire.codec import decode, decode_text, unpack
 from jetbridge.wire.limits import InputLimits
 from jetbridge.wire.messages import CreateSchemaRequest, CreateTableRequest
-from tests.integration.raw import descriptor, said
+from tests.helpers.raw import descriptor, said
 from tests.security.input.conftest import MIB, grows_by_less_than
 
 MOST = 8 * MIB  # limits.request_bytes

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.tables.constraints import refuse_violation
-from jetbridge.catalog.columns import DEFAULT
+from jetbridge.catalog.values import DEFAULT
 from jetbridge.client import Client
 from jetbridge.duckdb_engine import (
     check_expression,
@@ -80,13 +80,13 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_2_5_expressions_with_huge_results_are_refused(name: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     for judge in (check_expression, row_expression):
         with pytest.raises(BadRequest) as refused:
             judge(BOMBS[name], SCHEMA)
         assert len(str(refused.value)) < 500
     assert not may_be_stored(BOMBS[name]), "nor may it be evaluated where it is stored already"
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

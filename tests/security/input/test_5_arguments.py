@@ -8,8 +8,8 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.errors import BadRequest
 from jetbridge.service import Server
 from jetbridge.wire.arrow_input import read_arguments
-from tests.airport_functions import WithFunctions
-from tests.integration.raw import Raw, descriptor, opening, pack, said
+from tests.helpers.airport_functions import WithFunctions
+from tests.helpers.raw import Raw, descriptor, opening, pack, said
 from tests.security.input.corpus import stream
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jetbridge.spark import shared_folders
-from jetbridge.spark.shared_folders import Executor, refuse_unshared
+from jetbridge.spark.shared_folders import Executor, check_shared
 
 
 class Cluster:
@@ -39,7 +39,7 @@ def statement(cluster: Any, folder: Any) -> Iterator[threading.Event]:
     done = threading.Event()
 
     def run() -> None:
-        refuse_unshared(cluster, folder)
+        check_shared(cluster, folder)
         done.set()
 
     thread = threading.Thread(target=run)
@@ -56,7 +56,7 @@ def all_share(_session: Any, _folder: Any, executors: list[Executor]) -> set[str
 
 
 def test_a_cluster_that_hangs_does_not_stop_statements_on_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_folders, "_asked", all_share)
+    monkeypatch.setattr(shared_folders, "_check", all_share)
     hung, other = Cluster("hung"), Cluster("other")
     other.answers.set()
     with statement(hung, tmp_path) as hung_done:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from jetbridge.backends.lake.metadata.pointers import SPOOL
-from tests import cluster
-from tests.cluster import Cluster
 from tests.faults import pipeline_process
 from tests.faults.pipeline_process import PipelineProcess
-from tests.integration.object_store import BUCKET, LOGIN, running_object_store
+from tests.helpers import cluster
+from tests.helpers.cluster import Cluster
+from tests.integration.catalogs.object_store import BUCKET, LOGIN, running_object_store
 
 pytestmark = [pytest.mark.lake, pytest.mark.full, pytest.mark.xdist_group(__name__)]
 

@@ -7,8 +7,8 @@ import pytest
 from jetbridge.app.compose import build_application
 from jetbridge.client import connect
 from jetbridge.config import CatalogConfig, Config, ServerConfig
-from tests.integration.run_calls import run_sql
-from tests.integration.wire_calls import Wire
+from tests.helpers.run_calls import run_sql
+from tests.helpers.wire_calls import Wire
 
 ROWS = [(number, f"row {number}") for number in range(3)]
 # Fails after several batches have been written.

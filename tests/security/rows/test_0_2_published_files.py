@@ -12,7 +12,7 @@ from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.errors import Cancelled, NotFound, ServerError, Unavailable
 from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rowids, rows, update
-from tests.lakes import new_lake
+from tests.helpers.lakes import new_lake
 
 pytestmark = pytest.mark.lake
 

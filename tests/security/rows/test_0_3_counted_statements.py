@@ -10,8 +10,8 @@ import pytest
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.dialects.tsql.statements import END_SNAPSHOT
-from tests import mssql_server
-from tests.mssql_orders import sent
+from tests.helpers import mssql_server
+from tests.helpers.mssql_orders import sent
 
 pytestmark = pytest.mark.mssql
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from jetbridge.app.compose import build_application
 from jetbridge.config import CatalogConfig, Config, Credentials, ServerConfig, SqlConfig
-from jetbridge.config.limits import Token
-from tests.integration.run_calls import run_sql
-from tests.integration.wire_calls import Answer, Wire, read_rows
+from jetbridge.config.model import Token
+from tests.helpers.run_calls import run_sql
+from tests.helpers.wire_calls import Answer, Wire, read_rows
 
 # It may use `mema` only; `memb` belongs to somebody else.
 OURS, THEIRS = "a" * 32, "b" * 32

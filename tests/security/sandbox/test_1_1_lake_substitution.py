@@ -10,8 +10,8 @@ from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.config import ConfigError
 from jetbridge.errors import BadRequest
 from jetbridge.spark.settings import SUBSTITUTE, complete
-from tests import lakes
 from tests.conformance.harness import rows
+from tests.helpers import lakes
 from tests.pipeline.targets import Bench, bench
 from tests.security.running import Caller, running
 
@@ -79,7 +79,7 @@ def test_fields_whose_names_would_be_replaced_are_refused_or_left_to_duckdb(call
     query = f"SELECT {{'x': n, '{text}': n}} AS f FROM s.one"
     answer = caller.ask(f"SET engine='spark'; CREATE OR REPLACE TABLE mem.s.inner AS {query}")
     assert answer.status == "INVALID_ARGUMENT"
-    assert f"Spark cannot pass on the field '{text}'" in answer.message
+    assert f"Spark cannot write the field '{text}'" in answer.message
     by_size = "SET engine='auto'; SET spark_from='1B'"
     report = caller.run(f"{by_size}; CREATE OR REPLACE TABLE mem.s.inner AS {query}")[-1]
     assert report["engine"] == "duckdb"

@@ -9,7 +9,7 @@ from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session, SessionResources
 from jetbridge.pipeline.settings import SettingValues
-from tests.lakes import engine, folder
+from tests.helpers.lakes import engine, folder
 
 pytestmark = pytest.mark.lake
 
@@ -21,7 +21,7 @@ def runner() -> SparkRunner:
 
 @pytest.fixture
 def session(runner: SparkRunner, catalog) -> Iterator[Session]:
-    settings = SettingValues().changed("dialect", "spark")
+    settings = SettingValues().with_change("dialect", "spark")
     opened = Session({"m": catalog}, SessionResources(spark=runner, settings=settings))
     yield opened
     opened.close()

@@ -11,10 +11,10 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.catalog.columns import DEFAULT, default_of
+from jetbridge.catalog.values import DEFAULT, default_of
 from jetbridge.client import Client, connect
 from jetbridge.errors import BadRequest
-from tests.lakes import engine, folder, new_lake, reader
+from tests.helpers.lakes import engine, folder, new_lake, reader
 from tests.security.sandbox.clients import OURS, Caller, serving
 
 SECRET_PLAN = "json_serialize_plan('FROM duckdb_settings()')"

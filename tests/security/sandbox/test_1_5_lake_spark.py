@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from jetbridge.spark import SparkEngine
-from jetbridge.spark.settings import complete, shown
+from jetbridge.spark.settings import complete, mask_secrets
 from jetbridge.spark.startup import warn_open
-from tests import lakes
-from tests.jvms import jvms
+from tests.helpers import lakes
+from tests.helpers.jvms import jvms
 
 pytestmark = pytest.mark.lake
 
@@ -53,7 +53,7 @@ def test_each_start_has_a_secret_of_its_own(tmp_path):
     assert first[AUTHENTICATE] == second[AUTHENTICATE] == "true"
     assert len(first[SECRET]) == 64
     assert first[SECRET] != second[SECRET]
-    assert shown(first)[SECRET] == "***"
+    assert mask_secrets(first)[SECRET] == "***"
 
 
 def test_a_cluster_has_the_secret_that_its_workers_have(tmp_path):

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from jetbridge.runtime.temporary_folders import sweep
-from tests.faults.peers import wait_until
-from tests.jvms import jvms
+from tests.helpers.jvms import jvms
+from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.lake, pytest.mark.full, pytest.mark.xdist_group(__name__)]
 

@@ -17,8 +17,8 @@ from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
 from jetbridge.service import Server
 from tests.conformance.harness import delete, insert, rowids, rows, update
-from tests.integration.lake_session import assert_all_agree
-from tests.lakes import new_lake
+from tests.helpers.lakes import new_lake
+from tests.integration.interop.session import assert_all_agree
 
 pytestmark = pytest.mark.lake
 
@@ -115,6 +115,7 @@ def test_a_column_that_is_renamed_keeps_the_name_of_its_partition(lake: LakeCata
     assert_all_agree(lake, "s", "renamed")
 
 
+@pytest.mark.full
 def test_a_table_that_others_have_partitioned_so_says_what_to_do_and_that_helps(
     lake: LakeCatalog, client: Client
 ) -> None:

@@ -13,9 +13,8 @@ from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import Scan
 from jetbridge.client import connect
-from jetbridge.errors import LimitExceeded, ServerError
+from jetbridge.errors import LimitExceeded, ServerError, without_paths
 from jetbridge.pipeline.report import Report
-from jetbridge.runtime.error_paths import without_paths
 from jetbridge.service import Server
 from jetbridge.spark import SparkEngine
 

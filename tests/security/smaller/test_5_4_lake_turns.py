@@ -28,8 +28,8 @@ from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
 from jetbridge.runtime import cancellation
 from tests.conformance.harness import insert, rows
-from tests.faults.peers import ServerProcess
-from tests.lakes import engine, folder, new_lake, reader
+from tests.helpers.lakes import engine, folder, new_lake, reader
+from tests.helpers.peers import ServerProcess
 
 COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.
@@ -41,7 +41,7 @@ print("begun", flush=True)
 while True:
     with turns.turn("table"):
         print("mine", flush=True)
-        time.sleep(float(sys.argv[2]))
+        time.sleep(float(sys.argv[2]))  # a turn takes so long
 """
 
 
@@ -73,7 +73,7 @@ def test_two_servers_alternate(tmp_path: Path) -> None:
             began = time.monotonic()
             with ours.turn("table"):
                 times.append(time.monotonic() - began)
-                time.sleep(0.02)
+                time.sleep(0.02)  # a turn takes so long
         process.kill()
         assert process.stdout is not None
         theirs = len(process.stdout.readlines())
@@ -143,7 +143,7 @@ def rival_that_waits(warehouse: Path) -> Iterator[None]:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"begun\n"
-            time.sleep(0.5)
+            time.sleep(0.5)  # nothing shows that it waits
             yield
         finally:
             process.kill()
@@ -155,14 +155,14 @@ def test_a_server_that_hangs_is_waited_for_a_while_only(
     monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.3)
     with rival(tmp_path, 60) as process:
         process.send_signal(signal.SIGSTOP)
-        assert 0.2 < waited(CommitTurns(str(tmp_path))) < 5
+        assert 0.2 < waited(CommitTurns(str(tmp_path))) < 20
 
 
 def test_a_server_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
     with rival(tmp_path, 60) as process:
         process.kill()
         process.wait()
-        assert waited(CommitTurns(str(tmp_path))) < 5
+        assert waited(CommitTurns(str(tmp_path))) < 20
 
 
 def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_whoever_waits_for_a_turn_can_be_cancelled(tmp_path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(Cancelled), ours.turn("table"):
             pass
-        assert time.monotonic() - began < 5
-    assert waited(ours) < 5
+        assert time.monotonic() - began < 20
+    assert waited(ours) < 20
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "No locks available"), TypeError()])

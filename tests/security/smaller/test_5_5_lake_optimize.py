@@ -18,7 +18,7 @@ from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, _Optimize, optimize
 from jetbridge.catalog import CreateTable, SchemaInfo
 from tests.conformance.harness import insert, rows
-from tests.lakes import engine, folder, new_lake, reader
+from tests.helpers.lakes import engine, folder, new_lake, reader
 
 pytestmark = pytest.mark.lake
 

@@ -27,9 +27,9 @@ from jetbridge.backends.mssql.connection.address import (
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.errors import Cancelled, FailedPrecondition, Unavailable
 from jetbridge.runtime.cancellation import Cancellation, scope
-from tests import mssql_server
-from tests.faults.peers import wait_until
-from tests.security.callers.mssql_commands import PASSWORD, catalog_table
+from tests.helpers import mssql_server
+from tests.helpers.waiting import wait_until
+from tests.security.cancelled.mssql_commands import PASSWORD, catalog_table
 
 pytestmark = pytest.mark.mssql
 

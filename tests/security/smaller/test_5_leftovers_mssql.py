@@ -21,9 +21,9 @@ from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.run import run
 from jetbridge.pipeline.session import Session
 from jetbridge.service import Server as FlightServer
-from tests import mssql_server
-from tests.faults.peers import wait_until
-from tests.mssql_orders import failing, stand_in
+from tests.helpers import mssql_server
+from tests.helpers.mssql_orders import failing, stand_in
+from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.mssql
 DEAD, LIVING = "jetbridge_0123456789abcdef", "jetbridge_fedcba9876543210"

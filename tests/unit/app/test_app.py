@@ -15,7 +15,7 @@ from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.config import CatalogConfig, Config, ServerConfig
-from jetbridge.config.limits import Limits
+from jetbridge.config.model import Limits
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark import SparkEngine
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.app.backends import BACKENDS
+from jetbridge.app.configuration import BACKENDS
 
 
 @pytest.mark.parametrize("kind", list(BACKENDS))

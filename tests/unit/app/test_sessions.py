@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import jetbridge
-from jetbridge.app import backends, sessions
-from jetbridge.app.spools import spark_runner
+from jetbridge.app import configuration, sessions
+from jetbridge.app.sessions import spark_runner
 from jetbridge.app.statement_memory import StatementShare
 from jetbridge.backends.mssql.backend import BACKEND
 from jetbridge.backends.mssql.config import MssqlConfig
@@ -49,8 +49,8 @@ def opened(monkeypatch):
         found[name] = SpoolingCatalog(config.spool), config
         return found[name][0]
 
-    loaders = {**backends.LOADERS, "mssql": lambda: replace(BACKEND, open=open_it)}
-    monkeypatch.setattr(backends, "LOADERS", loaders)
+    loaders = {**configuration.LOADERS, "mssql": lambda: replace(BACKEND, open=open_it)}
+    monkeypatch.setattr(configuration, "LOADERS", loaders)
     monkeypatch.delenv("MSSQL_PASSWORD", raising=False)
     return found
 
@@ -240,6 +240,6 @@ def test_number_of_39_digits_is_refused_with_the_remedy_and_the_session_goes_on(
 def test_returned_number_that_does_not_fit_says_that_the_statement_was_done():
     with jetbridge.session(MEMORY) as session:
         session.sql("CREATE SCHEMA memory.s; CREATE TABLE memory.s.t (n HUGEINT)")
-        with pytest.raises(BadRequest, match="; the INSERT itself was done$"):
+        with pytest.raises(BadRequest, match="; the INSERT itself succeeded$"):
             session.sql(f"INSERT INTO memory.s.t VALUES ({TOO_LARGE}) RETURNING n")
         assert session.sql("SELECT n % 10 AS n FROM memory.s.t").to_pylist() == [{"n": Decimal(7)}]

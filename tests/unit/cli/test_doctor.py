@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from jetbridge.app import backends
+from jetbridge.app import configuration
 from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.backends.mssql.backend import BACKEND
 from jetbridge.cli import doctor, main
 from jetbridge.cli.doctor import _driver, _package, _satisfies, _spark
 from jetbridge.errors import Unavailable
-from jetbridge.spark import java
+from jetbridge.spark import jvm
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_extra_of_a_catalog_that_is_served_is_missing():
 @pytest.fixture
 def findings(monkeypatch, tmp_path):
     """By name, on a machine without Java and without cached jars."""
-    monkeypatch.setattr(java, "FOLDER", tmp_path / "nowhere")
+    monkeypatch.setattr(jvm, "JAVA_FOLDER", tmp_path / "nowhere")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -181,10 +181,10 @@ SWEEPING = replace(BACKEND, open=lambda name, *_: Sweeping(name))
 def servers(tmp_path, monkeypatch):
     SWEPT.clear()
     loaders = {
-        **backends.LOADERS,
+        **configuration.LOADERS,
         "mssql": lambda: SWEEPING,
     }
-    monkeypatch.setattr(backends, "LOADERS", loaders)
+    monkeypatch.setattr(configuration, "LOADERS", loaders)
 
     def write(*names):
         path = tmp_path / "servers.toml"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from jetbridge.cli.logs import LineFormatter, redact, set_up_logging
+from jetbridge.cli.terminal import LineFormatter, redact, set_up_logging
 from jetbridge.service.call_context import new_trace_id
 
 TOKEN = "s3cr3t-t0ken"

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from jetbridge.app.optimize import OptimizeRequest
+from jetbridge.app.compose import OptimizeRequest
 from jetbridge.catalog.identifiers import split_identifier
 from jetbridge.cli import main, optimize
 from jetbridge.errors import BadRequest, NotFound, Unavailable

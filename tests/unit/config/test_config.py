@@ -6,7 +6,7 @@ import pytest
 
 from jetbridge.app.configuration import default_catalogs, load_config
 from jetbridge.config import Config, ConfigError, ServerConfig, load_tokens
-from jetbridge.config.limits import Limits, Token, catalog_name_error, is_loopback
+from jetbridge.config.model import Limits, Token, catalog_name_error, is_loopback
 
 SECRET = "correct-horse-battery"
 
@@ -101,13 +101,17 @@ REFUSED = [
     ("[server]\ndrain_seconds = nan", "server.drain_seconds", "= nan: must be a number of"),
     ("[server]\ndrain_seconds = true", "server.drain_seconds", "= True: must be a number of"),
     ("[server]\ntls_key = 'no.pem'", "server.tls_key", "= 'no.pem': must be a file that exists"),
-    ("[server]\ntokens_file = 7", "server.tokens_file", "= 7: must be the path of a file"),
+    (
+        "[server]\ntokens_file = 7",
+        "server.tokens_file",
+        "= 7: must be a string, the path of a file",
+    ),
     ("[limits]\nbatch_rows = 0", "limits.batch_rows", "= 0: must be a whole number, 1 or more"),
     ("[limits]\nmessage_bytes = 2147483648", "limits.message_bytes", "from 1024 to 2147483647"),
     ("[limits]\nscan = 1", "limits.scan", "is not a known key; did you mean 'scans'?"),
     ("[limits]\nconcurrent_calls = 9", "limits.concurrent_calls", "at least exchanges + scans"),
     ("[limits]\nstaged_bytes = 9", "limits.spill_bytes", "must not exceed staged_bytes (9)"),
-    ("[spark]\nmaster = 'x'", "spark.master", 'they begin with "spark."'),
+    ("[spark]\nmaster = 'x'", "spark.master", 'their names begin with "spark."'),
     ("[spark]\n'spark.jars' = ['x']", "spark.spark.jars", "must be one value, not a list"),
     ("[catalogs]\nm = 1", "catalogs.m", "= 1: must be a table, [catalogs.m]"),
     ("[catalogs.m]", "catalogs.m.type", "is missing: must be 'lake' or 'memory' or"),
@@ -115,7 +119,7 @@ REFUSED = [
     ("[catalogs.m]\ntype = 3", "catalogs.m.type", "= 3: must be 'lake' or 'memory' or"),
     ("[catalogs.m]\ntype = 'memory'\nx = 1", "catalogs.m.x", "is not a known key; Known: type"),
     ("[catalogs.'é']\ntype = 'memory'", "catalogs.é", "must be printable ASCII"),
-    ("[catalogs.M]\ntype='memory'\n[catalogs.m]\ntype='memory'", "catalogs.m", "is there twice"),
+    ("[catalogs.M]\ntype='memory'\n[catalogs.m]\ntype='memory'", "catalogs.m", "is not unique"),
 ]
 
 
@@ -257,7 +261,7 @@ def test_secrets_never_show_in_repr(write, pair):
 @pytest.mark.parametrize(("lone", "other"), [("tls_cert", "tls_key"), ("tls_key", "tls_cert")])
 def test_certificate_and_key_come_together(write, pair, lone, other):
     path = write(f"[server]\n{lone} = '{lone.removeprefix('tls_')}.pem'")
-    with pytest.raises(ConfigError, match=rf"server\.{lone} needs server\.{other} beside it"):
+    with pytest.raises(ConfigError, match=rf"server\.{lone} requires server\.{other}"):
         load_config(path)
 
 

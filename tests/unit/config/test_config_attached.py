@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetbridge.app.attach import config_for_attach, parse_secret
+from jetbridge.app.sessions import config_for_attach, parse_secret
 from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.mssql.config import MssqlConfig
 from jetbridge.backends.mssql.connection.address import Address
@@ -113,7 +113,10 @@ def test_settings_are_options_with_or_without_their_beginning():
     ("options", "problem"),
     [
         ({"secrt": "x"}, "no option SECRT; did you mean SECRET?"),
-        ({"colour": "x"}, "Known are TYPE, SECRET, READ_ONLY, READ_WRITE, APPLICATION_NAME, mssql"),
+        (
+            {"colour": "x"},
+            "Known options: TYPE, SECRET, READ_ONLY, READ_WRITE, APPLICATION_NAME, mssql",
+        ),
         ({"ctas_text_type": "x"}, "'NVARCHAR' or 'VARCHAR'"),
     ],
 )
@@ -141,7 +144,7 @@ OF_THE_EXTENSION = [
     ({"table_filter": WORD}, "TABLE_FILTER is not supported: the catalog has all schemas"),
     ({"catalog": "false"}, "CATALOG must be true: tables are read by name"),
     ({"order_pushdown": "true"}, "ORDER_PUSHDOWN must be false: jetbridge sorts rows itself"),
-    ({"lazy_validation": "false"}, "LAZY_VALIDATION must be true: ATTACH never connects"),
+    ({"lazy_validation": "false"}, "LAZY_VALIDATION must be true: ATTACH does not connect"),
     ({"access_token": WORD}, "ACCESS_TOKEN is not supported: jetbridge logs in with a user"),
     ({"authenticator": "krb5"}, "AUTHENTICATOR is not supported: jetbridge logs in with a user"),
 ]
@@ -208,8 +211,8 @@ def test_password_of_a_secret_may_be_in_the_environment(monkeypatch):
         ({"type": "s3"}, "TYPE mssql"),
         ({"host": "db"}, "TYPE mssql"),
         ({**MSSQL, "hst": "db"}, "no option HST; did you mean HOST?"),
-        ({**MSSQL, "port": "1"}, "PORT needs HOST"),
-        ({**MSSQL, "scope": "mssql://db"}, "SCOPE needs HOST"),
+        ({**MSSQL, "port": "1"}, "PORT requires HOST"),
+        ({**MSSQL, "scope": "mssql://db"}, "SCOPE requires HOST"),
         ({**MSSQL, "provider": "credential_chain"}, "PROVIDER must be config"),
         ({**MSSQL, "host": "db", "port": "70000"}, "from 1 to 65535"),
         ({**MSSQL, "host": "db", "port": "-1"}, "from 1 to 65535"),

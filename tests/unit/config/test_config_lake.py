@@ -113,7 +113,7 @@ REFUSED = [
     ("a.b = 'x'\n'a.b' = 'y'", "a.b", "sets 'a.b' a second time"),
     ("a.b = 'x'\na.b_env = 'HOME'", "a.b_env", "sets 'a.b' a second time"),
     ("a_env = 'JETBRIDGE_NO_SUCH'", "a_env", "'JETBRIDGE_NO_SUCH': the environment has no such"),
-    ("a_env = 3", "a_env", "must be the name of an environment variable, in quotes"),
+    ("a_env = 3", "a_env", "must be a string, the name of an environment variable"),
 ]
 
 

@@ -9,13 +9,13 @@ from jetbridge.errors import BadRequest
 
 
 def test_names_are_quoted():
-    assert spark.qualified(["a", "b`c", "d.e"]) == "`a`.`b``c`.`d.e`"
+    assert spark.qualify(["a", "b`c", "d.e"]) == "`a`.`b``c`.`d.e`"
     with pytest.raises(BadRequest, match="NUL"):
         spark.identifier("a\0b")
 
 
 def test_statements_on_a_branch():
-    target = spark.qualified(["lake", "s", "t", "branch_b"])
+    target = spark.qualify(["lake", "s", "t", "branch_b"])
     assert spark.insert(target, "v", ["a", "b c"]) == (
         "INSERT INTO `lake`.`s`.`t`.`branch_b` (`a`, `b c`) SELECT `a`, `b c` FROM `v`"
     )

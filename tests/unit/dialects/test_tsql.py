@@ -8,18 +8,18 @@ from jetbridge.errors import BadRequest
 
 def test_brackets_are_doubled():
     assert statements.path("dbo", "a]b[c") == "[dbo].[a]]b[c]"
-    assert statements.bracketed("select") == "[select]"
-    assert statements.bracketed("naïve 鴨") == "[naïve 鴨]"
+    assert statements.bracket("select") == "[select]"
+    assert statements.bracket("naïve 鴨") == "[naïve 鴨]"
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 129, "\U0001f986" * 65, "\ud800"])
 def test_name_that_cannot_be_is_refused(name):
     with pytest.raises(BadRequest):
-        statements.bracketed(name)
+        statements.bracket(name)
 
 
 def test_longest_name():
-    assert len(statements.bracketed("x" * 128)) == 130
+    assert len(statements.bracket("x" * 128)) == 130
 
 
 def test_text_is_unicode_and_quoted():

@@ -41,13 +41,15 @@ def test_values_that_are_no_constants(value):
 
 def test_columns_and_keys():
     assert ddl.column("a]", "int", required=True) == "[a]]] int NOT NULL"
-    made = ddl.column("a", "int", required=False, default="5", filled=True)
+    made = ddl.column("a", "int", required=False, default="5", fill_existing=True)
     assert made == "[a] int NULL DEFAULT 5 WITH VALUES"
-    assert ddl.key(["a", "b"], primary=True, loose=True) == ("PRIMARY KEY NONCLUSTERED ([a], [b])")
-    assert ddl.key_again([("a", True), ("b", False)], primary=False, clustered=True) == (
+    assert ddl.key(["a", "b"], primary=True, nonclustered=True) == (
+        "PRIMARY KEY NONCLUSTERED ([a], [b])"
+    )
+    assert ddl.recreate_key([("a", True), ("b", False)], primary=False, clustered=True) == (
         "UNIQUE CLUSTERED ([a] DESC, [b])"
     )
-    kept = ddl.key_again([("a", False)], primary=True, clustered=False, ignoring=True)
+    kept = ddl.recreate_key([("a", False)], primary=True, clustered=False, ignore_duplicates=True)
     assert kept == "PRIMARY KEY NONCLUSTERED ([a]) WITH (IGNORE_DUP_KEY = ON)"
 
 
@@ -55,7 +57,7 @@ def test_altering():
     assert ddl.add("dbo", "t", "CHECK (1 = 1)", name="c", trusted=False) == (
         "ALTER TABLE [dbo].[t] WITH NOCHECK ADD CONSTRAINT [c] CHECK (1 = 1)"
     )
-    assert ddl.disable("dbo", "t", "c") == "ALTER TABLE [dbo].[t] NOCHECK CONSTRAINT [c]"
+    assert ddl.disable_constraint("dbo", "t", "c") == "ALTER TABLE [dbo].[t] NOCHECK CONSTRAINT [c]"
     made = ddl.alter_column(
         "dbo", "t", "a", "nvarchar(9)", required=True, collation="Latin1_General_BIN2"
     )
@@ -70,7 +72,7 @@ def test_altering():
 
 
 def test_a_violation_of_no_column_is_a_row_as_well():
-    assert ddl.violation("dbo", "t", "1 = 0", []) == (
+    assert ddl.find_violation("dbo", "t", "1 = 0", []) == (
         "SELECT TOP (1) 1 FROM [dbo].[t] WHERE NOT (1 = 0)"
     )
 
@@ -84,7 +86,7 @@ def test_columns_of_a_definition():
 
 
 def test_a_column_of_a_definition_gets_another_name():
-    assert ddl.with_column_renamed("([Qty]>(0) OR [q]='[qty]')", "qty", "a]") == (
+    assert ddl.rename_column_in("([Qty]>(0) OR [q]='[qty]')", "qty", "a]") == (
         "([a]]]>(0) OR [q]='[qty]')"
     )
-    assert ddl.with_column_renamed(DEFINITION, "no", "yes") == DEFINITION
+    assert ddl.rename_column_in(DEFINITION, "no", "yes") == DEFINITION

@@ -9,7 +9,7 @@ from jetbridge.pipeline.translate.entries.entry import around
 from jetbridge.pipeline.translate.entries.formats import java_format
 from jetbridge.pipeline.translate.entries.missing import MISSING
 from jetbridge.pipeline.translate.entries.patterns import escaped_like, java, safe
-from tests.edge_values import REPRESENTATIVES, VALUES
+from tests.helpers.edge_values import REPRESENTATIVES, VALUES
 from tools.translations_page import PAGE, page
 
 

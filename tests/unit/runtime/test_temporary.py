@@ -29,7 +29,7 @@ if sys.argv[2:]:
     child = subprocess.Popen(["sleep", "60"], pass_fds=[made.lock])
     print(child.pid)
 print(made.path, flush=True)
-time.sleep(60)
+time.sleep(60)  # until it is killed
 """
 
 

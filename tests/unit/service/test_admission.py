@@ -13,7 +13,7 @@ def test_a_closed_server_refuses_calls_and_waits_for_running_ones():
     door, inside, done = ShutdownGate(), threading.Event(), threading.Event()
 
     def call() -> None:
-        with door.entered():
+        with door.enter():
             inside.set()
             done.wait(10)
 
@@ -34,7 +34,7 @@ def _refused(door: ShutdownGate) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:
-            with door.entered():
+            with door.enter():
                 pass
         except Unavailable:
             return
@@ -43,19 +43,19 @@ def _refused(door: ShutdownGate) -> None:
 
 def test_a_closed_door_waits_no_longer_than_it_is_told():
     door = ShutdownGate()
-    with door.entered():
+    with door.enter():
         door.close(0.01)
-    with pytest.raises(Unavailable), door.entered():
+    with pytest.raises(Unavailable), door.enter():
         pass
 
 
 def test_a_call_that_fails_has_left():
     door = ShutdownGate()
-    with pytest.raises(ValueError, match="failed"), door.entered():
+    with pytest.raises(ValueError, match="failed"), door.enter():
         raise ValueError("failed")
     door.close(0)
     gate = ConcurrencyLimit("scans", 1)
-    with pytest.raises(ValueError, match="failed"), gate.entered():
+    with pytest.raises(ValueError, match="failed"), gate.enter():
         raise ValueError("failed")
-    with gate.entered(), pytest.raises(LimitExceeded), gate.entered():
+    with gate.enter(), pytest.raises(LimitExceeded), gate.enter():
         pass

@@ -3,8 +3,8 @@
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.service.admission import failed_logins
-from jetbridge.service.admission.failed_logins import FailedLogins
+from jetbridge.service.admission import authentication
+from jetbridge.service.admission.authentication import FailedLogins
 
 GUESSER, OTHER = "ipv4:192.0.2.1:4000", "ipv4:192.0.2.2:4000"
 
@@ -28,7 +28,7 @@ def test_a_token_that_was_used_from_an_address_goes_on_there():
 
 
 def test_with_more_guessers_than_are_remembered_everybody_may_be_one(monkeypatch):
-    monkeypatch.setattr(failed_logins, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(authentication, "_MOST_KNOWN", 3)
     logins = FailedLogins()
     for number in range(4):
         logins.note(f"ipv4:198.51.100.{number}:4000")

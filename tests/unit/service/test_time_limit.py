@@ -9,7 +9,7 @@ import pytest
 from jetbridge.errors import LimitExceeded
 from jetbridge.runtime.cancellation import Cancellation
 from jetbridge.service.admission.time_limit import TimeLimit
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import PATIENCE, wait_until
 
 CONTEXT: Any = SimpleNamespace(cancel=bool)
 
@@ -21,8 +21,8 @@ def test_one_call_that_cannot_be_ended_does_not_keep_the_others_from_it():
 
     limit = TimeLimit(0.05)
     ended = Cancellation()
-    with limit.applied(Broken(), CONTEXT), limit.applied(ended, CONTEXT):
-        wait_until(lambda: ended.error() is not None, 3)
+    with limit.apply(Broken(), CONTEXT), limit.apply(ended, CONTEXT):
+        wait_until(lambda: ended.error() is not None)
         assert isinstance(ended.error(), LimitExceeded)
 
 
@@ -33,12 +33,12 @@ def test_a_thread_that_cannot_start_is_started_for_the_next_call(monkeypatch):
     limit = TimeLimit(0.05)
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError), limit.applied(Cancellation(), CONTEXT):
+        with pytest.raises(RuntimeError), limit.apply(Cancellation(), CONTEXT):
             raise AssertionError
     assert not limit._running
     ended = Cancellation()
-    with limit.applied(ended, CONTEXT):
-        wait_until(lambda: ended.error() is not None, 3)
+    with limit.apply(ended, CONTEXT):
+        wait_until(lambda: ended.error() is not None)
 
 
 def test_the_garbage_collector_may_end_a_call_while_calls_are_checked():
@@ -46,12 +46,12 @@ def test_the_garbage_collector_may_end_a_call_while_calls_are_checked():
     done = threading.Event()
 
     def end_within():
-        call = limit.applied(Cancellation(), CONTEXT)
+        call = limit.apply(Cancellation(), CONTEXT)
         call.__enter__()
         with limit._lock:
             call.__exit__(None, None, None)
         done.set()
 
     threading.Thread(target=end_within, daemon=True).start()
-    assert done.wait(2)
+    assert done.wait(PATIENCE)
     assert not limit._running

@@ -5,7 +5,7 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CanCreateTables, Catalog, CreateTable, SchemaInfo, supports
-from jetbridge.service.transactions import SnapshotPins
+from jetbridge.service.table_lookup import SnapshotPins
 from tests.conformance.harness import insert, read
 
 COLUMNS = pa.schema([("id", pa.int64())])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark import versions
+from jetbridge.spark import jars
 from jetbridge.spark.jars import S3_FILES, choose_jars, fetching, ivy_folder, needed_jars
 
 with zipfile.ZipFile(SMALL := io.BytesIO(), "w") as jar:
@@ -15,7 +15,7 @@ with zipfile.ZipFile(SMALL := io.BytesIO(), "w") as jar:
 WHOLE = SMALL.getvalue()
 ICEBERG, SQLITE, POSTGRES, AWS = (
     replace(each, sha256=hashlib.sha256(WHOLE).hexdigest())
-    for each in (versions.ICEBERG, versions.SQLITE, versions.POSTGRES, versions.AWS)
+    for each in (jars.ICEBERG, jars.SQLITE, jars.POSTGRES, jars.AWS)
 )
 NEEDED = [ICEBERG, SQLITE]
 
@@ -148,7 +148,7 @@ def test_cache_is_where_the_user_says(environment, tmp_path):
 
 
 def test_failed_download_says_which_jars_and_what_to_do(environment):
-    told = str(choose_jars({}, NEEDED, environment).fetch_failed())
+    told = str(choose_jars({}, NEEDED, environment).fetch_error())
     for part in (SQLITE.coordinates, "JETBRIDGE_JARS", "spark.jars", "spark.jars.repositories"):
         assert part in told
     assert len(told.splitlines()) == 1
@@ -168,10 +168,12 @@ def test_jar_of_another_hash_is_not_taken_from_the_cache(environment, cache):
     (cache / "jars" / SQLITE.file_names[0]).write_bytes(WHOLE + b"more")
     jars = choose_jars({}, NEEDED, environment)
     assert jars.packages == (SQLITE.coordinates,)
-    with pytest.raises(Unavailable, match=r"another SHA-256 than the known ones: .*sqlite-jdbc"):
-        jars.check_fetched()
+    with pytest.raises(
+        Unavailable, match=r"fetched jars do not have the expected SHA-256: .*sqlite-jdbc"
+    ):
+        jars.check_fetched_jars()
     put(cache / "jars", SQLITE.file_names[0])
-    jars.check_fetched()
+    jars.check_fetched_jars()
 
 
 def test_jar_of_another_hash_in_the_folder_is_named(environment, tmp_path):
@@ -184,6 +186,6 @@ def test_jar_of_another_hash_in_the_folder_is_named(environment, tmp_path):
 
 
 def test_every_jar_of_ours_has_a_hash():
-    ours = [each for each in vars(versions).values() if isinstance(each, versions.Jar)]
+    ours = [each for each in vars(jars).values() if isinstance(each, jars.Jar)]
     assert len(ours) == 4
     assert all(len(each.sha256) == 64 for each in ours)

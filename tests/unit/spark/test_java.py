@@ -3,8 +3,8 @@ import os
 import pytest
 
 from jetbridge.errors import Unavailable
-from jetbridge.spark import java
-from jetbridge.spark.java import Java, find_java, java_version, parse_version
+from jetbridge.spark import jvm
+from jetbridge.spark.jvm import Java, find_java, java_version, parse_version
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def machine(tmp_path, monkeypatch):
 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(java, "FOLDER", tmp_path / "jvm")
+    monkeypatch.setattr(jvm, "JAVA_FOLDER", tmp_path / "jvm")
     return install
 
 

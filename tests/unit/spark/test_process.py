@@ -4,7 +4,6 @@ import os
 import stat
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from jetbridge.errors import Unavailable
 from jetbridge.spark import jvm as process
 from jetbridge.spark import startup as attempt_module
-from jetbridge.spark.java import Java
-from jetbridge.spark.jvm import FetchFailed, Jvm, Launch
+from jetbridge.spark.jvm import FetchFailed, Java, Jvm, Launch
 from jetbridge.spark.startup import StartAttempt, StartRequest
+from tests.helpers.waiting import wait_until
 
 SECRET = "hunter2"
 
@@ -77,14 +76,13 @@ def test_start_that_takes_too_long_is_killed(launched):
 def test_settings_go_through_a_file_that_only_we_read(launched, tmp_path):
     jvm = launched('echo "$@" > arguments; exec sleep 60', **{"spark.x.password": SECRET})
     arguments = tmp_path / "folder" / "arguments"
-    while not (arguments.exists() and arguments.read_text()):
-        time.sleep(0.01)
+    wait_until(lambda: arguments.exists() and arguments.read_text())
     assert SECRET not in arguments.read_text()
     properties = tmp_path / "folder" / "spark.properties"
     assert SECRET in properties.read_text()
     assert stat.S_IMODE(properties.stat().st_mode) == 0o600
     jvm.kill()
-    assert jvm.how_it_ended() == "killed by signal 9"
+    assert jvm.exit_reason() == "killed by signal 9"
 
 
 def test_environment_is_ours_where_it_must_be(launched, tmp_path, monkeypatch):
@@ -108,14 +106,14 @@ def test_process_ends_when_its_input_does(launched):
     jvm = launched("cat")
     assert jvm.runs()
     jvm.end()
-    assert jvm.how_it_ended() == "exit code 0"
+    assert jvm.exit_reason() == "exit code 0"
 
 
 def test_process_that_does_not_end_is_killed(launched, monkeypatch):
     monkeypatch.setattr(process, "END_SECONDS", 0.2)
     jvm = launched("exec sleep 60")
     jvm.end()
-    assert jvm.how_it_ended() == "killed by signal 9"
+    assert jvm.exit_reason() == "killed by signal 9"
 
 
 def test_process_is_out_of_reach_of_ctrl_c(launched):
@@ -127,7 +125,7 @@ def test_process_is_out_of_reach_of_ctrl_c(launched):
 def test_lack_of_memory_is_told_with_its_remedy(launched, code):
     jvm = launched(f"exit {code}")
     assert jvm.wait(10)
-    assert jvm.how_it_ended() == "out of memory: raise the setting spark.driver.memory"
+    assert jvm.exit_reason() == "out of memory: raise the setting spark.driver.memory"
 
 
 def attempted(tmp_path: Path, **changes: Path) -> StartAttempt:
@@ -164,6 +162,6 @@ def test_cancelled_start_leaves_no_process_and_no_file(tmp_path, with_java, laun
     with pytest.raises(Unavailable, match="did not start: killed by signal 9") as told:
         started.open()
     started.fail(told.value)
-    assert started.failed()
+    assert started.has_failed()
     assert not jvm.runs()
     assert list((tmp_path / "scratch").iterdir()) == []

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.spark.log4j import log4j_properties
 from jetbridge.spark.settings import (
     ICEBERG_EXTENSIONS,
     catalog_settings,
     complete,
     is_local,
+    log4j_properties,
+    mask_secrets,
     properties_text,
-    shown,
     with_java_options,
     worker_python,
 )
@@ -33,6 +33,19 @@ def test_cluster_keeps_its_own_addresses_and_partitions():
     assert not {"spark.driver.host", "spark.local.dir", "spark.sql.shuffle.partitions"} & set(
         settings
     )
+
+
+def test_workers_are_started_by_the_daemon_that_reads_no_archives():
+    settings = complete({}, FOLDER)
+    assert settings["spark.python.daemon.module"] == "jetbridge.spark.worker_daemon"
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    assert settings["spark.python.unix.domain.socket.dir"] == "/scratch/tmp"
+
+
+def test_sockets_whose_names_would_be_too_long_and_those_of_a_cluster_stay_tcp():
+    name = "spark.python.unix.domain.socket.enabled"
+    assert name not in complete({}, FOLDER / ("x" * 60))
+    assert name not in complete({"spark.master": "spark://host:7077"}, FOLDER)
 
 
 def test_settings_of_the_user_stand():
@@ -97,7 +110,7 @@ def test_catalog_is_a_setting_and_one_for_each_property():
     ],
 )
 def test_no_secret_is_shown(name, value, expected):
-    assert shown({name: value})[name].endswith(expected)
+    assert mask_secrets({name: value})[name].endswith(expected)
 
 
 def test_properties_file_survives_every_character():

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cachetools import LRUCache
 
 from jetbridge.errors import Cancelled
 from jetbridge.runtime import cancellation
 from jetbridge.spark import shared_folders
-from jetbridge.spark.shared_folders import Application, Executor, refuse_unshared
+from jetbridge.spark.shared_folders import CheckedFolders, Executor, check_shared
 
 
 def session(application: str) -> Any:
@@ -23,7 +24,9 @@ SESSION = session("test-shared")
 @pytest.fixture
 def asked(monkeypatch):
     """Two executors; the second one never gets its task. Who was asked, each time."""
-    monkeypatch.setattr(shared_folders, "_applications", {})
+    monkeypatch.setattr(
+        shared_folders, "_applications", LRUCache(shared_folders._MOST_APPLICATIONS)
+    )
     found: list[list[str]] = []
 
     def ask(_session, _folder, executors):
@@ -37,13 +40,13 @@ def asked(monkeypatch):
 
 
 def test_an_executor_that_does_not_answer_is_logged_and_asked_again(asked, tmp_path, caplog):
-    refuse_unshared(SESSION, tmp_path)
+    check_shared(SESSION, tmp_path)
     assert asked == [["1", "2"], ["2"], ["2"]]
     assert [each.getMessage() for each in caplog.records] == [
         f"executors 2 of Spark were too busy to check whether they share {tmp_path}: "
         "the next statement checks it again"
     ]
-    refuse_unshared(SESSION, tmp_path)
+    check_shared(SESSION, tmp_path)
     assert asked[3:] == [["2"], ["2"], ["2"]]
 
 
@@ -55,7 +58,7 @@ def test_whoever_waits_for_another_probe_can_be_cancelled(asked, tmp_path):
         late = threading.Timer(5, held.release)
         late.start()
         with pytest.raises(Cancelled):
-            refuse_unshared(SESSION, tmp_path)
+            check_shared(SESSION, tmp_path)
         late.cancel()
     assert asked == []
 
@@ -67,7 +70,7 @@ def test_whoever_waits_for_the_first_executor_can_be_cancelled(monkeypatch):
     )
     monkeypatch.setattr(shared_folders, "_core", lambda _: core)
     monkeypatch.setattr(shared_folders, "_comes_on_demand", lambda _: False)
-    application = Application()
+    application = CheckedFolders()
     with cancellation.scope() as statement:
         threading.Timer(0.1, statement.cancel).start()
         with pytest.raises(Cancelled):

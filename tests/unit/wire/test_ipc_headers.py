@@ -130,7 +130,7 @@ def test_a_vector_that_is_not_inside_is_refused() -> None:
         vector.text(0)
     assert vector.length(3, 1) == vector.long(3) == vector.byte(3) == vector.short(3) == 0
     with pytest.raises(Malformed, match="required part"):
-        vector.required(2)
+        vector.require(2)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark.engine import SparkConnection, SparkEngine
-from jetbridge.spark.written_rows import Written
+from jetbridge.spark.written_rows import WrittenFiles
 
 
 class LakeCatalog:
@@ -107,7 +107,7 @@ class LakeCatalog:
         self._lake.namespaces.drop(schema)
 
     @contextmanager
-    def spooled(self, session: SparkConnection, query: str) -> Iterator[Written]:
+    def spooled(self, session: SparkConnection, query: str) -> Iterator[WrittenFiles]:
         """The rows of a query in Spark SQL, in files of the warehouse, for as long as one reads."""
         with spooled(self._lake, session, query) as written:
             yield replace(written, secrets=tuple(self._connection.reach.secrets))

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from jetbridge.catalog.backend import AttachRequest, CatalogTable
 from jetbridge.config.model import COMMAND_LINE, DATA_FOLDER, CatalogConfig, ConfigError
-from jetbridge.config.properties import read_properties
-from jetbridge.config.rules import InvalidValue, Rule, check_values, whole
+from jetbridge.config.rules import InvalidValue, Rule, check_values, read_properties, whole
 from jetbridge.errors import BadRequest
 from jetbridge.spark.jars import files_of
 

@@ -41,9 +41,9 @@ from jetbridge.backends.lake.write.server_locks import ServerLock
 from jetbridge.catalog.settings import SPILL_BYTES, STAGED_BYTES
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Cancelled, Conflict, LimitExceeded, NotFound, ServerError, Unavailable
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.engine import SparkConnection, SparkEngine
-from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.shared_folders import check_shared
 
 log = logging.getLogger(__name__)
 
@@ -253,7 +253,7 @@ class Lake:
     def _published(self, state: TableState) -> TableState:
         """The table after a change was made. Whatever goes wrong now, the table has its files."""
         try:
-            with shielded():
+            with shield():
                 return self.current(state)
         except ServerError as error:
             raise Unavailable(
@@ -272,7 +272,7 @@ class Lake:
         """Spark, whose errors about `what` become ours."""
         with self.engine.session() as session, translating(what):
             if not self.is_elsewhere():
-                refuse_unshared(session, local_path(self.staging_folder()) or "")
+                check_shared(session, local_path(self.staging_folder()) or "")
             self.presence.hold_in(session)
             yield session
 
@@ -346,7 +346,7 @@ class Lake:
 def executor_failures(session: SparkConnection) -> frozenset[str]:
     """Of Spark's executors; one of its own if Spark does not say."""
     try:
-        return session.mishaps()
+        return session.executor_failures()
     except Exception as error:
         log.debug("Spark does not tell what it has lost", exc_info=error)
         return frozenset({uuid4().hex})

@@ -1,4 +1,4 @@
-"""Keep tables as Arrow data in the memory of this process: the backend that other backends follow.
+"""Keeps tables as Arrow data in the memory of this process: the backend that other backends follow.
 
 >>> import pyarrow as pa
 >>> from jetbridge.backends.memory import MemoryCatalog

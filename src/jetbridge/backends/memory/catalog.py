@@ -1,4 +1,4 @@
-"""Catalogs in memory, live and as of one moment."""
+"""Serves catalogs in memory: the current state, and snapshots."""
 
 from collections.abc import Mapping, Sequence
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jetbridge.backends.memory.value_order import Bounds, bounds_of
-from jetbridge.backends.tables.row_ids import Integers, Mask
 from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenate
+from jetbridge.backends.tables.updates import Integers, Mask
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
 CHUNK_ROWS = JOINED_ROWS

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment
-from jetbridge.backends.memory.constraints import refuse_duplicates
+from jetbridge.backends.memory.row_lookup import refuse_duplicates
 from jetbridge.backends.memory.scan import project_schema
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import Integers
 from jetbridge.backends.tables.staging import Staging
+from jetbridge.backends.tables.updates import Integers
 from jetbridge.catalog import DMLOptions, DMLResult, Write
 from jetbridge.errors import BadRequest, Conflict, ConstraintViolation, NotFound
 

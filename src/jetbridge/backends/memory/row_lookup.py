@@ -1,16 +1,20 @@
-"""Finds rows by row id, and replaces or deletes them in their chunks."""
+"""Finds rows by row id and by key, and replaces or deletes them in their chunks."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, Segment, compact
+from jetbridge.backends.memory.chunks import CHUNK_ROWS, Chunk, ChunkRows, Segment, compact
 from jetbridge.backends.memory.store import MemoryTableVersion, TableCell
-from jetbridge.backends.tables.row_ids import Integers, Mask
+from jetbridge.backends.memory.value_order import NO_BOUNDS, Bounds, bounds_of
+from jetbridge.backends.tables import constraints
+from jetbridge.backends.tables.definition import Definition
+from jetbridge.backends.tables.updates import Integers, Mask
+from jetbridge.catalog import UniqueKey
 from jetbridge.errors import BadRequest, Conflict
 from jetbridge.runtime import cancellation
 
@@ -166,3 +170,52 @@ def replace_chunks(
         if chunks:
             result.append(Segment(chunks, joined=True))
     return tuple(result)
+
+
+def refuse_duplicates(
+    definition: Definition,
+    table: str,
+    key: UniqueKey,
+    batches: Sequence[pa.RecordBatch],
+    others: Iterable[ChunkRows],
+) -> None:
+    """Raise DuplicateKey for a key that exists twice.
+
+    `batches` are the rows written, `others` are all other rows of the new version.
+    """
+    new_keys = constraints.select_key(definition, key, batches)
+    positions = constraints.key_positions(definition, key)
+    candidates = _candidates(positions, new_keys, others)
+    constraints.refuse_duplicates(table, key, new_keys, candidates)
+
+
+def _candidates(
+    positions: list[int], new_keys: pa.Table, others: Iterable[ChunkRows]
+) -> Iterator[pa.Table]:
+    """Yield the keys of all chunks that may have one of the keys written."""
+    written_bounds: list[Bounds] = []
+    for chunk, mask in others:
+        written_bounds = written_bounds or [_column_bounds(column) for column in new_keys.columns]
+        if not all(
+            _overlap(chunk.bounds(position), bounds)
+            for position, bounds in zip(positions, written_bounds, strict=True)
+        ):
+            continue
+        columns = [chunk.batch.column(position) for position in positions]
+        batch = pa.RecordBatch.from_arrays(columns, schema=new_keys.schema)
+        if mask is not None:
+            batch = batch.take(pa.array(np.flatnonzero(mask)))
+        yield pa.Table.from_batches([batch])
+
+
+def _column_bounds(column: pa.ChunkedArray) -> Bounds:
+    bounds = [bounds_of(chunk) for chunk in column.chunks if len(chunk) > chunk.null_count]
+    if not bounds or any(low is None for low, _ in bounds):
+        return NO_BOUNDS
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+def _overlap(one: Bounds, other: Bounds) -> bool:
+    if one[0] is None or other[0] is None:
+        return True
+    return bool(one[0] <= other[1] and other[0] <= one[1])

@@ -1,4 +1,4 @@
-"""Schemas in memory: live ones, which take CREATE and DROP TABLE, and those of a snapshot."""
+"""Serves schemas in memory: current ones, with CREATE and DROP TABLE, and those of a snapshot."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

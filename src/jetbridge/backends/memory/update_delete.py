@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from jetbridge.backends.memory.chunks import Chunk
-from jetbridge.backends.memory.constraints import refuse_duplicates
 from jetbridge.backends.memory.row_lookup import (
     ChunkKey,
     LocatedRows,
@@ -17,6 +16,7 @@ from jetbridge.backends.memory.row_lookup import (
     delete_rows,
     locate_rows,
     refuse_conflicts,
+    refuse_duplicates,
     replace_chunks,
     take_rows,
     update_rows,
@@ -25,9 +25,15 @@ from jetbridge.backends.memory.scan import project_schema
 from jetbridge.backends.memory.store import MemoryTableVersion, Store, TableCell
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import Integers, Mask, RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
+from jetbridge.backends.tables.updates import (
+    Integers,
+    Mask,
+    RowIdSet,
+    StagedUpdate,
+    UpdatedRows,
+    read_row_ids,
+)
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast

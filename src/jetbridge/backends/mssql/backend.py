@@ -8,9 +8,9 @@ from jetbridge.backends.mssql.config import (
     MssqlConfig,
     config_for_attach,
     load_config,
+    parse_secret,
     recognizes,
 )
-from jetbridge.backends.mssql.connection.secrets import parse_secret
 from jetbridge.backends.mssql.settings import IGNORED_SETTINGS, SETTINGS
 from jetbridge.catalog.backend import Backend, SharedResources
 

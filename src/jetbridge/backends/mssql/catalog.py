@@ -9,7 +9,7 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.database import Database, SpoolOptions
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_cache import CatalogCache
-from jetbridge.backends.mssql.metadata.schema_properties import properties_of
+from jetbridge.backends.mssql.metadata.catalog_views import properties_of
 from jetbridge.backends.mssql.read.snapshots import SnapshotReader, SnapshotReaders
 from jetbridge.backends.mssql.schema import MssqlSchema
 from jetbridge.backends.mssql.settings import MssqlSettings
@@ -64,7 +64,7 @@ class MssqlCatalog:
 
     def configured(self, values: Mapping[str, str]) -> "MssqlCatalog":
         """Return this catalog with other values of its settings; both share the connections."""
-        settings = self._database.settings.changed(values)
+        settings = self._database.settings.with_changes(values)
         if settings == self._database.settings:
             return self
         other = copy(self)

@@ -1,17 +1,19 @@
-"""Reads the configuration of a SQL Server catalog: its address, login and settings.
+"""Reads the configuration of a SQL Server catalog, and CREATE SECRET: address, login, settings.
 
 The password comes from the environment or a secret, never from the file. No error shows a
-connection string or a location, which may hold it.
+connection string, a location or an option of a secret, which may hold it.
 """
 
+import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jetbridge.backends.mssql.connection.address import (
+    DEFAULT_PORT,
     ENCRYPT,
     Address,
     address_of,
@@ -19,22 +21,109 @@ from jetbridge.backends.mssql.connection.address import (
     is_url,
     parts,
 )
-from jetbridge.backends.mssql.connection.secrets import secret_for_server, unknown_option
 from jetbridge.backends.mssql.settings import ALIASES, PREFIX, SETTINGS, MssqlSettings
 from jetbridge.catalog.backend import AttachRequest, CatalogTable, Recognition
 from jetbridge.config.model import CatalogConfig, ConfigError
-from jetbridge.config.properties import FROM_ENVIRONMENT, environment_variable
 from jetbridge.config.rules import (
+    FROM_ENVIRONMENT,
     InvalidValue,
     Rule,
     boolean,
     check_setting,
     check_values,
+    environment_variable,
     existing_folder,
     one_of,
     refuse_unknown,
 )
 from jetbridge.errors import BadRequest
+
+MAX_PORT = 65_535
+# Options of a secret, and the fields of an address that they set. HOST and PORT are one field.
+_FIELDS: Mapping[str, str] = {
+    "database": "database",
+    "user": "user",
+    "password": "password",
+    "encrypt": "encrypt",
+    "use_encrypt": "encrypt",
+    "trust_server_certificate": "trust",
+}
+_OPTIONS = ("type", "host", "port", "password_env", *_FIELDS)
+_OPTIONS += ("provider", "scope", "application_name")
+
+
+def parse_secret(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of an address that a secret sets; raises BadRequest."""
+    _check_options(options)
+    fields = {_FIELDS[name]: value for name, value in options.items() if name in _FIELDS}
+    if "host" in options:
+        fields["server"] = server_with_port(options["host"], options.get("port"))
+    if "password_env" in options:
+        if "password" in options:
+            raise BadRequest("PASSWORD and PASSWORD_ENV both set the password: remove one of them")
+        fields["password"] = _environment_variable(options["password_env"])
+    address_of({"server": "any", "database": "any", **fields})
+    return fields
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    """Raise BadRequest for unknown options. SCOPE must not widen what HOST allows."""
+    if options.get("type", "").lower() != "mssql":
+        raise BadRequest("a secret needs TYPE mssql; no other type is supported")
+    if options.get("provider", "config").lower() != "config":
+        raise BadRequest("PROVIDER must be config; no other provider is supported")
+    for name, value in options.items():
+        if name in ("port", "scope") and "host" not in options:
+            raise BadRequest(f"{name.upper()} requires HOST")
+        if name not in _OPTIONS and not changes_nothing(name.upper(), value):
+            raise unknown_option("CREATE SECRET", name, [known.upper() for known in _OPTIONS])
+
+
+def secret_for_server(secret: Mapping[str, str], server: str) -> Mapping[str, str]:
+    """Return an unnamed secret for an ATTACH, or nothing if it is for another server.
+
+    A server must not see the password of another one.
+    """
+    if "server" not in secret or secret["server"].lower() == _with_port(server).lower():
+        return secret
+    return {}
+
+
+def _with_port(server: str) -> str:
+    return server if "," in server else server_with_port(server, None)
+
+
+def server_with_port(host: str, port: str | None) -> str:
+    """Return a server as in a connection string; raises BadRequest for a wrong port.
+
+    A named instance has no port here: another service of its host tells the port.
+    """
+    if port is None and "\\" in host:
+        return host
+    return f"{host},{_parse_port(port or str(DEFAULT_PORT))}"
+
+
+def _parse_port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_PORT:
+        raise BadRequest(f"PORT must be a whole number from 1 to {MAX_PORT}")
+    return int(text)
+
+
+def _environment_variable(name: str) -> str:
+    if name not in os.environ:
+        raise BadRequest(f"PASSWORD_ENV {name!r}: the environment has no such variable; set it")
+    return os.environ[name]
+
+
+def unknown_option(statement: str, name: str, known: Sequence[str]) -> BadRequest:
+    """Return the error for an option that a statement does not have."""
+    lower = {option.lower(): option for option in known}
+    similar = difflib.get_close_matches(name, lower, n=1)
+    hint = f"did you mean {lower[similar[0]].upper()}? " if similar else ""
+    return BadRequest(
+        f"{statement} has no option {name.upper()}; {hint}Known options: {', '.join(known)}"
+    )
+
 
 PASSWORD = "password"  # noqa: S105 - the name of a key
 CONNECTION = "connection"
@@ -63,7 +152,7 @@ class MssqlConfig(CatalogConfig):
 
 def _text(value: object, _: Path) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidValue("must be a text in quotes")
+        raise InvalidValue("must be a string")
     return value.strip()
 
 
@@ -100,7 +189,7 @@ def load_config(table: CatalogTable[MssqlConfig]) -> MssqlConfig:
     """Check a table `[catalogs.NAME]`; raises ConfigError."""
     source, key, keys = table.source, table.key, table.values
     if PASSWORD in keys:
-        problem = "does not belong into the file: put it into an environment variable, and name "
+        problem = "must not be in the file: put it into an environment variable, and name "
         raise ConfigError(source, f"{key}.{PASSWORD}", f'{problem}that: password_env = "NAME"')
     refuse_unknown(source, f"{key}.", keys, ["type", *MSSQL_KEYS])
     own = {name: value for name, value in keys.items() if name in _RULES}
@@ -125,7 +214,9 @@ def _address(
     name = PASSWORD + FROM_ENVIRONMENT
     if name in keys:
         if fields.get(PASSWORD):
-            raise ConfigError(source, f"{key}.{name}", "is a second one: the connection has one")
+            raise ConfigError(
+                source, f"{key}.{name}", "sets the password a second time: the connection has one"
+            )
         fields[PASSWORD] = environment_variable(source, f"{key}.{name}", keys[name])
     return address_of(fields)
 
@@ -138,19 +229,19 @@ def _connection(source: str, key: str, keys: Mapping[str, object]) -> dict[str, 
     full_key = f"{key}.{names[0]}"
     others = [name for name in (*names[1:], *_IN_CONNECTION) if name in keys]
     if others:
-        problem = f"and {others[0]} say the same thing: keep one of them"
+        problem = f"and {others[0]} set the same option: keep one of them"
         raise ConfigError(source, full_key, problem)
     value = keys[names[0]]
     text = value if names[0] == CONNECTION else environment_variable(source, full_key, value)
     if not isinstance(text, str):
-        raise ConfigError(source, full_key, "must be a text in quotes")
+        raise ConfigError(source, full_key, "must be a string")
     try:
         fields = parts(text)
         address_of(fields)
     except BadRequest as error:
         raise ConfigError(source, full_key, f"cannot be read: {error}") from None
     if fields.get(PASSWORD) and names[0] == CONNECTION:
-        problem = "holds a password, which does not belong into the file: name an environment "
+        problem = "holds a password, which must not be in the file: name an environment "
         remedy = 'variable that has it, password_env = "NAME", or one that has all, connection_env'
         raise ConfigError(source, full_key, problem + remedy)
     return fields
@@ -162,7 +253,7 @@ def _settings(source: str, key: str, keys: Mapping[str, object]) -> MssqlSetting
         for name, setting in SETTINGS.items()
         if name in keys
     }
-    return MssqlSettings().changed(texts)
+    return MssqlSettings().with_changes(texts)
 
 
 def recognizes(location: str) -> Recognition:
@@ -198,4 +289,4 @@ def _attach_settings(options: Mapping[str, str]) -> MssqlSettings:
         elif name not in _ATTACH_OPTIONS and not changes_nothing(name.upper(), value):
             known = [*(option.upper() for option in _ATTACH_OPTIONS), *SETTINGS]
             raise unknown_option("ATTACH", name, known)
-    return MssqlSettings().changed(values)
+    return MssqlSettings().with_changes(values)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.metadata.catalog_cache import CatalogCache
-from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
-from jetbridge.backends.mssql.metadata.schema_properties import schema_info
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe, schema_info
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.catalog import SchemaInfo
 from jetbridge.catalog.identifiers import find_duplicate_name, fold

@@ -35,7 +35,7 @@ class MssqlSettings:
     direct_load_bytes: int = 256 * 1024 * 1024
     snapshot_reads: bool = True
 
-    def changed(self, values: Mapping[str, str]) -> "MssqlSettings":
+    def with_changes(self, values: Mapping[str, str]) -> "MssqlSettings":
         """Return settings with other values, by full names. Raises BadRequest for invalid ones."""
         fields = {}
         for name, value in values.items():
@@ -90,18 +90,19 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
         truth,
         "drop the table when the rows of CREATE TABLE AS cannot be loaded",
     ),
-    "ctas_text_type": (("NVARCHAR", "VARCHAR"), "the type of text columns"),
+    "ctas_text_type": (("NVARCHAR", "VARCHAR"), "type of string columns"),
     "ctas_text_length": (
         _length,
-        "length of text columns: `max`, a number, or `auto` for what the rows need, rounded up",
+        "length of string columns: `max`, a number, or `auto` for the length that the rows need, "
+        "rounded up",
     ),
     "default_string_length": (
         (0, MAX_TEXT_LENGTH),
-        "length of text columns if `mssql_ctas_text_length` is not set, 0 for `max`",
+        "length of string columns if `mssql_ctas_text_length` is not set; 0 is `max`",
     ),
     "ctas_tinyint": (
         ("TINYINT", "SMALLINT"),
-        "the type of TINYINT columns; `tinyint` of SQL Server is 0 to 255",
+        "type of TINYINT columns; `tinyint` of SQL Server has the values 0 to 255",
     ),
     "ctas_extended_types": (
         truth,
@@ -109,10 +110,10 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
     ),
     "ctas_use_bcp": (truth, "load by bulk copy; if off, by INSERT statements"),
     "ctas_atomic_replace": (truth, "OR REPLACE keeps the old table until the new one is complete"),
-    "ctas_table_kind": (("heap", "columnstore"), "how new tables are stored"),
+    "ctas_table_kind": (("heap", "columnstore"), "storage of new tables"),
     "copy_flush_rows": (
         (1000, 10**9),
-        "rows of one spool file; a Spark task loads some files in one transaction",
+        "rows per spool file; a Spark task loads some files in one transaction",
     ),
     "copy_tablock": (
         _tablock,
@@ -120,11 +121,11 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
     ),
     "copy_parallel_writers": (
         (0, MAX_WRITERS),
-        "connections that load at once, 0 for one per core",
+        "connections that load in parallel; 0 is one per core",
     ),
-    "insert_batch_size": ((1, 10**6), "rows of one round trip of INSERT statements"),
-    "insert_max_rows_per_statement": ((1, MAX_STATEMENT_ROWS), "rows of one INSERT statement"),
-    "insert_max_sql_bytes": ((1024, 2**30), "bytes of one INSERT statement"),
+    "insert_batch_size": ((1, 10**6), "rows per round trip of INSERT statements"),
+    "insert_max_rows_per_statement": ((1, MAX_STATEMENT_ROWS), "rows per INSERT statement"),
+    "insert_max_sql_bytes": ((1024, 2**30), "bytes per INSERT statement"),
     "direct_load_rows": (
         (0, 10**12),
         "largest load in rows that runs in one transaction without Spark",
@@ -132,7 +133,7 @@ _DESCRIPTIONS: Mapping[str, tuple[Any, str]] = {
     "direct_load_bytes": ((0, 2**60), "the same limit in bytes; Spark runs loads above either"),
     "snapshot_reads": (
         truth,
-        "read all tables of a transaction as of one moment, where the database allows SNAPSHOT "
+        "read all tables of a transaction from one snapshot, if the database allows SNAPSHOT "
         "isolation; if off, read the splits of a table in parallel",
     ),
 }

@@ -157,12 +157,12 @@ def is_answered_as_text(column: ServerColumn) -> bool:
     return column.type == "uniqueidentifier" or is_read_as_text(column)
 
 
-def is_loaded(column: ServerColumn) -> bool:
+def is_loadable(column: ServerColumn) -> bool:
     """Return whether bulk loads write the column directly."""
     return column.type in _LOADED or column.type in _SCALED
 
 
-def loaded_type(column: ServerColumn) -> str:
+def type_for_load(column: ServerColumn) -> str:
     """Return the T-SQL type of the staging column for a column."""
     name = column.type
     if name in ("decimal", "numeric"):
@@ -191,7 +191,7 @@ _WITH_LENGTH = ("varchar", "char", "varbinary", "binary", "nvarchar", "nchar")
 _WIDE = ("nvarchar", "nchar")
 
 
-def declared(column: ServerColumn) -> str:
+def declared_type(column: ServerColumn) -> str:
     """Return the type of an existing column as CREATE TABLE declares it."""
     if column.type in ("decimal", "numeric"):
         return f"{column.type}({column.precision},{column.scale})"
@@ -203,6 +203,6 @@ def declared(column: ServerColumn) -> str:
     return f"{column.type}({'max' if column.length < 0 else length})"
 
 
-def declared_columns(columns: Sequence[ServerColumn]) -> dict[str, str]:
+def declared_types(columns: Sequence[ServerColumn]) -> dict[str, str]:
     """Return the declared types by column."""
-    return {column.name: declared(column) for column in columns}
+    return {column.name: declared_type(column) for column in columns}

@@ -1,1 +1,1 @@
-"""Define tables and convert rows for all backends, wherever they keep the rows."""
+"""Defines tables and converts rows for all backends, wherever they keep the rows."""

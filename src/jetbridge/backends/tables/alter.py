@@ -11,14 +11,20 @@ import pyarrow as pa
 
 from jetbridge import duckdb_engine
 from jetbridge.backends.tables import struct_fields
-from jetbridge.backends.tables.altered_table import AlteredTable, ConvertRows
-from jetbridge.backends.tables.columns import check_column_name, set_default, to_stored_field
-from jetbridge.backends.tables.constraints import LONGEST_MESSAGE, to_table
+from jetbridge.backends.tables.constraints import (
+    LONGEST_MESSAGE,
+    AlteredTable,
+    ConvertRows,
+    to_table,
+)
 from jetbridge.backends.tables.definition import (
     Definition,
+    check_column_name,
     normalize_check,
     normalize_key,
     require_key_columns,
+    set_default,
+    to_stored_field,
 )
 from jetbridge.catalog import (
     AddCheck,
@@ -37,8 +43,8 @@ from jetbridge.catalog import (
     SetNotNull,
     UniqueKey,
 )
-from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.errors import (
     AlreadyExists,
     BadRequest,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jetbridge.catalog import ROWID
-from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.duckdb_engine import cast, default_values
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
 from jetbridge.runtime.array_sizes import expands, null_bytes, plain_bytes

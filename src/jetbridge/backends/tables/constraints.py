@@ -1,9 +1,10 @@
-"""Checks CHECK, UNIQUE and PRIMARY KEY over batches of rows.
+"""Checks CHECK, UNIQUE and PRIMARY KEY over batches of rows, and over a table after ALTER TABLE.
 
 Batches hold the columns of the table by position; their names and nullability have no meaning.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from jetbridge import duckdb_engine
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import UniqueKey
 from jetbridge.catalog.identifiers import fold
-from jetbridge.errors import BadRequest, ConstraintViolation, DuplicateKey
+from jetbridge.errors import BadRequest, ConstraintViolation, DuplicateKey, FailedPrecondition
 
 # Enough rows that the cost of a query to DuckDB does not matter.
 _GROUP_ROWS = 500_000
@@ -70,19 +71,19 @@ def refuse_violation(table: str, text: str, data: pa.Table) -> None:
 
 
 def refuse_duplicates(
-    table: str, key: UniqueKey, written: pa.Table, existing: Iterable[pa.Table] = ()
+    table: str, key: UniqueKey, new_keys: pa.Table, existing: Iterable[pa.Table] = ()
 ) -> None:
     """Raise DuplicateKey if a key is twice in `written`, or also in `existing`.
 
     All are tables as `select_key` returns them. `existing` is read only if the keys in `written`
     differ from each other.
     """
-    row = duckdb_engine.find_duplicate_key(written)
+    row = duckdb_engine.find_duplicate_key(new_keys)
     if row is None:
-        row = duckdb_engine.find_existing_key(written, existing)
+        row = duckdb_engine.find_existing_key(new_keys, existing)
     if row is not None:
         names = ", ".join(key.columns)
-        values = ", ".join(duckdb_engine.format_value(column[row]) for column in written.columns)
+        values = ", ".join(duckdb_engine.format_value(column[row]) for column in new_keys.columns)
         message = f"Duplicate key in {table}: ({names}) = ({values}) already exists"
         raise DuplicateKey(message[:LONGEST_MESSAGE])
 
@@ -108,3 +109,63 @@ def key_positions(definition: Definition, key: UniqueKey) -> list[int]:
     existing = [position for position in positions if position is not None]
     assert len(existing) == len(positions)  # noqa: S101 - a key names columns of its own table
     return existing
+
+
+ConvertRows = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class AlteredTable:
+    """Describe a table after a change.
+
+    `definition` is the same object as before if nothing changes. `convert` returns the new rows
+    for old ones, both by position, and raises FailedPrecondition for a value that cannot be
+    converted; None: the rows stay as they are. Existing rows, converted, must have no NULL in the
+    columns `not_null` and must satisfy `checks` and `keys`: call `verify_rows`.
+    """
+
+    definition: Definition
+    convert: ConvertRows | None = None
+    not_null: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    keys: tuple[UniqueKey, ...] = ()
+
+
+def verify_rows(altered: AlteredTable, table: str, batches: Iterable[pa.RecordBatch]) -> None:
+    """Raise FailedPrecondition if existing rows violate a new constraint.
+
+    `batches` hold the live rows, converted. They are read once, and only if there is something to
+    verify. The columns of keys are kept in memory until the end.
+    """
+    if not (altered.not_null or altered.checks or altered.keys):
+        return
+    definition = altered.definition
+    nulls = dict.fromkeys(altered.not_null, 0)
+    keys: list[tuple[UniqueKey, list[pa.Table]]] = [(key, []) for key in altered.keys]
+    try:
+        for group in group_batches(batches):
+            data = to_table(definition.schema, group)
+            for name in nulls:
+                nulls[name] += data.column(name).null_count
+            for text in altered.checks:
+                refuse_violation(table, text, data)
+            for key, tables in keys:
+                tables.append(select_key(definition, key, group))
+        _refuse_nulls(table, nulls)
+        _refuse_duplicates(table, keys)
+    except (ConstraintViolation, DuplicateKey) as error:
+        raise FailedPrecondition(str(error)) from None
+
+
+def _refuse_nulls(table: str, nulls: dict[str, int]) -> None:
+    for name, count in nulls.items():
+        if count:
+            raise FailedPrecondition(
+                f"column {table}.{name} has {count} NULL values; update them first"
+            )
+
+
+def _refuse_duplicates(table: str, keys: list[tuple[UniqueKey, list[pa.Table]]]) -> None:
+    for key, tables in keys:
+        if tables:
+            refuse_duplicates(table, key, pa.concat_tables(tables))

@@ -1,14 +1,109 @@
-"""Defines a table without its rows: columns, comment, checks and keys."""
+"""Defines a table without its rows, and checks its columns: names, stored types, defaults."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.backends.tables.columns import build_schema, to_stored_field
-from jetbridge.catalog import CreateTable, UniqueKey
+from jetbridge.catalog import ROWID, CreateTable, UniqueKey
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import DEFAULT, default_of
 from jetbridge.errors import BadRequest
+
+
+def build_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """Return the schema of a table; raise BadRequest for a bad or repeated name."""
+    schema = pa.schema(list(fields))
+    if not len(schema):
+        raise BadRequest("a table needs at least one column")
+    names: set[str] = set()
+    for name in schema.names:
+        check_column_name(name)
+        if fold(name) in names:
+            raise BadRequest(f"two columns are named {name!r}: names match without regard to case")
+        names.add(fold(name))
+    return schema
+
+
+def check_column_name(name: str) -> None:
+    """Raise BadRequest for an empty name, and for the name of the row id."""
+    if not name:
+        raise BadRequest("a column needs a name")
+    if fold(name) == ROWID:
+        raise BadRequest(f"a column cannot be named {name!r}, the name of the row id")
+
+
+def to_stored_field(field: pa.Field) -> pa.Field:
+    """Return the field with the type that is stored and a checked default; raise BadRequest."""
+    field = field.with_type(_stored_type(field.type))
+    duckdb_engine.duckdb_type(field)
+    text = default_of(field)
+    return field if text is None else set_default(field, text)
+
+
+# A column of NULLs is INTEGER in DuckDB. Arrow has no `take` for views.
+_STORED_AS = {
+    pa.null(): pa.int32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+
+
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    # Later batches of an ENUM column are plain strings, or have another dictionary.
+    if isinstance(data_type, pa.DictionaryType | pa.RunEndEncodedType):
+        return _stored_type(data_type.value_type)
+    for test, build in _NESTED:
+        if test(data_type):
+            return build(data_type)
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        # Arrow can neither hash nor sort them.
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _STORED_AS.get(data_type, data_type)
+
+
+def _stored_list(data_type: Any) -> pa.DataType:
+    return pa.list_(_stored_inner(data_type.value_field))
+
+
+def _stored_large_list(data_type: Any) -> pa.DataType:
+    return pa.large_list(_stored_inner(data_type.value_field))
+
+
+def _stored_map(data_type: Any) -> pa.DataType:
+    key, item = _stored_inner(data_type.key_field), _stored_inner(data_type.item_field)
+    return pa.map_(key, item, keys_sorted=data_type.keys_sorted)
+
+
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pa.types.is_struct, lambda struct: pa.struct([_stored_inner(field) for field in struct])),
+    (pa.types.is_list, _stored_list),
+    (pa.types.is_list_view, _stored_list),
+    (pa.types.is_large_list, _stored_large_list),
+    (pa.types.is_large_list_view, _stored_large_list),
+    (
+        pa.types.is_fixed_size_list,
+        lambda array: pa.list_(_stored_inner(array.value_field), array.list_size),
+    ),
+    (pa.types.is_map, _stored_map),
+)
+
+
+def _stored_inner(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored_type(field.type))
+
+
+def set_default(field: pa.Field, text: str) -> pa.Field:
+    """Return the field with a default, or without one if the text is empty; raise BadRequest.
+
+    DuckDB's spelling of the expression is kept: clients paste it into their own statements.
+    """
+    metadata = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
+    if text:
+        metadata[DEFAULT] = duckdb_engine.default_expression(text, field).sql.encode()
+    return field.with_metadata(metadata or None)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.catalog.columns import default_of
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound
 
 Fields = list[pa.Field]

@@ -1,4 +1,4 @@
-"""DuckDB queries over the files of an Iceberg table."""
+"""Renders DuckDB queries over the files of an Iceberg table."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,16 +7,16 @@ from jetbridge.dialects.quoting import identifier, literal
 # Columns that `iceberg_scan` offers besides those of the table.
 ROW_ID = "_row_id"
 UPDATED = "_last_updated_sequence_number"
-# The row id for conditions. DuckDB 1.5 hands a condition on one column to the file, and there the
-# id of a row that was new in a MERGE of Spark is NULL. What needs two columns it judges itself.
+# The row id for conditions. DuckDB 1.5 pushes a condition on one column down to the file, where the
+# id of a row that a MERGE of Spark inserted is NULL. It evaluates conditions on two columns itself.
 UNSKIPPED_ROW_ID = f"coalesce({ROW_ID}, {UPDATED})"
 FILE = "filename"
 POSITION = "file_row_number"
-# The names they have in the answer of `located`, beside columns of the table.
+# The names of these columns in the result of `locate_rows`.
 FOUND_UPDATED = "jetbridge_updated"
 FOUND_FILE = "jetbridge_file"
 FOUND_AT = "jetbridge_position"
-# Their reserved field ids, for rows that carry them in the file.
+# Their reserved field ids, for files that store them.
 ROW_ID_FIELD = 2147483540
 UPDATED_FIELD = 2147483539
 ENTRY_COLUMNS = (
@@ -35,7 +35,7 @@ OverFiles = Callable[[Sequence[str]], str]
 
 
 def table(location: str, snapshot_id: int | None) -> str:
-    """The rows of a table as one metadata file tells them, at one snapshot."""
+    """Return a relation of the rows of a table, by a metadata file and an Iceberg snapshot."""
     version = "" if snapshot_id is None else f", snapshot_from_id = {snapshot_id:d}"
     return f"iceberg_scan({literal(location)}{version})"
 
@@ -45,17 +45,18 @@ def table_of_files(
     columns: Sequence[tuple[int, str, str, str | None]],
     deleted: str,
 ) -> str:
-    """The rows of a table by its data files and a Parquet file with the deleted positions.
+    """Return a relation of a table's rows, by its data files and a Parquet file of deleted
+    positions.
 
-    Files come as path, the location that the table knows, first row id and sequence number;
-    columns as field id, name, type and default. The answer has the columns that `table` offers.
+    A file is its path, the location that the table knows, its first row id and sequence number. A
+    column is its field id, name, type and default. The relation has the columns of `table`.
     """
     fields = [*columns, (ROW_ID_FIELD, "own_id", "BIGINT", None)]
     fields.append((UPDATED_FIELD, "own_updated", "BIGINT", None))
     schema = ", ".join(
-        f"{number}: {{name: {literal(name)}, type: {literal(kind)}, default_value: "
+        f"{number}: {{name: {literal(name)}, type: {literal(data_type)}, default_value: "
         f"CAST({literal(default)} AS VARCHAR)}}"
-        for number, name, kind, default in fields
+        for number, name, data_type, default in fields
     )
     listed = ", ".join(literal(path) for path, _, _, _ in files)
     values = ", ".join(
@@ -75,7 +76,7 @@ def table_of_files(
 
 
 def in_files(files: Sequence[str], start: int = 0, end: int | None = None) -> str:
-    """A condition for the rows of files; with `end`, at these positions of them."""
+    """Return a condition for the rows of files; with `end`, for those in a range of positions."""
     named = f"{FILE} IN ({', '.join(literal(file) for file in files)})"
     if end is None:
         return named
@@ -87,10 +88,10 @@ def manifests(manifest_list: str) -> str:
 
 
 def manifest_entries(paths: Sequence[str]) -> str:
-    """The entries of manifests of format 3, with the columns `ENTRY_COLUMNS`."""
+    """Return a query for the entries of manifests of format 3, with the columns `ENTRY_COLUMNS`."""
     listed = ", ".join(literal(path) for path in paths)
     picked = ", ".join(f"data_file.{name} AS {name}" for name in ENTRY_COLUMNS)
-    counts = "data_file.value_counts"  # a table may keep none: then nobody knows
+    counts = "data_file.value_counts"  # empty if the table keeps no counts: the result is NULL
     own = f"CASE WHEN cardinality({counts}) > 0 THEN map_contains({counts}, {ROW_ID_FIELD}) END"
     return (
         f"SELECT filename AS manifest, status, sequence_number, {own} AS own_row_ids, {picked} "
@@ -99,7 +100,9 @@ def manifest_entries(paths: Sequence[str]) -> str:
 
 
 def formats_of_files(paths: Sequence[str]) -> str:
-    """The formats of the files that each manifest lists; reading all of it finds damage, too."""
+    """Return a query for the formats of the files in each manifest; reading all of it finds
+    damage.
+    """
     return (
         f"SELECT DISTINCT filename AS manifest, upper(data_file.file_format) AS file_format "
         f"FROM {_avro(paths, names=True)} WHERE status <> 2"
@@ -110,36 +113,36 @@ def plan(source: str) -> str:
     return f"EXPLAIN SELECT * FROM {source}"
 
 
-def everything(files: Sequence[str]) -> str:
+def select_all_rows(files: Sequence[str]) -> str:
     return f"SELECT * FROM {parquet(files)}"
 
 
-def copied(source: str, columns: Sequence[tuple[str, str]]) -> str:
-    """A copy of a table as a relation like `table`: columns as expressions and names."""
+def copy(source: str, columns: Sequence[tuple[str, str]]) -> str:
+    """Return a relation like `table` over a copy; `columns` are expressions and names."""
     listed = ", ".join(f"{expression} AS {identifier(name)}" for expression, name in columns)
     return f"(SELECT {listed or '1 AS one'} FROM {source}) AS copied"
 
 
-def as_type(expression: str, kind: str) -> str:
-    return f"CAST({expression} AS {kind})"
+def as_type(expression: str, data_type: str) -> str:
+    return f"CAST({expression} AS {data_type})"
 
 
-def constant(value: str | None, kind: str) -> str:
-    return f"CAST({'NULL' if value is None else literal(value)} AS {kind})"
+def constant(value: str | None, data_type: str) -> str:
+    return f"CAST({'NULL' if value is None else literal(value)} AS {data_type})"
 
 
 def manifest_paths(lists: Sequence[str]) -> str:
-    """The manifests that manifest lists name."""
+    """Return a query for the manifests that manifest lists name."""
     return f"SELECT DISTINCT manifest_path FROM {_avro(lists)}"
 
 
 def manifest_specs(lists: Sequence[str]) -> str:
-    """The partition specs of all manifests in manifest lists."""
+    """Return a query for the partition specs of the manifests in manifest lists."""
     return f"SELECT DISTINCT partition_spec_id FROM {_avro(lists)}"
 
 
 def live_files(manifests: Sequence[str]) -> str:
-    """The files of manifests; an entry of status 2 only tells of one that was taken away."""
+    """Return a query for the files of manifests, without entries of status 2 (removed files)."""
     return f"SELECT data_file.file_path FROM {_avro(manifests)} WHERE status <> 2"
 
 
@@ -161,58 +164,66 @@ def scan(
     filtered: Sequence[tuple[str, str]] = (),
     ordered: bool = False,
 ) -> str:
-    """Columns by name, each an expression over the source; `ordered` by row id.
+    """Select columns, given as names and expressions over the source; `ordered` sorts by row id.
 
-    The condition is about the names of `filtered`, expressions over the source as well; `within`
-    is one about the source itself, as `in_files` makes it.
+    `condition` uses the names of `filtered`, which are expressions over the source. `within` is a
+    condition over the source itself, as `in_files` returns it.
     """
     outputs = [f"jetbridge_{index}" for index in range(len(columns))]
-    made = [f"{each[1]} AS {output}" for each, output in zip(columns, outputs, strict=True)]
-    made += [f"{expression} AS {identifier(name)}" for name, expression in filtered]
-    made += [f"{ROW_ID} AS jetbridge_order"] if ordered else []
+    expressions = [
+        f"{expression} AS {output}"
+        for (_, expression), output in zip(columns, outputs, strict=True)
+    ]
+    expressions += [f"{expression} AS {identifier(name)}" for name, expression in filtered]
+    expressions += [f"{ROW_ID} AS jetbridge_order"] if ordered else []
     order = " ORDER BY jetbridge_order" if ordered else ""
     listed = ", ".join(
-        f"{output} AS {identifier(each[0])}" for each, output in zip(columns, outputs, strict=True)
+        f"{output} AS {identifier(name)}"
+        for (name, _), output in zip(columns, outputs, strict=True)
     )
     where = f" WHERE {condition}" if condition else ""
-    inner = f"SELECT {', '.join(made) or '1 AS one'} FROM {source}"
+    inner = f"SELECT {', '.join(expressions) or '1 AS one'} FROM {source}"
     inner += f" WHERE {within}" if within else ""
     return f"SELECT {listed or '1 AS one'} FROM ({inner}) AS rows{where}{order}"
 
 
-def kept_if_it_fails(condition: str) -> str:
-    """A condition that is TRUE for the rows it cannot judge."""
+def keep_on_error(condition: str) -> str:
+    """Return a condition that is true for rows where the given one fails."""
     return f"coalesce(TRY(coalesce(CAST(({condition}) AS BOOLEAN), FALSE)), TRUE)"
 
 
 def parquet(files: Sequence[str]) -> str:
-    """The rows of data files that are not part of a table yet."""
+    """Return a relation of the rows of Parquet files."""
     return f"read_parquet([{', '.join(literal(file) for file in files)}])"
 
 
-def with_types(source: str, kinds: Mapping[str, str]) -> str:
-    """All columns, those named as another type."""
-    if not kinds:
+def with_types(source: str, types: Mapping[str, str]) -> str:
+    """Select all columns, and cast those in `types`."""
+    if not types:
         return f"SELECT * FROM {source}"
     casts = ", ".join(
-        f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}" for name, kind in kinds.items()
+        f"CAST({identifier(name)} AS {data_type}) AS {identifier(name)}"
+        for name, data_type in types.items()
     )
     return f"SELECT * REPLACE ({casts}) FROM {source}"
 
 
-def repeated_key(source: str, columns: Sequence[str]) -> str:
-    """A key that a source has twice, if there is one; NULL is never the same."""
+def find_repeated_key(source: str, columns: Sequence[str]) -> str:
+    """Return a query for a key that occurs twice; a key with NULL never does."""
     names = [f"k{index}" for index in range(len(columns))]
     inner = ", ".join(f"{c} AS {n}" for c, n in zip(columns, names, strict=True))
-    listed, there = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+    listed, not_null = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
     return (
-        f"SELECT {listed} FROM (SELECT {inner} FROM {source}) WHERE {there} "
+        f"SELECT {listed} FROM (SELECT {inner} FROM {source}) WHERE {not_null} "
         f"GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
     )
 
 
-def clashing_key(new: str, there: str, columns: Sequence[str], replaced: str | None) -> str:
-    """A key of `new` that `there` has too; rows whose ids are in `replaced` do not count."""
+def find_clashing_key(new: str, existing: str, columns: Sequence[str], replaced: str | None) -> str:
+    """Return a query for a key of `new` that `existing` has, too.
+
+    Rows whose ids are in `replaced` do not count.
+    """
     names = [f"k{index}" for index in range(len(columns))]
     inner = ", ".join(f"{c} AS {n}" for c, n in zip(columns, names, strict=True))
     listed = ", ".join(f"n.{name}" for name in names)
@@ -224,44 +235,46 @@ def clashing_key(new: str, there: str, columns: Sequence[str], replaced: str | N
         without = f" WHERE t.{ROW_ID} NOT IN ({ids})"
     return (
         f"SELECT {listed} FROM (SELECT {inner} FROM {new}) n "
-        f"JOIN (SELECT {inner} FROM {there}) t ON {equal}{without} LIMIT 1"
+        f"JOIN (SELECT {inner} FROM {existing}) t ON {equal}{without} LIMIT 1"
     )
 
 
 def of_new(name: str) -> str:
-    """A column of the new values in `located`."""
+    """Return a column of the new values in `locate_rows`."""
     return f"n.{identifier(name)}"
 
 
-def located(
+def locate_rows(
     source: str,
-    made: Sequence[tuple[str, str]],
+    expressions: Sequence[tuple[str, str]],
     sought: str,
     files: Sequence[str] | None,
     row_id: str = ROW_ID,
     *,
     places: bool = True,
 ) -> str:
-    """The rows of a source whose ids are in the relation `sought`, and where they are.
+    """Select the rows whose ids are in the relation `sought`, with their files and positions.
 
-    Only the columns of `source` may stand in `made` without a qualifier. Without `places`, for a
-    table whose own columns hide them, file and position are NULL.
+    In `expressions`, only columns of `source` may be unqualified. Without `places`, for a table
+    whose columns hide them, file and position are NULL.
     """
-    picked = "".join(f"{expression} AS {identifier(name)}, " for name, expression in made)
+    selected = "".join(f"{expression} AS {identifier(name)}, " for name, expression in expressions)
     file, position = (FILE, POSITION) if places else ("NULL", "NULL")
     where = f"{UPDATED} AS {FOUND_UPDATED}, {file} AS {FOUND_FILE}, {position} AS {FOUND_AT}"
     within = f" WHERE {in_files(files)}" if files is not None else ""
     return (
-        f"SELECT {picked}{ROW_ID} AS rowid, {where} FROM {source} "
+        f"SELECT {selected}{ROW_ID} AS rowid, {where} FROM {source} "
         f"JOIN {identifier(sought)} n ON {row_id} = n.rowid{within}"
     )
 
 
-def count(source: str) -> str:
+def count_rows(source: str) -> str:
     return f"SELECT count(*) FROM {source}"
 
 
-def nothing(columns: Sequence[tuple[str, str]]) -> str:
-    """No rows, with columns by name and type."""
-    listed = ", ".join(f"CAST(NULL AS {kind}) AS {identifier(name)}" for name, kind in columns)
+def no_rows(columns: Sequence[tuple[str, str]]) -> str:
+    """Select no rows, with columns by name and type."""
+    listed = ", ".join(
+        f"CAST(NULL AS {data_type}) AS {identifier(name)}" for name, data_type in columns
+    )
     return f"SELECT {listed} WHERE FALSE"

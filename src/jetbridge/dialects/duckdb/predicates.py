@@ -1,7 +1,7 @@
-"""Predicates as DuckDB SQL.
+"""Renders predicates as DuckDB SQL.
 
-Every constant carries its type and every node its parentheses, so that DuckDB binds the text to
-the very functions the expression was made of, whatever stands around it.
+Every constant has its type and every node its parentheses, so that DuckDB binds the text to the
+functions of the expression, whatever surrounds it.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ TIMESTAMPS = {
 
 
 def render(expr: Expr) -> str:
-    """One parenthesised SQL expression; raises BadRequest for a name no SQL text can hold."""
+    """Render an expression in parentheses; raises BadRequest for a name that no SQL can contain."""
     return _NODES[type(expr)](expr)
 
 
@@ -92,7 +92,7 @@ def _plain(node: Constant) -> str:
 
 
 def _civil(days: int) -> str:
-    """Days since 1970 as a proleptic Gregorian date of any year, unlike Python's."""
+    """Format days since 1970 as a proleptic Gregorian date of any year, which Python cannot."""
     era, day_of_era = divmod(days + 719468, 146097)
     year_of_era = (
         day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096

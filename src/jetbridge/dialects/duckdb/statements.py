@@ -1,4 +1,4 @@
-"""DuckDB SQL that statements of the pipeline are made into."""
+"""Renders the DuckDB SQL that statements of the pipeline run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +13,29 @@ ANSWERS = "jetbridge_answers"
 
 
 def read_spool(files: Sequence[str], columns: Sequence[tuple[str, str, str]]) -> str:
-    """The rows of Parquet files; of each column its name there, its type and its own name."""
+    """Select the rows of Parquet files; `columns` are the name in the file, the type and the
+    name.
+    """
     listed = ", ".join(literal(file) for file in files)
-    made = ", ".join(
-        f"CAST({identifier(there)} AS {kind}) AS {identifier(name)}"
-        for there, kind, name in columns
+    casts = ", ".join(
+        f"CAST({identifier(file_name)} AS {data_type}) AS {identifier(name)}"
+        for file_name, data_type, name in columns
     )
-    return f"SELECT {made} FROM read_parquet([{listed}])"
+    return f"SELECT {casts} FROM read_parquet([{listed}])"
 
 
-def cast_to_target(query: str, given: Sequence[str], columns: Sequence[tuple[str, str]]) -> str:
-    """The rows of a query with other names, as the types of the columns they go to."""
-    names = ", ".join(identifier(name) for name in given)
+def cast_to_target(
+    query: str, query_names: Sequence[str], columns: Sequence[tuple[str, str]]
+) -> str:
+    """Select the rows of a query with other names, as the types of the target's columns."""
+    names = ", ".join(identifier(name) for name in query_names)
     return f"SELECT {_casts(columns)} FROM ({query}) AS q({names})"
 
 
 def _casts(columns: Sequence[tuple[str, str]]) -> str:
     return ", ".join(
-        f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}" for name, kind in columns
+        f"CAST({identifier(name)} AS {data_type}) AS {identifier(name)}"
+        for name, data_type in columns
     )
 
 
@@ -44,40 +49,42 @@ def select_expression(text: str) -> str:
 
 
 def values(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of expressions."""
+    """Return VALUES of rows of expressions."""
     return "VALUES " + ", ".join(f"({', '.join(row)})" for row in rows)
 
 
 def select_nulls(columns: Sequence[tuple[str, str]]) -> str:
-    """A row of nothing, to learn what DuckDB makes of types."""
-    listed = ", ".join(f"{null_of_type(kind)} AS {identifier(name)}" for name, kind in columns)
+    """Select one row of NULL, from which DuckDB resolves the types."""
+    listed = ", ".join(
+        f"{null_of_type(data_type)} AS {identifier(name)}" for name, data_type in columns
+    )
     return f"SELECT {listed}"
 
 
 def select_all(path: Sequence[str]) -> str:
-    return f"SELECT * FROM {_dotted(path)}"
+    return f"SELECT * FROM {_join_path(path)}"
 
 
-def changed_rows(
+def select_changes(
     target: Sequence[str],
     alias: str,
     columns: Sequence[tuple[str, str, str]],
     sources: str,
     condition: str,
 ) -> str:
-    """The rows that UPDATE or DELETE means, by their ids, with new values.
+    """Select the ids and new values of the rows that UPDATE or DELETE changes.
 
     `columns` are names, expressions and types.
     """
-    made = "".join(
-        f", CAST({expression} AS {kind}) AS {identifier(name)}"
-        for name, expression, kind in columns
+    casts = "".join(
+        f", CAST({expression} AS {data_type}) AS {identifier(name)}"
+        for name, expression, data_type in columns
     )
-    listed = f"{_dotted(target)} AS {identifier(alias)}"
+    listed = f"{_join_path(target)} AS {identifier(alias)}"
     others = f", {sources}" if sources else ""
     where = f" WHERE {condition}" if condition else ""
     rowid = f"{identifier(alias)}.{ROWID}"
-    return f"SELECT {rowid} AS {ROWID}{made} FROM {listed}{others}{where}"
+    return f"SELECT {rowid} AS {ROWID}{casts} FROM {listed}{others}{where}"
 
 
 def column(alias: str, name: str) -> str:
@@ -85,20 +92,20 @@ def column(alias: str, name: str) -> str:
 
 
 def select_returning(listed: str, path: Sequence[str], alias: str) -> str:
-    """RETURNING, over the rows that were changed."""
-    return f"SELECT {listed} FROM {_dotted(path)} AS {identifier(alias)}"
+    """Select what RETURNING lists, from the rows that were changed."""
+    return f"SELECT {listed} FROM {_join_path(path)} AS {identifier(alias)}"
 
 
 def one_row_per_id(query: str) -> str:
-    """One row for each id: several rows of another table may match it."""
+    """Keep one row for each id, because several rows of another table may match it."""
     return f"SELECT DISTINCT ON ({ROWID}) * FROM ({query}) AS q"
 
 
 def with_null_columns(name: str, columns: Sequence[tuple[str, str, bool]]) -> str:
-    """All columns: those that are there, and NULL of their types for the others."""
+    """Select all columns of a table; those that the relation does not have are NULL."""
     items = [
-        identifier(column) if there else f"CAST(NULL AS {kind}) AS {identifier(column)}"
-        for column, kind, there in columns
+        identifier(column) if exists else f"CAST(NULL AS {data_type}) AS {identifier(column)}"
+        for column, data_type, exists in columns
     ]
     return f"SELECT {', '.join(items)} FROM {identifier(name)}"
 
@@ -108,17 +115,19 @@ def select_columns(query: str, names: Sequence[str]) -> str:
 
 
 def create_table(path: Sequence[str], columns: Sequence[tuple[str, str, bool]]) -> str:
-    """`columns` are names, types, and whether each is NOT NULL; for people to read."""
+    """Return a CREATE TABLE for people to read; `columns` are names, types and NOT NULL."""
     lines = ", ".join(
-        f"{identifier(name)} {kind}{' NOT NULL' if required else ''}"
-        for name, kind, required in columns
+        f"{identifier(name)} {data_type}{' NOT NULL' if required else ''}"
+        for name, data_type, required in columns
     )
-    return f"CREATE TABLE {_dotted(path)} ({lines})"
+    return f"CREATE TABLE {_join_path(path)} ({lines})"
 
 
 @dataclass(frozen=True)
 class MergeSides:
-    """The two tables of a MERGE INTO, what they are called, and when rows of them match."""
+    """Hold the two tables of a MERGE INTO, their aliases, and the condition that matches their
+    rows.
+    """
 
     target: Sequence[str]
     target_alias: str
@@ -126,23 +135,23 @@ class MergeSides:
     source_alias: str
     condition: str
 
-    def named_target(self) -> str:
-        return f"{_dotted(self.target)} AS {identifier(self.target_alias)}"
+    def target_item(self) -> str:
+        return f"{_join_path(self.target)} AS {identifier(self.target_alias)}"
 
-    def named_source(self) -> str:
-        return f"{_dotted(self.source)} AS {identifier(self.source_alias)}"
+    def source_item(self) -> str:
+        return f"{_join_path(self.source)} AS {identifier(self.source_alias)}"
 
 
 def merge_part(
-    made: Sequence[tuple[str, str]],
+    outputs: Sequence[tuple[str, str]],
     sides: MergeSides,
     case: str,
     condition: str,
     earlier: Sequence[str],
 ) -> str:
-    """The rows of one WHEN clause that no earlier clause of its case has taken."""
-    listed = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in made)
-    target, source, match = sides.named_target(), sides.named_source(), sides.condition
+    """Select the rows of one WHEN clause that no earlier clause of its case matches."""
+    listed = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in outputs)
+    target, source, match = sides.target_item(), sides.source_item(), sides.condition
     rows = {
         "MATCHED": f"{target} JOIN {source} ON {match} WHERE TRUE",
         "NOT MATCHED": f"{source} WHERE NOT EXISTS (SELECT 1 FROM {target} WHERE {match})",
@@ -150,28 +159,28 @@ def merge_part(
             f"{target} WHERE NOT EXISTS (SELECT 1 FROM {source} WHERE {match})"
         ),
     }[case]
-    taken = "".join(f" AND NOT coalesce(({each}), FALSE)" for each in earlier)
-    wanted = f" AND ({condition})" if condition else ""
-    return f"SELECT {listed} FROM {rows}{taken}{wanted}"
+    taken = "".join(f" AND NOT coalesce(({clause}), FALSE)" for clause in earlier)
+    matching = f" AND ({condition})" if condition else ""
+    return f"SELECT {listed} FROM {rows}{taken}{matching}"
 
 
 def union_all(parts: Sequence[str]) -> str:
     return " UNION ALL ".join(f"({part})" for part in parts)
 
 
-def null_of_type(kind: str) -> str:
-    return cast_to_type("NULL", kind)
+def null_of_type(data_type: str) -> str:
+    return cast_to_type("NULL", data_type)
 
 
 def error_expression(message: str, more: str) -> str:
-    """An error as soon as a row gets there."""
-    said = f"{literal(message + ': ')} || ({more})" if more else literal(message)
-    return f"CAST(error({said}) AS VARCHAR)"
+    """Return an expression that raises an error when a row reaches it."""
+    message_sql = f"{literal(message + ': ')} || ({more})" if more else literal(message)
+    return f"CAST(error({message_sql}) AS VARCHAR)"
 
 
-def cast_to_type(expression: str, kind: str) -> str:
-    return f"CAST({expression} AS {kind})"
+def cast_to_type(expression: str, data_type: str) -> str:
+    return f"CAST({expression} AS {data_type})"
 
 
-def _dotted(path: Sequence[str]) -> str:
+def _join_path(path: Sequence[str]) -> str:
     return ".".join(map(identifier, path))

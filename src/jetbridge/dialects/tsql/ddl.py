@@ -1,6 +1,7 @@
-"""T-SQL that makes and changes tables, and what it takes to read definitions of constraints.
+"""Renders T-SQL that creates and changes tables, and reads definitions of constraints.
 
-SQL Server keeps no text of a constraint but writes it anew, with every column in brackets.
+SQL Server does not keep the text of a constraint. It writes it again, with every column in
+brackets.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.tsql.statements import bracketed, path, text
+from jetbridge.dialects.tsql.statements import bracket, path, text
 from jetbridge.errors import BadRequest
 
 COLUMNSTORE = "INDEX [columnstore] CLUSTERED COLUMNSTORE"
@@ -46,28 +47,36 @@ _CONSTANTS: Mapping[type, Callable[[Any], str]] = {
 
 
 def constant(value: Any) -> str:
-    """A value that Arrow gave, in a form that no language setting reads otherwise."""
-    made = _CONSTANTS.get(type(value))
-    if made is None:
+    """Return a Python value as a constant that every language setting reads in the same way."""
+    render = _CONSTANTS.get(type(value))
+    if render is None:
         raise BadRequest(f"SQL Server has no constant for {type(value).__name__}")
-    return made(value)
+    return render(value)
 
 
-def column(name: str, kind: str, *, required: bool, default: str = "", filled: bool = False) -> str:
-    """One of CREATE TABLE or ADD; `filled` gives rows that are there the default, too."""
-    shown = f" DEFAULT {default}" if default else ""
-    values = " WITH VALUES" if default and filled else ""
-    return f"{bracketed(name)} {kind} {'NOT NULL' if required else 'NULL'}{shown}{values}"
+def column(
+    name: str, sql_type: str, *, required: bool, default: str = "", fill_existing: bool = False
+) -> str:
+    """Return a column for CREATE TABLE or ADD; `fill_existing` gives the default to existing
+    rows, too.
+    """
+    default_clause = f" DEFAULT {default}" if default else ""
+    values = " WITH VALUES" if default and fill_existing else ""
+    return (
+        f"{bracket(name)} {sql_type} {'NOT NULL' if required else 'NULL'}{default_clause}{values}"
+    )
 
 
 def check(condition: str) -> str:
     return f"CHECK ({condition})"
 
 
-def key(columns: Sequence[str], *, primary: bool, loose: bool = False) -> str:
-    """`loose`: beside another clustered index."""
-    kind = "PRIMARY KEY" if primary else "UNIQUE"
-    return f"{kind}{' NONCLUSTERED' if loose else ''} ({', '.join(map(bracketed, columns))})"
+def key(columns: Sequence[str], *, primary: bool, nonclustered: bool = False) -> str:
+    """Return a key; `nonclustered` is for a table that has another clustered index."""
+    key_type = "PRIMARY KEY" if primary else "UNIQUE"
+    return (
+        f"{key_type}{' NONCLUSTERED' if nonclustered else ''} ({', '.join(map(bracket, columns))})"
+    )
 
 
 def create_table(schema: str, name: str, parts: Sequence[str]) -> str:
@@ -75,87 +84,89 @@ def create_table(schema: str, name: str, parts: Sequence[str]) -> str:
 
 
 def add(schema: str, table: str, what: str, *, name: str = "", trusted: bool = True) -> str:
-    """A column or a constraint."""
+    """Add a column or a constraint."""
     checked = "" if trusted else "WITH NOCHECK "
-    named = f"CONSTRAINT {bracketed(name)} " if name else ""
+    named = f"CONSTRAINT {bracket(name)} " if name else ""
     return f"ALTER TABLE {path(schema, table)} {checked}ADD {named}{what}"
 
 
 def default_for(name: str, definition: str) -> str:
-    return f"DEFAULT {definition} FOR {bracketed(name)}"
+    return f"DEFAULT {definition} FOR {bracket(name)}"
 
 
 def drop_constraint(schema: str, table: str, name: str) -> str:
-    return f"ALTER TABLE {path(schema, table)} DROP CONSTRAINT {bracketed(name)}"
+    return f"ALTER TABLE {path(schema, table)} DROP CONSTRAINT {bracket(name)}"
 
 
-def disable(schema: str, table: str, name: str) -> str:
-    return f"ALTER TABLE {path(schema, table)} NOCHECK CONSTRAINT {bracketed(name)}"
+def disable_constraint(schema: str, table: str, name: str) -> str:
+    return f"ALTER TABLE {path(schema, table)} NOCHECK CONSTRAINT {bracket(name)}"
 
 
 def drop_column(schema: str, table: str, name: str) -> str:
-    return f"ALTER TABLE {path(schema, table)} DROP COLUMN {bracketed(name)}"
+    return f"ALTER TABLE {path(schema, table)} DROP COLUMN {bracket(name)}"
 
 
 def alter_column(
     schema: str,
     table: str,
     name: str,
-    kind: str,
+    sql_type: str,
     *,
     required: bool | None,
     collation: str = "",
 ) -> str:
-    """Without its collation a column of text would get that of the database.
+    """Change the type of a column. Without `collation`, a string column gets that of the database.
 
-    `required` None says nothing of NULL, for servers where that cannot be changed.
+    With `required` None the statement does not mention NULL, for servers that cannot change it.
     """
     collate = f" COLLATE {collation}" if collation.isidentifier() else ""
     null = {None: "", True: " NOT NULL", False: " NULL"}[required]
-    return f"ALTER TABLE {path(schema, table)} ALTER COLUMN {bracketed(name)} {kind}{collate}{null}"
+    return (
+        f"ALTER TABLE {path(schema, table)} ALTER COLUMN {bracket(name)} {sql_type}{collate}{null}"
+    )
 
 
 def rename_column(schema: str, table: str, name: str, new: str) -> str:
-    bracketed(new)
-    old = f"{path(schema, table)}.{bracketed(name)}"
+    bracket(new)
+    old = f"{path(schema, table)}.{bracket(name)}"
     return f"EXEC sp_rename {text(old)}, {text(new)}, N'COLUMN'"
 
 
-# Questions before a change.
+# Queries before a change.
 
 
-def any_row(schema: str, table: str) -> str:
+def find_row(schema: str, table: str) -> str:
     return f"SELECT TOP (1) 1 FROM {path(schema, table)}"
 
 
-def nulls(schema: str, table: str, name: str) -> str:
-    return f"SELECT COUNT_BIG(*) FROM {path(schema, table)} WHERE {bracketed(name)} IS NULL"
+def count_nulls(schema: str, table: str, name: str) -> str:
+    return f"SELECT COUNT_BIG(*) FROM {path(schema, table)} WHERE {bracket(name)} IS NULL"
 
 
-def violation(schema: str, table: str, condition: str, columns: Sequence[str]) -> str:
-    """A row that the condition is false for; of no columns a 1."""
-    listed = ", ".join(map(bracketed, columns)) or "1"
+def find_violation(schema: str, table: str, condition: str, columns: Sequence[str]) -> str:
+    """Return a query for one row for which the condition is false; without columns it returns 1."""
+    listed = ", ".join(map(bracket, columns)) or "1"
     return f"SELECT TOP (1) {listed} FROM {path(schema, table)} WHERE NOT ({condition})"
 
 
-def duplicate(schema: str, table: str, columns: Sequence[str]) -> str:
-    """A key that is there twice, as a UNIQUE constraint would see it: NULL is one value.
+def find_duplicate(schema: str, table: str, columns: Sequence[str]) -> str:
+    """Return a query for a key that occurs twice for a UNIQUE constraint, where NULL equals NULL.
 
-    One without NULL comes first, for that is easier to understand.
+    A key without NULL comes first, because it is easier to understand.
     """
-    names = [bracketed(each) for each in columns]
+    names = [bracket(name) for name in columns]
     listed = ", ".join(names)
-    last = ", ".join(f"CASE WHEN {each} IS NULL THEN 1 ELSE 0 END" for each in names)
+    last = ", ".join(f"CASE WHEN {name} IS NULL THEN 1 ELSE 0 END" for name in names)
     return (
         f"SELECT TOP (1) {listed} FROM {path(schema, table)} GROUP BY {listed} "
         f"HAVING COUNT_BIG(*) > 1 ORDER BY {last}"
     )
 
 
-def unlike(schema: str, table: str, name: str, condition: str) -> str:
-    """A value that does not suit; `condition` holds {} where the column is meant."""
-    where = condition.format(bracketed(name))
-    return f"SELECT TOP (1) {bracketed(name)} FROM {path(schema, table)} WHERE {where}"
+def find_misfit(schema: str, table: str, name: str, condition: str) -> str:
+    """Return a query for a value that does not fit; `condition` has {} in place of the column."""
+    where = condition.format(bracket(name))
+    return f"SELECT TOP (1) {bracket(name)} FROM {path(schema, table)} WHERE {where}"
 
 
 def name_of(object_id: int) -> str:
@@ -165,15 +176,15 @@ def name_of(object_id: int) -> str:
     )
 
 
-def object_called(schema: str, name: str) -> str:
+def find_object(schema: str, name: str) -> str:
     return (
         "SELECT o.object_id FROM sys.objects o JOIN sys.schemas s ON s.schema_id = o.schema_id "
         f"WHERE s.name = {text(schema)} AND o.name = {text(name)}"
     )
 
 
-def clustered(object_id: int) -> str:
-    """A row if there is a clustered index; a columnstore is one, too."""
+def find_clustered_index(object_id: int) -> str:
+    """Return a query with a row if the table has a clustered index or a clustered columnstore."""
     return f"SELECT index_id FROM sys.indexes WHERE object_id = {int(object_id)} AND type IN (1, 5)"
 
 
@@ -193,7 +204,7 @@ def checks_of(object_id: int) -> str:
 
 
 def keys_of(object_id: int) -> str:
-    """A row for each column; type 1 is clustered."""
+    """Return a query with a row for each column of a key; type 1 is clustered."""
     return (
         "SELECT x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, x.type, "
         "x.ignore_dup_key, c.name, i.is_descending_key FROM sys.indexes x "
@@ -205,17 +216,21 @@ def keys_of(object_id: int) -> str:
     )
 
 
-def key_again(
-    columns: Sequence[tuple[str, bool]], *, primary: bool, clustered: bool, ignoring: bool = False
+def recreate_key(
+    columns: Sequence[tuple[str, bool]],
+    *,
+    primary: bool,
+    clustered: bool,
+    ignore_duplicates: bool = False,
 ) -> str:
-    """A key as it was: its columns, and whether each is in descending order.
+    """Return an existing key again; `columns` are names, and whether each is in descending order.
 
-    `ignoring`: a second row with the key is left out without an error.
+    With `ignore_duplicates`, SQL Server drops a second row with the key without an error.
     """
-    listed = ", ".join(f"{bracketed(name)}{' DESC' if down else ''}" for name, down in columns)
-    kind = "PRIMARY KEY" if primary else "UNIQUE"
-    more = " WITH (IGNORE_DUP_KEY = ON)" if ignoring else ""
-    return f"{kind} {'CLUSTERED' if clustered else 'NONCLUSTERED'} ({listed}){more}"
+    listed = ", ".join(f"{bracket(name)}{' DESC' if down else ''}" for name, down in columns)
+    key_type = "PRIMARY KEY" if primary else "UNIQUE"
+    more = " WITH (IGNORE_DUP_KEY = ON)" if ignore_duplicates else ""
+    return f"{key_type} {'CLUSTERED' if clustered else 'NONCLUSTERED'} ({listed}){more}"
 
 
 # Definitions as the catalog views show them.
@@ -226,18 +241,18 @@ _TEXTS = re.compile(r"'(?:[^']|'')*'")
 _BARE = re.compile(r'"((?:[^"]|"")*)"|\b([^\W\d]\w*)\b(?!\s*\()')
 
 
-def _named(definition: str) -> Iterator[re.Match[str]]:
-    """The columns in it: what is in brackets and neither a type nor a function nor a schema."""
-    for found in _PIECES.finditer(definition):
-        after = definition[found.end() : found.end() + 1]
-        before = definition[: found.start()]
-        if found[0][0] == "[" and after not in (".", "(") and not _BEFORE_TYPE.search(before):
-            yield found
+def _find_columns(definition: str) -> Iterator[re.Match[str]]:
+    """Find the columns in a definition: names in brackets that are no type, function or schema."""
+    for match in _PIECES.finditer(definition):
+        after = definition[match.end() : match.end() + 1]
+        before = definition[: match.start()]
+        if match[0][0] == "[" and after not in (".", "(") and not _BEFORE_TYPE.search(before):
+            yield match
 
 
 def columns_in(definition: str) -> frozenset[str]:
-    """Their folded names."""
-    return frozenset(fold(found[0][1:-1].replace("]]", "]")) for found in _named(definition))
+    """Return the folded names of the columns in a definition."""
+    return frozenset(fold(match[0][1:-1].replace("]]", "]")) for match in _find_columns(definition))
 
 
 _CASTS = re.compile(
@@ -246,23 +261,26 @@ _CASTS = re.compile(
 )
 
 
-def without_casts(definition: str) -> str:
-    """Constants as they were given, where Babelfish shows each as a text that is cast."""
-    return _CASTS.sub(lambda found: f"N{found[1]}" if found[1] else f"({found[2]})", definition)
+def remove_casts(definition: str) -> str:
+    """Return the constants of a definition without the casts that Babelfish adds to each."""
+    return _CASTS.sub(lambda match: f"N{match[1]}" if match[1] else f"({match[2]})", definition)
 
 
-def words_in(definition: str) -> frozenset[str]:
-    """Folded; the columns are among them where the server writes these without brackets."""
+def identifiers_in(definition: str) -> frozenset[str]:
+    """Return the folded words of a definition.
+
+    The columns are among them if the server writes columns without brackets.
+    """
     return frozenset(
-        fold(found[1].replace('""', '"') if found[1] else found[2])
-        for found in _BARE.finditer(_TEXTS.sub("''", definition))
+        fold(match[1].replace('""', '"') if match[1] else match[2])
+        for match in _BARE.finditer(_TEXTS.sub("''", definition))
     )
 
 
-def with_column_renamed(definition: str, old: str, new: str) -> str:
+def rename_column_in(definition: str, old: str, new: str) -> str:
     parts, done = [], 0
-    for found in _named(definition):
-        if fold(found[0][1:-1].replace("]]", "]")) == fold(old):
-            parts += [definition[done : found.start()], bracketed(new)]
-            done = found.end()
+    for match in _find_columns(definition):
+        if fold(match[0][1:-1].replace("]]", "]")) == fold(old):
+            parts += [definition[done : match.start()], bracket(new)]
+            done = match.end()
     return "".join([*parts, definition[done:]])

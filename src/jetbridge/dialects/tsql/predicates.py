@@ -1,9 +1,9 @@
-"""Predicates as T-SQL with parameters, for rows that the client filters again.
+"""Renders predicates as T-SQL with parameters, for rows that the client filters again.
 
-SQL Server compares otherwise than DuckDB: texts without regard to case and trailing spaces, as
-their collation says, times with seven digits where we see six. So a condition may keep rows that
-DuckDB would not, and is then not `exact`; it never leaves out one that DuckDB would keep. What has
-no such form is left out; beneath NOT only what is exact stays.
+SQL Server compares strings by their collation, which may ignore case and trailing blanks, and keeps
+seven digits of a second where DuckDB has six. So a condition may keep rows that DuckDB would not,
+and is then not `exact`. It never drops a row that DuckDB would keep. A predicate without such a
+form is not pushed down; beneath NOT, only exact conditions are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from jetbridge.catalog.identifiers import fold
-from jetbridge.dialects.tsql.statements import bracketed
+from jetbridge.dialects.tsql.statements import bracket
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.expr import And, Between, Column, Comparison, Constant, Expr, In, IsNull, Not, Or
@@ -33,33 +33,38 @@ class Condition:
     exact: bool = True
 
 
-def condition(expr: Expr, kinds: Mapping[str, str]) -> Condition | None:
-    """`kinds` are the T-SQL types of the columns, by their folded names; None: nothing to push."""
-    found = _Renderer(kinds).render(expr)
-    return None if found is None or len(found.parameters) > _MOST_PARAMETERS else found
+def condition(expr: Expr, column_types: Mapping[str, str]) -> Condition | None:
+    """Return the condition to push down, or None.
+
+    `column_types` maps folded names of columns to T-SQL types.
+    """
+    pushed = _Renderer(column_types).render(expr)
+    return None if pushed is None or len(pushed.parameters) > _MOST_PARAMETERS else pushed
 
 
 @dataclass(frozen=True)
 class _Renderer:
-    kinds: Mapping[str, str]
+    column_types: Mapping[str, str]
 
     def render(self, expr: Expr) -> Condition | None:
-        made = _NODES.get(type(expr))
-        return None if made is None else made(self, expr)
+        render = _NODES.get(type(expr))
+        return None if render is None else render(self, expr)
 
     def all_of(self, node: And) -> Condition | None:
-        """Those that can be pushed; the others are left to whoever reads the rows."""
-        found = [each for each in map(self.render, node.children) if each is not None]
-        if not found:
+        """Render the conditions that can be pushed down; the reader of the rows applies the
+        others.
+        """
+        pushed = [part for part in map(self.render, node.children) if part is not None]
+        if not pushed:
             return None
-        return _joined(" AND ", found, exact=len(found) == len(node.children))
+        return _join(" AND ", pushed, exact=len(pushed) == len(node.children))
 
     def any_of(self, node: Or) -> Condition | None:
-        found = [self.render(each) for each in node.children]
-        known = [each for each in found if each is not None]
-        return _joined(" OR ", known) if len(known) == len(found) else None
+        parts = [self.render(child) for child in node.children]
+        known = [part for part in parts if part is not None]
+        return _join(" OR ", known) if len(known) == len(parts) else None
 
-    def negated(self, node: Not) -> Condition | None:
+    def negate(self, node: Not) -> Condition | None:
         inner = self.render(node.child)
         if inner is None or not inner.exact:
             return None
@@ -69,7 +74,7 @@ class _Renderer:
         name = self._column(node.child)
         if name is None:
             return None
-        return Condition(f"({bracketed(name)} IS {'NOT ' if node.negated else ''}NULL)")
+        return Condition(f"({bracket(name)} IS {'NOT ' if node.negated else ''}NULL)")
 
     def comparison(self, node: Comparison) -> Condition | None:
         left, right, op = node.left, node.right, node.op
@@ -78,15 +83,15 @@ class _Renderer:
         name = self._column(left)
         if name is None or not isinstance(right, Constant) or right.value is None or not op:
             return None
-        compare = _COMPARED.get(_family(self.kinds[fold(name)]))
-        return None if compare is None else compare(bracketed(name), op, right)
+        compare = _COMPARED.get(_family_of(self.column_types[fold(name)]))
+        return None if compare is None else compare(bracket(name), op, right)
 
     def one_of(self, node: In) -> Condition | None:
         parts = [Comparison("=", node.child, item) for item in node.items]
-        found = self.render(Or(tuple(parts))) if parts else None
-        if found is None or not node.negated:
-            return found
-        return Condition(f"(NOT {found.sql})", found.parameters) if found.exact else None
+        any_item = self.render(Or(tuple(parts))) if parts else None
+        if any_item is None or not node.negated:
+            return any_item
+        return Condition(f"(NOT {any_item.sql})", any_item.parameters) if any_item.exact else None
 
     def between(self, node: Between) -> Condition | None:
         lower = Comparison(">=" if node.lower_inclusive else ">", node.child, node.lower)
@@ -94,20 +99,20 @@ class _Renderer:
         return self.render(And((lower, upper)))
 
     def _column(self, node: Expr) -> str | None:
-        known = isinstance(node, Column) and fold(node.name) in self.kinds
+        known = isinstance(node, Column) and fold(node.name) in self.column_types
         return node.name if known and isinstance(node, Column) else None
 
 
-def _joined(word: str, parts: Sequence[Condition], *, exact: bool = True) -> Condition:
-    text = word.join(each.sql for each in parts)
-    values = tuple(value for each in parts for value in each.parameters)
-    return Condition(f"({text})", values, exact and all(each.exact for each in parts))
+def _join(separator: str, parts: Sequence[Condition], *, exact: bool = True) -> Condition:
+    text = separator.join(part.sql for part in parts)
+    values = tuple(value for part in parts for value in part.parameters)
+    return Condition(f"({text})", values, exact and all(part.exact for part in parts))
 
 
 _NODES: Mapping[type[Any], Callable[[_Renderer, Any], Condition | None]] = {
     And: _Renderer.all_of,
     Or: _Renderer.any_of,
-    Not: _Renderer.negated,
+    Not: _Renderer.negate,
     IsNull: _Renderer.is_null,
     Comparison: _Renderer.comparison,
     In: _Renderer.one_of,
@@ -122,22 +127,22 @@ _FAMILIES = {
     "date": ("date",),
     "moment": ("datetime2", "datetimeoffset", "time"),
 }
-_OF = {kind: family for family, kinds in _FAMILIES.items() for kind in kinds}
+_OF = {sql_type: family for family, types in _FAMILIES.items() for sql_type in types}
 
 
-def _family(kind: str) -> str:
-    return _OF.get(kind, "")
+def _family_of(sql_type: str) -> str:
+    return _OF.get(sql_type, "")
 
 
 def _number(name: str, op: str, constant: Constant) -> Condition | None:
-    """Whole numbers and decimals; SQL Server compares them by value."""
-    kind = kind_of(constant.type)
+    """Compare whole numbers and decimals, which SQL Server does by value."""
+    data_type = kind_of(constant.type)
     if op not in _TURNED or isinstance(constant.value, bool):
         return None
-    if kind == "DECIMAL":
+    if data_type == "DECIMAL":
         scale = int(constant.type.rstrip(")").rpartition(",")[2])
         return Condition(f"({name} {op} ?)", (Decimal(constant.value).scaleb(-scale, _EXACT),))
-    whole = isinstance(constant.value, int) and "INT" in kind
+    whole = isinstance(constant.value, int) and "INT" in data_type
     fits = whole and -(2**63) <= constant.value < 2**63
     return Condition(f"({name} {op} ?)", (constant.value,)) if fits else None
 
@@ -153,15 +158,17 @@ def _bit(name: str, op: str, constant: Constant) -> Condition | None:
 
 
 def _text(name: str, op: str, constant: Constant) -> Condition | None:
-    """Equality keeps more, never less; order is that of a collation."""
+    """Compare for equality only: it keeps more rows, never fewer, but a collation changes the
+    order.
+    """
     fits = op == "=" and constant.type == "VARCHAR" and "\0" not in constant.value
     return Condition(f"({name} = ?)", (constant.value,), exact=False) if fits else None
 
 
 def _uuid(name: str, op: str, constant: Constant) -> Condition | None:
     fits = op in ("=", "<>") and constant.type == "UUID"
-    made = f"({name} {op} CONVERT(uniqueidentifier, ?))"
-    return Condition(made, (constant.value,)) if fits else None
+    sql = f"({name} {op} CONVERT(uniqueidentifier, ?))"
+    return Condition(sql, (constant.value,)) if fits else None
 
 
 def _date(name: str, op: str, constant: Constant) -> Condition | None:
@@ -184,7 +191,9 @@ _PER_SECOND = {
 
 
 def _moment(name: str, op: str, constant: Constant) -> Condition | None:
-    """A value there may lie up to a microsecond behind the one that we see."""
+    """Compare times. A stored value may be up to a microsecond later than the one that we
+    return.
+    """
     per_second = _PER_SECOND.get(constant.type)
     if per_second is None or op not in _TURNED:
         return None
@@ -193,8 +202,8 @@ def _moment(name: str, op: str, constant: Constant) -> Condition | None:
         after = start + _MICRO
     except OverflowError:
         return None
-    low, high = _written(start, constant.type), _written(after, constant.type)
-    if constant.type == "TIME" and after.date() != _EPOCH.date():  # DuckDB has 24:00:00, too
+    low, high = _format_timestamp(start, constant.type), _format_timestamp(after, constant.type)
+    if constant.type == "TIME" and after.date() != _EPOCH.date():  # DuckDB supports 24:00:00
         return None
     mark = _MARKS.get(constant.type, _MARKS["TIMESTAMP"])
     return {
@@ -214,10 +223,10 @@ _MARKS = {
 }
 
 
-def _written(moment: datetime, kind: str) -> str:
-    if kind == "TIME":
+def _format_timestamp(moment: datetime, data_type: str) -> str:
+    if data_type == "TIME":
         return time.isoformat(moment.time(), "microseconds")
-    if kind == "TIMESTAMP WITH TIME ZONE":
+    if data_type == "TIMESTAMP WITH TIME ZONE":
         return moment.replace(tzinfo=UTC).isoformat(timespec="microseconds")
     return moment.isoformat(timespec="microseconds")
 

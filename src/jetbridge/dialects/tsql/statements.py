@@ -1,4 +1,4 @@
-"""T-SQL: names, constants, and the statements that SQL Server is sent."""
+"""Renders T-SQL: names, constants and statements."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from jetbridge.dialects.quoting import identifier, literal
 from jetbridge.errors import BadRequest
 
 LONGEST_NAME = 128
-# Names of extended properties: the one that SQL Server's own tools show as a description, and ours.
+# Names of extended properties: MS_Description, which SQL Server's tools show, and our own.
 DESCRIPTION = "MS_Description"
 TAG_PREFIX = "jetbridge.tag."
 
 
-def bracketed(name: str) -> str:
-    """A name in brackets; raises BadRequest for one that SQL Server cannot take."""
+def bracket(name: str) -> str:
+    """Return a name in brackets; raises BadRequest for a name that SQL Server does not support."""
     if not name or "\0" in name:
         raise BadRequest(f"the name {name!r} is empty or contains a NUL character")
     # SQL Server counts UTF-16 code units.
@@ -28,26 +28,26 @@ def bracketed(name: str) -> str:
 
 
 def text(value: str) -> str:
-    """A Unicode constant. NUL ends a text for some tools, not for the server."""
+    """Return a Unicode constant. A NUL ends the string for some tools, but not for the server."""
     return "N'" + value.replace("'", "''") + "'"
 
 
 def path(schema: str, name: str) -> str:
-    return f"{bracketed(schema)}.{bracketed(name)}"
+    return f"{bracket(schema)}.{bracket(name)}"
 
 
 def columns(definitions: Sequence[tuple[str, str, bool]]) -> str:
-    """Name, type and whether it is NOT NULL, as CREATE TABLE takes them."""
+    """Return columns for CREATE TABLE, from name, type and whether the column is NOT NULL."""
     return ", ".join(
-        f"{bracketed(name)} {kind} {'NOT NULL' if required else 'NULL'}"
-        for name, kind, required in definitions
+        f"{bracket(name)} {sql_type} {'NOT NULL' if required else 'NULL'}"
+        for name, sql_type, required in definitions
     )
 
 
 def create_table(
     schema: str, name: str, definitions: Sequence[tuple[str, str, bool]], *more: str
 ) -> str:
-    """`more` are constraints and indexes, each written out."""
+    """Create a table; `more` are complete constraints and indexes."""
     inner = ", ".join([columns(definitions), *more])
     return f"CREATE TABLE {path(schema, name)} ({inner})"
 
@@ -57,12 +57,12 @@ def drop_table(schema: str, name: str) -> str:
 
 
 def rename_table(schema: str, name: str, new: str) -> str:
-    bracketed(new)
+    bracket(new)
     return f"EXEC sp_rename {text(path(schema, name))}, {text(new)}, N'OBJECT'"
 
 
 def create_schema(name: str) -> str:
-    return f"CREATE SCHEMA {bracketed(name)}"
+    return f"CREATE SCHEMA {bracket(name)}"
 
 
 def add_schema_property(schema: str, name: str, value: str) -> str:
@@ -74,33 +74,35 @@ def add_schema_property(schema: str, name: str, value: str) -> str:
 
 
 def drop_schema(name: str) -> str:
-    return f"DROP SCHEMA {bracketed(name)}"
+    return f"DROP SCHEMA {bracket(name)}"
 
 
 def select(schema: str, name: str, items: Sequence[str], where: str = "") -> str:
-    """Without items: how many rows there are."""
-    found = ", ".join(items) or "COUNT_BIG(*)"
-    return f"SELECT {found} FROM {path(schema, name)}{where and ' WHERE ' + where}"
+    """Select items from a table; without items, count its rows."""
+    listed = ", ".join(items) or "COUNT_BIG(*)"
+    return f"SELECT {listed} FROM {path(schema, name)}{where and ' WHERE ' + where}"
 
 
 def as_text(name: str) -> str:
-    """A column of a type that drivers do not know."""
-    return f"CONVERT(nvarchar(max), {bracketed(name)}) AS {bracketed(name)}"
+    """Return a column as a string, for a type that drivers do not support."""
+    return f"CONVERT(nvarchar(max), {bracket(name)}) AS {bracket(name)}"
 
 
 def between(name: str, from_one: bool, to_one: bool) -> str:
-    """A range of a column, its upper end not in it; each end is a parameter."""
-    low = f"{bracketed(name)} >= ?" if from_one else ""
-    high = f"{bracketed(name)} < ?" if to_one else ""
-    return " AND ".join(each for each in (low, high) if each)
+    """Return a condition for a range of a column without its upper end; both ends are
+    parameters.
+    """
+    low = f"{bracket(name)} >= ?" if from_one else ""
+    high = f"{bracket(name)} < ?" if to_one else ""
+    return " AND ".join(end for end in (low, high) if end)
 
 
-def least_and_most(schema: str, name: str, column: str) -> str:
-    key = bracketed(column)
+def select_bounds(schema: str, name: str, column: str) -> str:
+    key = bracket(column)
     return f"SELECT MIN({key}), MAX({key}) FROM {path(schema, name)}"
 
 
-# Queries of DuckDB that write values as T-SQL constants, and keys as texts.
+# DuckDB queries that write values as T-SQL constants, and keys as strings.
 _QUOTED = "'''' || {} || ''''"
 _MOMENT = "strftime({}, '%Y-%m-%dT%H:%M:%S.%f')"
 _CONSTANTS = {
@@ -119,55 +121,61 @@ _CONSTANTS = {
 
 
 def constants(data: str, columns: Sequence[tuple[str, str]]) -> str:
-    """One text for each row of `data`, as `(1, N'a', NULL)`; columns are names and T-SQL types."""
-    written = [_constant(name, kind.partition("(")[0]) for name, kind in columns]
-    row = " || ', ' || ".join(written)
+    """Return a query of one string for each row, such as `(1, N'a', NULL)`.
+
+    `columns` are names and T-SQL types.
+    """
+    parts = [_constant(name, sql_type.partition("(")[0]) for name, sql_type in columns]
+    row = " || ', ' || ".join(parts)
     return f"SELECT '(' || {row} || ')' AS v FROM {data}"
 
 
-def _constant(name: str, kind: str) -> str:
+def _constant(name: str, sql_type: str) -> str:
     column = identifier(name)
-    made = _CONSTANTS.get(kind, "CAST({} AS VARCHAR)").format(column)
-    return f"CASE WHEN {column} IS NULL THEN 'NULL' ELSE {made} END"
+    text = _CONSTANTS.get(sql_type, "CAST({} AS VARCHAR)").format(column)
+    return f"CASE WHEN {column} IS NULL THEN 'NULL' ELSE {text} END"
 
 
-def packed(data: str, names: Sequence[str]) -> str:
-    """One JSON list of texts for each row of `data`."""
+def pack(data: str, names: Sequence[str]) -> str:
+    """Return a query of one JSON list of strings for each row."""
     items = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
     return f"SELECT CAST(to_json([{items}]) AS VARCHAR) AS id FROM {data}"
 
 
-def unpacked(data: str, name: str, wanted: Sequence[tuple[str, str]]) -> str:
-    """Names and DuckDB's types, from such lists; fails for a text that is none."""
+def unpack(data: str, name: str, columns: Sequence[tuple[str, str]]) -> str:
+    """Return a query that reads lists of `pack`; `columns` are names and DuckDB's types.
+
+    The query fails for a string that is not such a list.
+    """
     items = ", ".join(
         f"CAST(list_extract(l, {index + 1}) AS {kind}) AS {identifier(column)}"
-        for index, (column, kind) in enumerate(wanted)
+        for index, (column, kind) in enumerate(columns)
     )
     kind = literal('["VARCHAR"]')
     lists = f"SELECT from_json(CAST({identifier(name)} AS JSON), {kind}) AS l FROM {data}"
-    length = f"CASE WHEN len(l) = {len(wanted)} THEN l ELSE error('not a row id') END AS l"
+    length = f"CASE WHEN len(l) = {len(columns)} THEN l ELSE error('not a row id') END AS l"
     return f"SELECT {items} FROM (SELECT {length} FROM ({lists}))"
 
 
-# For the reads of one transaction; afterwards the connection is as it was.
-# A statement that fails must not end the transaction, and with it the moment.
+# For the reads of one transaction; END_SNAPSHOT restores the connection's settings.
+# A statement that fails must not end the transaction, and with it the snapshot.
 BEGIN_SNAPSHOT = "SET XACT_ABORT OFF; SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
 END_SNAPSHOT = "IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 SNAPSHOTS = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
-# PostgreSQL that speaks T-SQL, without all of it; NULL for SQL Server itself.
+# Babelfish is PostgreSQL with a part of T-SQL. The property is NULL on SQL Server.
 BABELFISH = "SELECT CONVERT(int, SERVERPROPERTY(N'Babelfish'))"
 ROW_COUNT = "SELECT SUM(rows) FROM sys.partitions WHERE object_id = ? AND index_id IN (0, 1)"
-# NOLOCK: one table that someone else is making must not make all others wait. It is then seen too
-# soon, and if it never comes the stamp is another one.
+# NOLOCK: an open CREATE TABLE of another session must not block the listing. The listing may then
+# contain the table too early; if it is rolled back, the version changes again.
 #
-# Those of the fixed roles have these numbers; a server that is not Microsoft's gives its own above.
+# The fixed roles have these ids; a server that is not Microsoft's uses ids above them.
 SCHEMAS = """
 SELECT name FROM sys.schemas WITH (NOLOCK)
 WHERE schema_id NOT BETWEEN 16384 AND 16399
     AND name NOT IN (N'sys', N'INFORMATION_SCHEMA', N'guest')
 ORDER BY name
 """
-# Class 3 is that of schemas.
+# Class 3: schemas.
 SCHEMA_PROPERTIES = f"""
 SELECT s.name, p.name, CONVERT(nvarchar(max), p.value)
 FROM sys.extended_properties p WITH (NOLOCK)
@@ -175,8 +183,8 @@ JOIN sys.schemas s WITH (NOLOCK) ON s.schema_id = p.major_id
 WHERE p.class = 3 AND p.minor_id = 0
     AND (p.name = {text(DESCRIPTION)} OR p.name LIKE {text(TAG_PREFIX + "%")})
 """
-# Rises with most changes of tables; with the number of objects also when the last one is dropped.
-# Schemas are no objects, so their names count, too, and so do their comments and tags.
+# Changes with most changes of tables; the number of objects also shows that the last was dropped.
+# Schemas are not objects, so their names, comments and tags are part of it.
 _OF_SCHEMAS = "(SELECT SUM(CONVERT(bigint, CHECKSUM(name))) FROM sys.schemas WITH (NOLOCK))"
 _OF_PROPERTIES = """(
     SELECT SUM(CONVERT(bigint, CHECKSUM(major_id, name, CONVERT(nvarchar(4000), value))))
@@ -185,7 +193,7 @@ VERSION = f"""
 SELECT CONVERT(nvarchar(33), MAX(modify_date), 126), COUNT(*), {_OF_SCHEMAS}, {_OF_PROPERTIES}
 FROM sys.objects WITH (NOLOCK) WHERE is_ms_shipped = 0
 """
-# For a server that notes no dates of changes. Types and names are in the sum of each column.
+# For a server without dates of changes: sums over names and types of all columns.
 VERSION_BY_COLUMNS = f"""
 SELECT {_OF_SCHEMAS}, CONVERT(nvarchar(33), MAX(o.create_date), 126), COUNT(*), SUM(CONVERT(bigint,
     CHECKSUM(o.name, c.name, c.system_type_id, c.max_length, c.precision, c.scale, c.is_nullable)))
@@ -214,7 +222,7 @@ WHERE TABLE_SCHEMA = ?{one} ORDER BY TABLE_NAME, ORDINAL_POSITION
 """
 NAMES = _NAMES.format(one="")
 NAMES_OF_ONE = _NAMES.format(one=" AND LOWER(TABLE_NAME) = LOWER(?)")
-# The index of a key has its name. That of sys.key_constraints is not the same number everywhere.
+# The index of a key has the key's name. The id in sys.key_constraints differs between servers.
 _KEYS = """
 SELECT o.object_id, x.name, CASE WHEN x.is_primary_key = 1 THEN 'PK' ELSE 'UQ' END, c.name
 FROM sys.indexes x WITH (NOLOCK)

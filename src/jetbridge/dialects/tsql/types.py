@@ -1,4 +1,4 @@
-"""What types of SQL Server have in common, and how constants of them are written.
+"""Describes types of SQL Server, their constants and their conversions.
 
 A family is a set of types whose values SQL Server and DuckDB compare in the same way.
 """
@@ -40,7 +40,10 @@ _MOMENTS = ("moment", "zoned", "time")
 
 @dataclass(frozen=True)
 class Kind:
-    """`digits` and `scale` of exact numbers; of moments `scale` is the digits of a second."""
+    """Describe a type. `digits` and `scale` are those of exact numbers.
+
+    For times, `scale` is the number of digits after the second.
+    """
 
     name: str
     family: Family
@@ -49,23 +52,23 @@ class Kind:
 
 
 def kind_of(text: str) -> Kind:
-    """Of a type as it is declared, such as `decimal(10,2)`."""
-    found = _TYPE.fullmatch(text)
-    if found is None:
+    """Return the kind of a declared type such as `decimal(10,2)`."""
+    match = _TYPE.fullmatch(text)
+    if match is None:
         return Kind(text, "other")
-    name = found[1].lower()
+    name = match[1].lower()
     family = _FAMILIES.get(name, "other")
     if name in _WHOLE:
         return Kind(name, family, _WHOLE[name])
     if family == "decimal":
-        digits, scale = _DECIMAL.get(name, (int(found[2] or 18), int(found[3] or 0)))
+        digits, scale = _DECIMAL.get(name, (int(match[2] or 18), int(match[3] or 0)))
         return Kind(name, family, digits, scale)
     if family in _MOMENTS:
-        return Kind(name, family, scale=int(found[2] or 7))
+        return Kind(name, family, scale=int(match[2] or 7))
     return Kind(name, family)
 
 
-# Pairs that compare by value on both sides; of others nobody has looked.
+# Pairs of families that compare by value in both systems. Other pairs are not tested.
 _TOGETHER: Mapping[frozenset[Family], frozenset[str]] = {
     frozenset({"whole"}): ORDER,
     frozenset({"decimal"}): ORDER,
@@ -76,7 +79,7 @@ _TOGETHER: Mapping[frozenset[Family], frozenset[str]] = {
     frozenset({"real"}): ORDER,
     frozenset({"bit"}): EQUALITY,
     frozenset({"text"}): EQUALITY,
-    # SQL Server sorts them by their last bytes first.
+    # SQL Server sorts UUIDs by their last bytes.
     frozenset({"uuid"}): EQUALITY,
     frozenset({"date"}): ORDER,
     frozenset({"moment"}): ORDER,
@@ -90,7 +93,7 @@ def comparable(left: Kind, right: Kind, op: str) -> bool:
     if op not in _TOGETHER.get(frozenset({left.family, right.family}), ()):
         return False
     if {left.family, right.family} <= {"whole", "decimal"}:
-        # Where one type does not hold both, DuckDB cuts off digits.
+        # If no type holds both values, DuckDB truncates digits.
         whole = max(left.digits - left.scale, right.digits - right.scale)
         return whole + max(left.scale, right.scale) <= MOST_DIGITS
     return True
@@ -117,19 +120,19 @@ def _uuid(text: str) -> str:
     return str(UUID(text))
 
 
-_WRITTEN: Mapping[Family, tuple[re.Pattern[str], Callable[[str], str]]] = {
+_CANONICAL: Mapping[Family, tuple[re.Pattern[str], Callable[[str], str]]] = {
     "date": (re.compile(_DATE), _date),
     "moment": (re.compile(f"{_DATE}(?:[ T]{_TIME})?"), _moment),
-    # Without a zone it would be that of whoever asks.
+    # Without a zone, the value would depend on the zone of the session.
     "zoned": (re.compile(f"{_DATE}[ T]{_TIME} ?{_ZONE}"), _moment),
     "time": (re.compile(_TIME), _time),
     "uuid": (re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), _uuid),
 }
 
 
-def written(text: str, family: Family) -> str | None:
-    """A constant of the family as both servers read it, whatever language is set; or None."""
-    pattern, canonical = _WRITTEN.get(family, (None, None))
+def canonical_constant(text: str, family: Family) -> str | None:
+    """Return a constant in the form that both servers read in any language, or None."""
+    pattern, canonical = _CANONICAL.get(family, (None, None))
     if pattern is None or canonical is None or pattern.fullmatch(text) is None:
         return None
     try:
@@ -138,8 +141,8 @@ def written(text: str, family: Family) -> str | None:
         return None
 
 
-# Which types ALTER COLUMN may change into which: where SQL Server converts as DuckDB casts. A
-# condition finds values that SQL Server would convert otherwise, or not at all.
+# Which types ALTER COLUMN may convert into which: those where SQL Server converts as DuckDB casts.
+# A condition finds values that SQL Server would convert in another way or not at all.
 _FRACTION = "{0} <> FLOOR({0})"
 _NO_WHOLE = (
     "({0} LIKE N'%[^0-9]%' AND ({0} NOT LIKE N'-[0-9]%' OR "
@@ -179,12 +182,15 @@ _CHANGES: Mapping[tuple[Family, Family], str] = {
     ("date", "moment"): "",
     ("moment", "date"): "",
 }
-# They are written with two digits after the point.
+# SQL Server converts these to strings with two digits after the point.
 _MONEY = ("money", "smallmoney")
 
 
 def change_condition(old: str, new: str) -> str | None:
-    """For values that forbid the change, `{0}` for the column; None if it is never possible."""
+    """Return a condition for values that forbid the change of type, or None if it is impossible.
+
+    The condition has {0} in place of the column.
+    """
     one, other = kind_of(old), kind_of(new)
     if one.name in _MONEY and other.family == "text":
         return None

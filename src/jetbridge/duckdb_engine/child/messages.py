@@ -1,8 +1,9 @@
 """The messages between the server and the process of a session.
 
-The server sends a `Call` and reads until the `Answer` or `Failure`. Before these, the process may
-send `Pull`, to which the server answers with `Rows`. The server checks what it receives as data of
-somebody else: sizes are limited, types are checked, and Arrow data is validated by its reader.
+The server sends a `WorkerCall` and reads until the `Answer`, `ResultPage` or `Failure`. Before
+these, the process may send `Pull`, to which the server answers with `PulledRows`. The server checks
+what it receives as data of somebody else: sizes are limited, types are checked, and Arrow data is
+validated by the reader that it passes in.
 """
 
 import socket
@@ -20,7 +21,7 @@ NOTHING = memoryview(b"")
 _LENGTH = struct.Struct("!Q")
 
 
-class Call(msgspec.Struct, tag="call", array_like=True):
+class WorkerCall(msgspec.Struct, tag="call", array_like=True):
     """Call a function of the process; `target` is the number of a database or connection."""
 
     function: str
@@ -28,7 +29,7 @@ class Call(msgspec.Struct, tag="call", array_like=True):
     arguments: list[Any]
 
 
-class Rows(msgspec.Struct, tag="rows", array_like=True):
+class PulledRows(msgspec.Struct, tag="rows", array_like=True):
     """Hold the next rows of registered data as an Arrow stream; `NOTHING` after the last ones."""
 
     data: memoryview
@@ -41,7 +42,7 @@ class Answer(msgspec.Struct, tag="answer", array_like=True):
     value: msgspec.Raw
 
 
-class Page(msgspec.Struct, tag="page", array_like=True):
+class ResultPage(msgspec.Struct, tag="page", array_like=True):
     """Hold rows of a result, or a schema, as an Arrow stream; `NOTHING` after the last ones."""
 
     data: memoryview
@@ -60,8 +61,8 @@ class Pull(msgspec.Struct, tag="pull", array_like=True):
     name: str
 
 
-Reply = Answer | Page | Failure | Pull
-Request = Call | Rows
+Reply = Answer | ResultPage | Failure | Pull
+Request = WorkerCall | PulledRows
 
 
 def send(channel: socket.socket, message: Request | Reply) -> None:

@@ -14,12 +14,12 @@ from jetbridge.duckdb_engine.child.messages import (
     ANSWER_BYTES,
     NOTHING,
     Answer,
-    Call,
     Failure,
-    Page,
     Pull,
+    PulledRows,
     Reply,
-    Rows,
+    ResultPage,
+    WorkerCall,
     receive,
     send,
 )
@@ -47,7 +47,7 @@ T = TypeVar("T")
 # strings and Iceberg needed 32 to 96 MiB with shares of 64 and 200 MB, 5,000 columns 128 MiB.
 ALLOWANCE_BYTES = 192 * 1024 * 1024
 _ENDED = f"the process of the statement has ended: {OUT_OF_MEMORY}"
-_replies = msgspec.msgpack.Decoder(Answer | Page | Failure | Pull)
+_replies = msgspec.msgpack.Decoder(Answer | ResultPage | Failure | Pull)
 _Cell = None | bool | int | float | str | list[str]
 _EXCEPTIONS: dict[str, type[Exception]] = {
     cls.__name__: cls
@@ -138,15 +138,15 @@ class _Channel:
 
     def call(self, function: str, *arguments: Any, result: Any = None, target: int = -1) -> Any:
         """Return the result of a call; raise the error of the process."""
-        reply = self._reply(Call(function, target, list(arguments)))
+        reply = self._reply(WorkerCall(function, target, list(arguments)))
         if not isinstance(reply, Answer):
             raise _broken()
         return _decoded(reply.value, result)
 
     def page(self, function: str, *arguments: Any, target: int) -> memoryview:
         """Return the Arrow data that a call answers with."""
-        reply = self._reply(Call(function, target, list(arguments)))
-        if not isinstance(reply, Page):
+        reply = self._reply(WorkerCall(function, target, list(arguments)))
+        if not isinstance(reply, ResultPage):
             raise _broken()
         return reply.data
 
@@ -158,16 +158,16 @@ class _Channel:
         """End the process."""
         self._process.close()
 
-    def _reply(self, request: Call) -> Answer | Page:
+    def _reply(self, request: WorkerCall) -> Answer | ResultPage:
         """Send a call, and return its reply."""
         failed: Exception | None = None
         with self.killing():
             reply = self._exchange(request)
             while isinstance(reply, Pull):
-                rows = Rows(NOTHING, failed=True)
+                rows = PulledRows(NOTHING, failed=True)
                 if failed is None:
                     try:
-                        rows = Rows(next(self.registered[reply.name], NOTHING))
+                        rows = PulledRows(next(self.registered[reply.name], NOTHING))
                     except Exception as error:  # noqa: BLE001 - raised when the call has ended
                         failed = error
                 reply = self._exchange(rows)
@@ -177,7 +177,7 @@ class _Channel:
                 raise _error(reply)
             return reply
 
-    def _exchange(self, message: Call | Rows) -> Reply:
+    def _exchange(self, message: WorkerCall | PulledRows) -> Reply:
         try:
             send(self._process.channel, message)
             reply = receive(self._process.channel, self._most_bytes)

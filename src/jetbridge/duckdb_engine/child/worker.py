@@ -14,12 +14,12 @@ from jetbridge.duckdb_engine.child.messages import (
     ANSWER_BYTES,
     NOTHING,
     Answer,
-    Call,
     Failure,
-    Page,
     Pull,
+    PulledRows,
     Reply,
-    Rows,
+    ResultPage,
+    WorkerCall,
     receive,
     send,
 )
@@ -37,7 +37,7 @@ _ERROR_CHARACTERS = 4_000
 _MOST_BYTES = 2**40
 # A vector of DuckDB: a batch of more rows with long values would exceed the limit of memory.
 _ROWS_PER_READ = 2_048
-_requests = msgspec.msgpack.Decoder(Call | Rows)
+_requests = msgspec.msgpack.Decoder(WorkerCall | PulledRows)
 
 
 class Worker:
@@ -64,13 +64,13 @@ class Worker:
                 request = _requests.decode(receive(self._channel, _MOST_BYTES))
             except (EOFError, OSError):
                 return
-            if isinstance(request, Call):
+            if isinstance(request, WorkerCall):
                 send(self._channel, self._reply(request))
 
-    def _reply(self, call: Call) -> Reply:
+    def _reply(self, call: WorkerCall) -> Reply:
         try:
             result = self._call(call)
-            if isinstance(result, Page):
+            if isinstance(result, ResultPage):
                 return result
             value = msgspec.msgpack.encode(result)
             if len(value) > ANSWER_BYTES:
@@ -81,7 +81,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the server raises it
             return _failure(error)
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: WorkerCall) -> Any:
         function = self._functions.get(call.function)
         if function is not None:
             return function(*call.arguments)
@@ -110,7 +110,7 @@ class Worker:
             with self._pulling:
                 send(self._channel, Pull(name))
                 rows = _requests.decode(receive(self._channel, _MOST_BYTES))
-            if not isinstance(rows, Rows) or rows.failed:
+            if not isinstance(rows, PulledRows) or rows.failed:
                 raise EOFError("the server could not read the rows")
             if not rows.data:
                 return
@@ -135,7 +135,7 @@ class _Connection:
             "register": self._register,
             "schema": self._schema,
             "stream": self._stream,
-            "next_page": lambda: Page(next(self._pages, NOTHING)),
+            "next_page": lambda: ResultPage(next(self._pages, NOTHING)),
             "table_scans": self._table_scans,
         }
         for name in _PLAIN_METHODS:
@@ -154,8 +154,8 @@ class _Connection:
         reader = pa.RecordBatchReader.from_batches(_schema(schema), self._pulled(name))
         self._connection.register(name, reader)
 
-    def _schema(self, query: str) -> Page:
-        return Page(memoryview(self._connection.schema(query).serialize()))
+    def _schema(self, query: str) -> ResultPage:
+        return ResultPage(memoryview(self._connection.schema(query).serialize()))
 
     def _stream(self, query: str, most_bytes: int) -> None:
         batches = self._connection.stream(query, _ROWS_PER_READ)

@@ -1,4 +1,4 @@
-"""CREATE TABLE AS: plans the query, runs it, and creates the table with all its rows."""
+"""Runs CREATE TABLE AS: plans the query, runs it, and creates the table with all its rows."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -27,16 +27,15 @@ from jetbridge.pipeline.commands.query import (
     plan_query,
     stream_query,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import CreateTableAs
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
-_KIND = "CREATE TABLE AS"
+_STATEMENT = "CREATE TABLE AS"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class CreateTableAsJob:
     @property
     def kind(self) -> str:
         """Return the name of the statement in messages."""
-        return "CREATE OR REPLACE TABLE AS" if self.replaces else _KIND
+        return "CREATE OR REPLACE TABLE AS" if self.replaces else _STATEMENT
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,14 @@ def create_table_as(context: StatementContext, statement: CreateTableAs) -> Stat
     target = resolve_table(context, statement)
     if target.exists and statement.on_conflict is OnConflict.IGNORE:
         note = "the table already exists; nothing was done"
-        return StatementResult(Report(_KIND, ".".join(target.path), note=note))
+        return StatementResult(Report(_STATEMENT, ".".join(target.path), note=note))
     with context.connect(statement.query) as connection:
         with context.timer.phase("plan"):
             job = plan_table(context, connection, statement, target)
         filled = _fill(context, connection, job)
     return StatementResult(
         Report(
-            _KIND,
+            _STATEMENT,
             ".".join(job.path),
             rows_produced=filled.rows,
             rows_written=filled.rows,
@@ -208,10 +207,10 @@ def _begin(context: StatementContext, job: CreateTableAsJob) -> BeginWrite:
     """
     if context.in_transaction and not job.replaces:
         return lambda: _create_then_insert(job.schema, job.request)
-    return lambda: _create_filled(job.schema, job.request)
+    return lambda: _begin_create(job.schema, job.request)
 
 
-def _create_filled(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
+def _begin_create(schema: Schema, request: CreateTable) -> AbstractContextManager[Write]:
     if supports(schema, CanFill):
         return schema.creating(request)
     return _create_then_insert(schema, request)

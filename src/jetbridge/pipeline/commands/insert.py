@@ -1,4 +1,4 @@
-"""INSERT INTO: writes the rows of a query or of VALUES, all of them or none."""
+"""Runs INSERT INTO: writes the rows of a query or of VALUES, all of them or none."""
 
 from dataclasses import dataclass, replace
 
@@ -7,28 +7,28 @@ from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns, resolve_default
+from jetbridge.pipeline.commands.dml_target import (
+    ReturningClause,
+    TargetColumns,
+    check_returning,
+    evaluate_answers,
+    resolve_default,
+    with_report,
+)
 from jetbridge.pipeline.commands.query import (
     RowStream,
     choose_query_engine,
     plan_query,
     stream_query,
 )
-from jetbridge.pipeline.commands.returning import (
-    ReturningClause,
-    check_returning,
-    evaluate_answers,
-    with_report,
-)
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import Insert
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
-_KIND = "INSERT"
+_STATEMENT = "INSERT"
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ def insert(context: StatementContext, statement: Insert) -> StatementResult:
         with (
             stream_query(context, connection, job.plan, job.choice, read_first=read_first) as rows,
             context.timer.phase("load"),
-            context.write(target.path, _KIND, job.begin) as write,
+            context.write(target.path, _STATEMENT, job.begin) as write,
         ):
             size = _write_rows(rows, write, job.returning)
             returned = evaluate_answers(connection, job.returning)
     report = Report(
-        _KIND,
+        _STATEMENT,
         ".".join(target.path),
         rows_produced=rows.rows,
         rows_written=rows.rows,
@@ -94,7 +94,7 @@ def plan_insert(
     choice = choose_query_engine(context, connection, plan)
     returning = ReturningClause(statement.returning, path[2], table.info().schema)
     check_returning(connection, returning, context.access)
-    context.refuse_writing(path, _KIND)
+    context.refuse_writing(path, _STATEMENT)
     return InsertJob(plan, choice, returning, _begin(context, path, table, returning))
 
 

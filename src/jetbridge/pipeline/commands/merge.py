@@ -1,4 +1,4 @@
-"""MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
+"""Runs MERGE INTO: DuckDB finds what happens to each row, the table does it in one step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from jetbridge.dialects.quoting import literal
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns, default_expression
-from jetbridge.pipeline.commands.query import plan_query
-from jetbridge.pipeline.commands.returning import (
+from jetbridge.pipeline.commands.dml_target import (
     CHANGED,
     ReturningClause,
+    TargetColumns,
     check_returning,
+    default_expression,
     evaluate_returning,
     with_report,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.commands.query import plan_query
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, Path
 from jetbridge.pipeline.parsing.statements import MatchCase, MergeStatement, WhenClause
 from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
 from jetbridge.pipeline.query.run_on_duckdb import register_tables
 from jetbridge.pipeline.report import Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
-_KIND = "MERGE INTO"
+_STATEMENT = "MERGE INTO"
 # Where the query of each clause finds the rows of the source.
 _SOURCE = (PAST, DEFAULT_SCHEMA, "jetbridge_source")
 
@@ -59,7 +59,7 @@ def merge(context: StatementContext, statement: MergeStatement) -> StatementResu
             returned = evaluate_returning(connection, returning)
             rows = _write_rows(context, connection, target)
     report = Report(
-        _KIND,
+        _STATEMENT,
         ".".join(target.path),
         rows_produced=rows,
         rows_written=rows,
@@ -109,7 +109,7 @@ def _write_rows(
     context: StatementContext, connection: StatementConnection, target: _MergeTarget
 ) -> int:
     query = queries.select_all(CHANGED)
-    with context.write(target.path, _KIND, target.begin) as write:
+    with context.write(target.path, _STATEMENT, target.begin) as write:
         return sum(write(batch).affected_rows for batch in connection.stream(query))
 
 

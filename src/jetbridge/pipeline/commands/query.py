@@ -1,4 +1,4 @@
-"""Queries: plans them, chooses their engine, and returns their rows as a stream."""
+"""Runs queries: plans them, chooses their engine, and returns their rows as a stream."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,7 +23,7 @@ from jetbridge.pipeline.query.engine_choice import (
 from jetbridge.pipeline.query.plan import Plan, bind_query, plan_spark_sql
 from jetbridge.pipeline.query.run_on_spark import spool_rows
 from jetbridge.pipeline.report import PhaseTimer, StatementResult
-from jetbridge.spark.written_rows import Written
+from jetbridge.spark.written_rows import WrittenFiles
 
 
 @dataclass
@@ -61,7 +61,7 @@ def plan_query(
         return _plan_on_spark(context, connection, query, columns)
     plan = bind_query(connection, context.names, query, columns, context.access)
     for path in plan.sources:
-        context.refuse_reading(context.names.resolved_path(path))
+        context.refuse_reading(context.names.resolve_path(path))
     return plan
 
 
@@ -83,7 +83,7 @@ def choose_query_engine(
 ) -> EngineChoice:
     """Return the engine for a planned query; raise as `choose_engine` does."""
     if context.settings.dialect == SPARK:
-        sql = spark_sql.renamed(plan.query, plan.schema.names)
+        sql = spark_sql.rename_columns(plan.query, plan.schema.names)
         return EngineChoice(SPARK, "the query is Spark SQL", sql, dialect=SPARK)
     return choose_engine(
         connection,
@@ -137,7 +137,7 @@ def fall_back_to_duckdb(
 
 
 @contextmanager
-def _spool(context: StatementContext, choice: EngineChoice) -> Iterator[Written]:
+def _spool(context: StatementContext, choice: EngineChoice) -> Iterator[WrittenFiles]:
     if context.spark is None:
         raise FailedPrecondition(NO_SPARK)
     with ExitStack() as stack:

@@ -1,11 +1,11 @@
-"""SHOW, DESCRIBE and EXPLAIN: what the catalogs contain, and how a statement would run."""
+"""Runs SHOW, DESCRIBE and EXPLAIN: what the catalogs contain, and how a statement would run."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 
-from jetbridge.catalog.columns import default_of
+from jetbridge.catalog.values import default_of
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.pipeline.commands.create_table_as import plan_table, resolve_table, target_ddl
 from jetbridge.pipeline.commands.insert import plan_insert, resolve_insert
@@ -45,7 +45,7 @@ def show(context: StatementContext, statement: Show) -> StatementResult:
         case "settings" | "all":
             return _text_rows(("name", "value", "description"), context.settings.rows())
         case setting:
-            return _text_rows((setting,), [(context.settings.shown(setting),)])
+            return _text_rows((setting,), [(context.settings.format_value(setting),)])
 
 
 def _schemas(names: NameResolver) -> Iterable[tuple[str, str]]:
@@ -63,7 +63,7 @@ def _all_tables(names: NameResolver) -> Iterable[Path]:
 
 def _tables_in_search_path(names: NameResolver) -> Iterable[Path]:
     search_path = names.search_path
-    catalog, searched, _ = names.resolved_path((search_path.catalog, search_path.schema, ""))
+    catalog, searched, _ = names.resolve_path((search_path.catalog, search_path.schema, ""))
     for schema in names.catalog(catalog).list_schemas():
         if schema.info().name == searched:
             for table in schema.list_tables():
@@ -76,13 +76,13 @@ def describe(context: StatementContext, statement: Describe) -> StatementResult:
     if isinstance(subject, str):
         with context.connect(subject) as connection:
             plan = plan_query(context, connection, subject)
-        return _text_rows(_COLUMNS, _planned_columns(plan))
+        return _text_rows(_COLUMNS, _describe_columns(plan))
     schema = context.names.table(context.names.path(subject)).info().schema
     rows = ((field.name, duckdb_type(field), _null(field), default_of(field)) for field in schema)
     return _text_rows((*_COLUMNS, "default"), rows)
 
 
-def _planned_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
+def _describe_columns(plan: Plan) -> Iterable[tuple[str, str, str]]:
     for field, data_type in zip(plan.schema, plan.types, strict=True):
         yield field.name, data_type, _null(field)
 
@@ -123,9 +123,9 @@ def _plan_statement(
 
 
 def _plan_lines(plan: Plan, choice: EngineChoice, names: NameResolver) -> Iterable[tuple[str, str]]:
-    for name, data_type, null in _planned_columns(plan):
+    for name, data_type, null in _describe_columns(plan):
         yield "column", f"{name} {data_type}{' NOT NULL' if null == 'NO' else ''}"
-    for path in sorted(map(names.resolved_path, plan.sources)):
+    for path in sorted(map(names.resolve_path, plan.sources)):
         yield "reads", ".".join(path)
     yield "engine", choice.engine
     yield "because", choice.reason

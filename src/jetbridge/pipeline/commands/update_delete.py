@@ -1,31 +1,30 @@
-"""UPDATE and DELETE: DuckDB finds the rows and their new values, the table changes them by id."""
+"""Runs UPDATE and DELETE: DuckDB finds the rows and new values, the table changes them by id."""
 
 from jetbridge.catalog import ROWID, CanDelete, CanUpdate, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import NotSupported
-from jetbridge.pipeline.commands.dml_target import TargetColumns
-from jetbridge.pipeline.commands.returning import (
+from jetbridge.pipeline.commands.dml_target import (
     CHANGED,
     ReturningClause,
+    TargetColumns,
     check_returning,
     evaluate_returning,
     with_report,
 )
-from jetbridge.pipeline.context import StatementContext
+from jetbridge.pipeline.context import BeginWrite, StatementContext
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.parsing.statements import DmlKind, UpdateOrDelete
 from jetbridge.pipeline.query.plan import TARGET, Plan, bind_query
 from jetbridge.pipeline.query.run_on_duckdb import register_tables
 from jetbridge.pipeline.report import PhaseTimer, Report, StatementResult
-from jetbridge.pipeline.transactions import BeginWrite
 
 
 def update_or_delete(context: StatementContext, statement: UpdateOrDelete) -> StatementResult:
     """Run UPDATE, DELETE or TRUNCATE."""
     path, table = _resolve_target(context, statement)
-    query = _changed_rows(statement, table)
+    query = _select_changes(statement, table)
     returning = ReturningClause(statement.returning, statement.alias, table.info().schema)
     timer = context.timer
     with context.connect(query, path[0]) as connection:
@@ -63,7 +62,7 @@ def _resolve_target(context: StatementContext, statement: UpdateOrDelete) -> tup
     return path, table
 
 
-def _changed_rows(statement: UpdateOrDelete, table: Table) -> str:
+def _select_changes(statement: UpdateOrDelete, table: Table) -> str:
     """Return the query for row ids and new values; with RETURNING, for all columns."""
     schema = table.info().schema
     expressions = TargetColumns(statement.target, schema).assign(statement.assignments)
@@ -74,7 +73,9 @@ def _changed_rows(statement: UpdateOrDelete, table: Table) -> str:
             continue
         unchanged = queries.column(statement.alias, field.name)
         columns.append((field.name, expression or unchanged, duckdb_type(field)))
-    text = queries.changed_rows(TARGET, statement.alias, columns, statement.from_, statement.where)
+    text = queries.select_changes(
+        TARGET, statement.alias, columns, statement.from_, statement.where
+    )
     return f"{statement.with_} {text}" if statement.with_ else text
 
 

@@ -27,7 +27,7 @@ def read_attach(cursor: TokenCursor) -> Statement:
         conflict = OnConflict.IGNORE
     location = cursor.string()
     if not cursor.take("AS"):
-        raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE lake)")
+        raise BadRequest("ATTACH needs a name: ATTACH '...' AS name (TYPE ...)")
     alias = cursor.identifier()
     return Attach(location, alias, _options(cursor), conflict)
 
@@ -84,7 +84,7 @@ def _options(cursor: TokenCursor) -> dict[str, str]:
         options[name] = _value(cursor)
         more = cursor.take(",")
         if not more and not cursor.take(")"):
-            raise BadRequest(f"the value of {name.upper()} must be one word, or a string in quotes")
+            raise BadRequest(f"the value of {name.upper()} must be one word or a string")
     cursor.end()
     return options
 

@@ -9,7 +9,6 @@ from jetbridge.duckdb_engine.statements import (
     kind_of_statement,
 )
 from jetbridge.errors import BadRequest, NotSupported
-from jetbridge.pipeline.parsing.alter import read_alter_action
 from jetbridge.pipeline.parsing.attach import (
     read_attach,
     read_create_secret,
@@ -17,12 +16,13 @@ from jetbridge.pipeline.parsing.attach import (
     read_drop_secret,
     take_secret,
 )
+from jetbridge.pipeline.parsing.ddl import read_alter_action
 from jetbridge.pipeline.parsing.dml import read_insert, read_merge, read_update_or_delete
 from jetbridge.pipeline.parsing.statements import (
     AlterTable,
     CreateSchema,
-    CreateTable,
     CreateTableAs,
+    CreateTableStatement,
     Describe,
     Drop,
     Explain,
@@ -55,7 +55,7 @@ _ALTERNATIVES = {
     "COPY": "COPY is not supported: use INSERT INTO ... SELECT * FROM read_parquet(...)",
     "VIEW": "views are not supported: use CREATE TABLE ... AS SELECT, or WITH in the query",
     "SEQUENCE": "sequences are not supported: use row_number() in a query",
-    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY on the lake",
+    "INDEX": "indexes are not supported: use ALTER TABLE ... SET SORTED BY, if the catalog has it",
     "MACRO": "macros are not supported: write the expression in the query",
     "FUNCTION": "CREATE FUNCTION is not supported: write the expression in the query",
     "TYPE": "CREATE TYPE is not supported: write ENUM (...) as the type of the column",
@@ -109,7 +109,7 @@ def _read_statement(text: str) -> Statement:
         kind = first
     read = _READERS.get(kind)
     if read is None:
-        raise _not_supported(text)
+        raise _refuse(text)
     return read(cursor)
 
 
@@ -122,7 +122,7 @@ def _kind(text: str) -> str:
         raise
 
 
-def _not_supported(text: str) -> NotSupported:
+def _refuse(text: str) -> NotSupported:
     cursor = TokenCursor(text)
     first = cursor.peek()
     while cursor:
@@ -140,12 +140,12 @@ def _read_rows(cursor: TokenCursor) -> Statement:
     if cursor.take("SHOW"):
         if cursor.take("ALL", "TABLES"):
             return Show("all tables")
-        shown = _SHOW_LISTS.get(cursor.peek()) or cursor.peek().lower()
+        listed = _SHOW_LISTS.get(cursor.peek()) or cursor.peek().lower()
         cursor.identifier()
         cursor.end()
-        return Show(shown)
+        return Show(listed)
     if cursor.peek() in ("", "PRAGMA", "CALL"):
-        raise _not_supported(cursor.text)
+        raise _refuse(cursor.text)
     if cursor.peek() == "SUMMARIZE":
         return Query(f"FROM ({cursor.text})")
     return Query(cursor.text)
@@ -180,7 +180,7 @@ def _explain_of(inner: Statement) -> Explain:
 def _read_create(cursor: TokenCursor) -> Statement:
     text = cursor.text
     if cursor.peek() != "CREATE":
-        raise _not_supported(text)
+        raise _refuse(text)
     cursor.expect("CREATE")
     conflict = OnConflict.REPLACE if cursor.take("OR", "REPLACE") else OnConflict.ERROR
     if take_secret(cursor):
@@ -190,14 +190,14 @@ def _read_create(cursor: TokenCursor) -> Statement:
             raise NotSupported("CREATE OR REPLACE SCHEMA is not supported: use DROP SCHEMA first")
         return CreateSchema(*_read_target(cursor, conflict))
     if not cursor.take("TABLE"):
-        raise _not_supported(text)
+        raise _refuse(text)
     target, conflict = _read_target(cursor, conflict)
     if cursor.take("AS"):
         return CreateTableAs(target, _read_query(cursor), conflict)
     columns = _read_new_names(cursor)
     if columns:
         return CreateTableAs(target, _read_query(cursor), conflict, columns)
-    return CreateTable(target, _read_columns(cursor), conflict)
+    return CreateTableStatement(target, _read_columns(cursor), conflict)
 
 
 def _read_columns(cursor: TokenCursor) -> str:
@@ -249,7 +249,7 @@ def _read_drop(cursor: TokenCursor) -> Statement:
         return read_drop_secret(cursor)
     kind = cursor.peek().lower()
     if kind not in ("schema", "table"):
-        raise _not_supported(text)
+        raise _refuse(text)
     cursor.take(kind.upper())
     if_exists = cursor.take("IF", "EXISTS")
     name = cursor.name()
@@ -262,10 +262,10 @@ def _read_drop(cursor: TokenCursor) -> Statement:
 def _read_alter(cursor: TokenCursor) -> Statement:
     text = cursor.text
     if cursor.peek() != "ALTER":
-        raise _not_supported(text)
+        raise _refuse(text)
     cursor.expect("ALTER")
     if not cursor.take("TABLE"):
-        raise _not_supported(text)
+        raise _refuse(text)
     if_exists = cursor.take("IF", "EXISTS")
     return AlterTable(cursor.name(), read_alter_action(cursor), if_exists)
 
@@ -297,7 +297,7 @@ def _read_load(cursor: TokenCursor) -> Statement:
     verb = cursor.identifier().upper()
     name = cursor.string() if cursor.is_string() else cursor.identifier()
     if name.lower() not in _BUILT_IN:
-        raise _not_supported(text)
+        raise _refuse(text)
     return Load(verb, name.lower())
 
 

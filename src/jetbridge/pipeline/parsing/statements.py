@@ -1,4 +1,4 @@
-"""Statements as values: parsing makes them complete, so no command reads text again.
+"""Defines statements as values: parsing makes them complete, so no command reads text again.
 
 What only DuckDB can judge, such as a query or the type of a column, stays text in a named field.
 """
@@ -40,7 +40,7 @@ class CreateTableAs:
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTableStatement:
     """Describe CREATE TABLE. `columns` is the list in brackets, which DuckDB reads."""
 
     target: ObjectName
@@ -301,7 +301,7 @@ class Explain:
 Statement = (
     Query
     | CreateTableAs
-    | CreateTable
+    | CreateTableStatement
     | Insert
     | UpdateOrDelete
     | MergeStatement

@@ -1,4 +1,4 @@
-"""Tokens of statements: splits a text into statements, and reads one with a cursor."""
+"""Reads tokens: splits a text into statements, and reads one with a cursor."""
 
 import re
 from collections.abc import Iterable
@@ -58,14 +58,14 @@ def split_text(text: str, dialect: str = DUCKDB) -> list[str]:
     Raises BadRequest for a text that cannot be split, or that DuckDB splits differently.
     """
     statements: list[str] = []
-    words: list[_Word] = []
-    text, all_words = _read(text.removeprefix("\ufeff"), dialect)
-    for word in [*all_words, _Word(";", len(text), len(text))]:
-        if word.text != ";" or word.quoted:
-            words.append(word)
-        elif words:
-            statements.append(text[words[0].start : words[-1].end])
-            words = []
+    tokens: list[_Word] = []
+    text, all_tokens = _read(text.removeprefix("\ufeff"), dialect)
+    for token in [*all_tokens, _Word(";", len(text), len(text))]:
+        if token.text != ";" or token.quoted:
+            tokens.append(token)
+        elif tokens:
+            statements.append(text[tokens[0].start : tokens[-1].end])
+            tokens = []
     return statements
 
 
@@ -73,12 +73,14 @@ def without_secrets(text: str) -> str:
     """Return a statement as it may be shown: without its strings if it may hold a password."""
     if not may_hold_secret(text):
         return text
-    shown, position, before = "", 0, ""
-    for word in _words(text):
-        hidden = word.string or before in ("PASSWORD", "PWD")
-        shown += text[position : word.start] + ("'...'" if hidden else text[word.start : word.end])
-        position, before = word.end, word.text.upper()
-    return shown
+    public, position, before = "", 0, ""
+    for token in _tokenize(text):
+        hidden = token.string or before in ("PASSWORD", "PWD")
+        public += text[position : token.start] + (
+            "'...'" if hidden else text[token.start : token.end]
+        )
+        position, before = token.end, token.text.upper()
+    return public
 
 
 def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
@@ -86,18 +88,18 @@ def _read(text: str, dialect: str) -> tuple[str, list[_Word]]:
 
     Spark reads its own text.
     """
-    words = _words(text, dialect)
+    tokens = _tokenize(text, dialect)
     if dialect != DUCKDB:
-        return text, words
+        return text, tokens
     try:
-        return without_comments(text, [(word.start, word.end) for word in words]), words
+        return without_comments(text, [(token.start, token.end) for token in tokens]), tokens
     except BadRequest:
         if may_hold_secret(text):
             raise BadRequest(HIDDEN) from None
         raise
 
 
-def _words(text: str, dialect: str = DUCKDB) -> list[_Word]:
+def _tokenize(text: str, dialect: str = DUCKDB) -> list[_Word]:
     tokenizer: Any = (
         partial(_SparkTokenizer, Spark) if dialect == SPARK else partial(_Tokenizer, DuckDB)
     )
@@ -110,21 +112,21 @@ def _words(text: str, dialect: str = DUCKDB) -> list[_Word]:
     return _join((word for token in tokens for word in _split_token(token, text)), text)
 
 
-def _join(words: Iterable[_Word], text: str) -> list[_Word]:
+def _join(tokens: Iterable[_Word], text: str) -> list[_Word]:
     """Join what DuckDB reads as one token and sqlglot as two.
 
     These are `x'00'`, and strings with a new line between them.
     """
     joined: list[_Word] = []
-    for word in words:
+    for token in tokens:
         before = joined[-1] if joined else _Word("", 0, 0)
-        gap = text[before.end : word.start]
-        if word.string and not gap and before.text.upper() in ("X", "B"):
-            joined[-1] = word._replace(start=before.start)
-        elif word.string and before.string and gap.isspace() and "\n" in gap:
-            joined[-1] = before._replace(text=before.text + word.text, end=word.end)
+        gap = text[before.end : token.start]
+        if token.string and not gap and before.text.upper() in ("X", "B"):
+            joined[-1] = token._replace(start=before.start)
+        elif token.string and before.string and gap.isspace() and "\n" in gap:
+            joined[-1] = before._replace(text=before.text + token.text, end=token.end)
         else:
-            joined.append(word)
+            joined.append(token)
     return joined
 
 
@@ -207,13 +209,13 @@ class TokenCursor:
 
     def name(self) -> ObjectName:
         """Return the name of an object, with up to three parts."""
-        parts = self.dotted()
+        parts = self.dotted_name()
         if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
             raise BadRequest(f"the name {'.'.join(parts)!r} has too many parts")
         catalog, schema, name = [None, None, *parts][-3:]
         return ObjectName(name or "", schema, catalog)
 
-    def dotted(self) -> tuple[str, ...]:
+    def dotted_name(self) -> tuple[str, ...]:
         """Return names with points between them."""
         parts = [self.identifier()]
         while self.take("."):

@@ -82,11 +82,11 @@ def _views(
     for path, prepare in prepared.items():
         scan = scans.get(path, whole_table)
         columns = scan.columns if path in scans else None
-        views.append(_prepared_view(prepare, Scan(columns, scan.filter)))
+        views.append(_prepare_view(prepare, Scan(columns, scan.filter)))
     return tuple(views)
 
 
-def _prepared_view(prepare: Prepare, scan: Scan) -> View:
+def _prepare_view(prepare: Prepare, scan: Scan) -> View:
     return lambda session: prepare(session, scan)
 
 

@@ -40,7 +40,7 @@ def never_null(
         if not _is_plain(tree):
             return nothing
         _spell_out(tree, paths)
-        required = _Inference(sources).query(_qualified(tree, sources))
+        required = _Inference(sources).query(_qualify(tree, sources))
     except Exception as error:  # noqa: BLE001 - sqlglot did not understand the query
         log.debug("could not infer NOT NULL for a query", exc_info=error)
         return nothing
@@ -69,7 +69,7 @@ def _spell_out(tree: exp.Expr, paths: TablePaths) -> None:
             table.set("db", exp.to_identifier(path[1]))
 
 
-def _qualified(tree: exp.Expr, sources: Sources) -> Scope:
+def _qualify(tree: exp.Expr, sources: Sources) -> Scope:
     schema: dict[str, Any] = {}
     for (catalog, space, name), columns in sources.items():
         tables = schema.setdefault(catalog, {}).setdefault(space, {})

@@ -1,21 +1,67 @@
-"""Plans a query: DuckDB binds it against empty tables, before anything runs or is created."""
+"""Plans a query: DuckDB binds it against empty tables, before anything runs or is created.
+
+DuckDB has AT for its own tables only. So each table with AT gets a name of its own in the query,
+and under it the table as it was then.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jetbridge.catalog import ROWID, Table
+from jetbridge.catalog import ROWID, AsOf, AtUnit, Table
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import statements as queries
+from jetbridge.dialects.duckdb.statements import select_expression
+from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.duckdb_engine.references import QueryReferences
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, Path
 from jetbridge.pipeline.parsing.statements import ObjectName
+from jetbridge.pipeline.parsing.tokens import TokenCursor
 from jetbridge.pipeline.query.nullability import never_null
-from jetbridge.pipeline.query.time_travel import rewrite_time_travel
+
+
+@dataclass(frozen=True)
+class TimeTravelQuery:
+    """Hold a query without AT. `tables` are the tables with AT, by their names in the query."""
+
+    query: str
+    tables: Mapping[str, tuple[ObjectName, AsOf]]
+
+
+def rewrite_time_travel(
+    connection: StatementConnection, query: str, access: AccessRules
+) -> TimeTravelQuery:
+    """Replace each table with AT; raise BadRequest if its version or time is not a constant."""
+    if not TokenCursor(query).contains("AT", "("):
+        return TimeTravelQuery(query, {})
+    tables: dict[str, tuple[ObjectName, AsOf]] = {}
+    # From the end, so that the positions before it stay what they are.
+    for start in reversed(connection.time_travel_positions(query)):
+        cursor = TokenCursor(query[start:])
+        name = cursor.name()
+        alias = cursor.alias("AT") or name.name
+        cursor.expect("AT")
+        cursor.expect("(")
+        unit = AtUnit(cursor.identifier().upper())
+        cursor.expect("=>")
+        value = _constant(connection, cursor.inside(), access)
+        key = f"past_{len(tables)}"
+        tables[key] = (name, AsOf(unit, value))
+        rest = query[start + cursor.position() :]
+        query = f"{query[:start]}{PAST}.{DEFAULT_SCHEMA}.{key} AS {identifier(alias)} {rest}"
+    return TimeTravelQuery(query, tables)
+
+
+def _constant(connection: StatementConnection, text: str, access: AccessRules) -> str:
+    references = access.check(connection, select_expression(text))
+    if references.tables or references.table_functions:
+        raise BadRequest(f"AT ({text[:40]}) must be a constant, such as AT (VERSION => 3)")
+    return connection.constant(text)
+
 
 ALL_ACCESS = AccessRules(FileScope.ALL, trusted=True)
 # Where a query finds the table whose rows its statement changes.
@@ -61,7 +107,7 @@ def bind_query(
     rewritten = connection.references(travel.query) if travel.tables else references
     paths = _table_paths(names, rewritten, access)
     _hide_local_names(connection, names, references.cte_names, paths)
-    sources = {path: names.table(names.resolved_path(path)) for path in paths.values()}
+    sources = {path: names.table(names.resolve_path(path)) for path in paths.values()}
     for key, (name, point) in travel.tables.items():
         sources[PAST, DEFAULT_SCHEMA, key] = names.table_at(name, point)
     if target is not None:
@@ -69,7 +115,7 @@ def bind_query(
     for path, table in sources.items():
         connection.declare(path, _columns(table, row_ids=path == TARGET))
     schema, types = _bound_columns(connection, travel.query, columns)
-    folded = {name: _folded(path) for name, path in paths.items()}
+    folded = {name: _fold(path) for name, path in paths.items()}
     required = never_null(travel.query, tuple(schema.names), _schemas(sources), folded)
     fields = [field.with_nullable(not never) for field, never in zip(schema, required, strict=True)]
     return Plan(travel.query, pa.schema(fields), types, sources)
@@ -81,7 +127,7 @@ def _bound_columns(
     """Return the columns of a query as Arrow, and DuckDB's names of their types."""
     described = connection.types(query)
     _refuse_duckdb_types(described)
-    names = _renamed([name for name, _ in described], columns)
+    names = _rename([name for name, _ in described], columns)
     schema = connection.schema(query)
     renamed = [field.with_name(name) for name, field in zip(names, schema, strict=True)]
     return pa.schema(renamed), tuple(data_type for _, data_type in described)
@@ -107,7 +153,7 @@ def plan_spark_sql(
 
     `described` are its columns as Spark describes them: name, DuckDB's type, whether NOT NULL.
     """
-    names = _renamed([name for name, _, _ in described], columns)
+    names = _rename([name for name, _, _ in described], columns)
     types = tuple(data_type for _, data_type, _ in described)
     schema = connection.schema(queries.select_nulls(list(zip(names, types, strict=True))))
     fields = [
@@ -122,13 +168,13 @@ def _columns(table: Table, *, row_ids: bool) -> pa.Schema:
     return info.schema.append(pa.field(ROWID, info.row_id)) if row_ids else info.schema
 
 
-def _folded(path: Path) -> Path:
+def _fold(path: Path) -> Path:
     catalog, schema, name = path
     return fold(catalog), fold(schema), fold(name)
 
 
 def _schemas(sources: Mapping[Path, Table]) -> dict[Path, pa.Schema]:
-    return {_folded(path): table.info().schema for path, table in sources.items()}
+    return {_fold(path): table.info().schema for path, table in sources.items()}
 
 
 def _table_paths(
@@ -170,7 +216,7 @@ def _hide_local_names(
             connection.declare((search_path.catalog, search_path.schema, name), nothing)
 
 
-def _renamed(names: list[str], columns: tuple[str, ...]) -> list[str]:
+def _rename(names: list[str], columns: tuple[str, ...]) -> list[str]:
     if len(columns) > len(names):
         raise BadRequest(
             f"the statement names {len(columns)} columns, but the query has {len(names)}"

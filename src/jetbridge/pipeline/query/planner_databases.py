@@ -1,10 +1,11 @@
-"""The DuckDB databases in which statements of one session are planned and run."""
+"""Opens the DuckDB databases in which statements of one session are planned and run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from jetbridge.catalog import CanBeReached, supports
+from jetbridge.catalog.settings import SQL_MEMORY
 from jetbridge.duckdb_engine.connection import (
     DuckDBAccess,
     StatementConnection,
@@ -22,7 +23,7 @@ from jetbridge.pipeline.parsing.statements import ObjectName
 class DuckDBLimits:
     """Hold the limits of DuckDB for one statement. None: DuckDB's own limit."""
 
-    memory_limit: str = "2GB"
+    memory_limit: str = SQL_MEMORY
     threads: int | None = None
     spill_bytes: int | None = None
 
@@ -31,7 +32,7 @@ class PlannerDatabases:
     """Open databases as statements need them, and keep them until the catalogs change.
 
     A database depends on the catalogs whose files it may read, and on whether it has DuckDB's
-    extensions for lakes and object stores, which take 0.3 s to load.
+    extensions for table formats and object stores, which take 0.3 s to load.
     """
 
     def __init__(self, access: AccessRules, limits: DuckDBLimits, engine: StatementEngine) -> None:

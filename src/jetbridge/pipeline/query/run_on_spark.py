@@ -21,8 +21,8 @@ from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import BadRequest, LimitExceeded, NotSupported, ServerError, Unavailable
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.spark.engine import SparkConnection, SparkEngine
-from jetbridge.spark.shared_folders import refuse_unshared
-from jetbridge.spark.written_rows import Written, all_rows, file_columns, write_parquet
+from jetbridge.spark.shared_folders import check_shared
+from jetbridge.spark.written_rows import WrittenFiles, all_rows, file_columns, write_parquet
 
 _ERROR_CLASS = re.compile(r"^\[([A-Z_.0-9]+)\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -51,22 +51,22 @@ class SparkRunner:
     engine: SparkEngine
     folder: str
     prefix: Callable[[], str]
-    spool: Callable[[SparkConnection, str], AbstractContextManager[Written]] | None = None
+    spool: Callable[[SparkConnection, str], AbstractContextManager[WrittenFiles]] | None = None
 
     @contextmanager
     def spool_query(
         self, query: str, listener: TaskListener = _ignore_tasks, views: Sequence[View] = ()
-    ) -> Iterator[Written]:
+    ) -> Iterator[WrittenFiles]:
         """Run a query in Spark SQL, and keep the files of its rows until the block ends."""
         with ExitStack() as stack:
             with self.session(listener, views) as session:
                 spool = self.spool or self._in_folder
-                written = stack.enter_context(spool(session, query))
-            yield written
+                spooled = stack.enter_context(spool(session, query))
+            yield spooled
 
     @contextmanager
-    def _in_folder(self, session: SparkConnection, query: str) -> Iterator[Written]:
-        refuse_unshared(session, self.folder)
+    def _in_folder(self, session: SparkConnection, query: str) -> Iterator[WrittenFiles]:
+        check_shared(session, self.folder)
         folder = Path(self.folder, f"{self.prefix()}-{uuid4().hex[:12]}")
         try:
             yield write_parquet(session, query, folder)
@@ -152,7 +152,7 @@ def _poll_tasks(engine: SparkEngine, listener: TaskListener, ended: threading.Ev
                 listener(*tasks)
 
 
-def spool_rows(plan: Plan, spool: Written, memory_limit: str) -> Iterator[pa.RecordBatch]:
+def spool_rows(plan: Plan, spool: WrittenFiles, memory_limit: str) -> Iterator[pa.RecordBatch]:
     """Return the rows of a spool in DuckDB's types; raise at the end if rows are missing.
 
     The DuckDB that reads them sees no other files, and runs no text of users.

@@ -1,4 +1,4 @@
-"""What a query reads of each table, according to the plan that DuckDB makes over empty tables."""
+"""Finds what a query reads of each table, from DuckDB's plan over empty tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

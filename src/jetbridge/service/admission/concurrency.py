@@ -27,7 +27,7 @@ class ConcurrencyLimit:
         self._running_by_owner: Counter[str] = Counter()
 
     @contextmanager
-    def entered(self, owner: str = "") -> Iterator[None]:
+    def enter(self, owner: str = "") -> Iterator[None]:
         """Count a call of this owner while the block runs. Raises LimitExceeded."""
         with self._lock:
             self._refuse_if_full(owner)
@@ -50,12 +50,12 @@ class ConcurrencyLimit:
     def _refuse_if_full(self, owner: str) -> None:
         if self._share is not None and self._running_by_owner[owner] >= self._share:
             raise LimitExceeded(
-                f"{self._share} {self._plural} of token {owner!r} are running, the most one token "
-                f"may have; try again, or raise limits.{self._plural}_per_token"
+                f"{self._share} {self._plural} of token {owner!r} are running, the limit of a "
+                f"token; try again, or raise limits.{self._plural}_per_token"
             )
         if self._running >= self._at_most:
             raise LimitExceeded(
-                f"{self._at_most} {self._plural} are running, the most this server takes; "
+                f"{self._at_most} {self._plural} are running, the limit of this server; "
                 "try again, or raise the limit in its configuration"
             )
 
@@ -69,7 +69,7 @@ class StagedBytes:
         self._bytes_by_owner: Counter[str] = Counter()
 
     @contextmanager
-    def counted(self, owner: str) -> Iterator[Callable[[int], None]]:
+    def count(self, owner: str) -> Iterator[Callable[[int], None]]:
         """Yield a function that counts further bytes until the statement ends.
 
         The function raises LimitExceeded if the token then has more than its limit.
@@ -110,7 +110,7 @@ class ShutdownGate:
         self._closed = False
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def enter(self) -> Iterator[None]:
         """Count a call while the block runs. Raises Unavailable once the gate is closed."""
         with self._changed:
             if self._closed:

@@ -14,10 +14,13 @@ from typing import Any
 
 import grpc
 
-from jetbridge.config.limits import Token
+from jetbridge.config.model import Token
 from jetbridge.errors import LimitExceeded, ServerError
-from jetbridge.service.admission.authentication import UnknownToken
-from jetbridge.service.admission.failed_logins import FailedLogins, too_many_failed_logins
+from jetbridge.service.admission.authentication import (
+    FailedLogins,
+    UnknownToken,
+    too_many_failed_logins,
+)
 from jetbridge.service.call_context import read_headers
 
 Headers = Mapping[str, str]
@@ -53,10 +56,10 @@ class OpenCalls(ThreadPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         with self._lock:
             self._running += 1
-        super().submit(fn, *args, **kwargs).add_done_callback(self._ended)
+        super().submit(fn, *args, **kwargs).add_done_callback(self._end)
         return _done()
 
-    def _ended(self, _: Future[Any]) -> None:
+    def _end(self, _: Future[Any]) -> None:
         with self._lock:
             self._running -= 1
 
@@ -110,7 +113,7 @@ class Entrance(grpc.GenericRpcHandler):
         method = self._find(str(details.method), headers)
         if method is None:
             return None
-        crowded = "authorization" in headers and self._failed_logins.crowded()
+        crowded = "authorization" in headers and self._failed_logins.is_crowded()
         try:
             handler, token = method.handler_for(headers)
         except ServerError as error:

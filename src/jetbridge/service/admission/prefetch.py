@@ -29,7 +29,7 @@ _GZIP = b"\x1f\x8b"
 _CHECK_SECONDS = 1.0
 
 
-def prefetched(requests: Iterator[bytes], most_ahead: int = _MOST_AHEAD) -> Iterator[bytes]:
+def read_ahead(requests: Iterator[bytes], most_ahead: int = _MOST_AHEAD) -> Iterator[bytes]:
     """Return the messages of a call, received up to `most_ahead` bytes ahead."""
     state, call = getattr(requests, "_state", None), getattr(requests, "_call", None)
     if not isinstance(state, _server._RPCState) or call is None:
@@ -52,7 +52,7 @@ def within(requests: Iterator[bytes], seconds: float) -> Iterator[None]:
 
 def only_message(requests: Iterator[bytes], seconds: float) -> bytes:
     """Return the message of a call with one request, and never receive a second one."""
-    requests = prefetched(requests, most_ahead=0)
+    requests = read_ahead(requests, most_ahead=0)
     with within(requests, seconds):
         message = next(requests, None)
     if message is None:

@@ -40,25 +40,25 @@ class _Usage:
     seconds: float = 0.0
     slices: deque[tuple[int, float]] = field(default_factory=deque)
 
-    def count(self, now: float) -> None:
+    def count(self, time: float) -> None:
         """Add the time since the last count, and forget slices that have left the window."""
-        seconds = self.running * (now - self.counted_until)
-        self.counted_until = now
+        seconds = self.running * (time - self.counted_until)
+        self.counted_until = time
         self.seconds += seconds
-        current = _slice(now)
+        last_slice = _slice(time)
         if seconds:
-            last = self.slices.pop()[1] if self.slices and self.slices[-1][0] == current else 0.0
-            self.slices.append((current, last + seconds))
-        while self.slices and self.slices[0][0] <= current - _SLICES:
+            last = self.slices.pop()[1] if self.slices and self.slices[-1][0] == last_slice else 0.0
+            self.slices.append((last_slice, last + seconds))
+        while self.slices and self.slices[0][0] <= last_slice - _SLICES:
             self.seconds -= self.slices.popleft()[1]
 
-    def wait(self, now: float, at_most: float) -> float:
+    def wait(self, time: float, at_most: float) -> float:
         """Return the seconds until less than `at_most` is used, if no statement runs."""
         used = self.seconds
         for number, seconds in self.slices:
             used -= seconds
             if used < at_most:
-                return (number + _SLICES) * _WINDOW_SECONDS / _SLICES - now
+                return (number + _SLICES) * _WINDOW_SECONDS / _SLICES - time
         return 0.0
 
 
@@ -75,7 +75,7 @@ class TimeQuota:
         self._usage_by_owner: dict[str, _Usage] = {}
 
     @contextmanager
-    def counted(self, owner: str) -> Iterator[None]:
+    def measure(self, owner: str) -> Iterator[None]:
         """Count the time of the block. Raises LimitExceeded if no time is left at its start."""
         if self.seconds is None:
             yield
@@ -106,14 +106,14 @@ class TimeQuota:
             wait = max(1.0, usage.wait(usage.counted_until, self.seconds))
         return LimitExceeded(
             f"the statements of token {owner!r} took {self.seconds:g} seconds within an hour, the "
-            f"most one token may have; try again in {_format_seconds(wait)}, or raise "
+            f"limit of one token; try again in {_format_seconds(wait)}, or raise "
             "limits.statement_seconds_per_token"
         )
 
     def _current_usage(self, owner: str) -> _Usage:
-        now = time.monotonic()
-        usage = self._usage_by_owner.setdefault(owner, _Usage(now))
-        usage.count(now)
+        current_time = time.monotonic()
+        usage = self._usage_by_owner.setdefault(owner, _Usage(current_time))
+        usage.count(current_time)
         return usage
 
 
@@ -145,20 +145,20 @@ class TimeLimit:
         self._quota.refuse_if_used_up(owner)
 
     @contextmanager
-    def applied(
+    def apply(
         self, statement: Cancellation, context: grpc.ServicerContext, owner: str | None = None
     ) -> Iterator[None]:
         """Cancel the statement if the block takes too long.
 
         Raises LimitExceeded if the token has no time left at the start.
         """
-        counted = nullcontext() if owner is None else self._quota.counted(owner)
+        counted = nullcontext() if owner is None else self._quota.measure(owner)
         call = RunningCall(time.monotonic() + self._seconds, statement, context, owner)
-        with counted, self._checked(call):
+        with counted, self._watch(call):
             yield
 
     @contextmanager
-    def _checked(self, call: RunningCall) -> Iterator[None]:
+    def _watch(self, call: RunningCall) -> Iterator[None]:
         key = id(call.statement)
         try:
             with self._lock:
@@ -184,10 +184,10 @@ class TimeLimit:
                 cut_off = self._take_due(self._late, _GRACE_SECONDS)
                 goes_on = self._is_checking = bool(self._running or self._late)
             for call, error in ended:
-                with _logged():
+                with _log_errors():
                     call.statement.cancel(error)
             for call in cut_off.values():
-                with _logged():
+                with _log_errors():
                     _cut_off(call.statement, call.context)
 
     def _quota_errors(self) -> dict[str, LimitExceeded]:
@@ -207,18 +207,18 @@ class TimeLimit:
         self, errors: dict[str, LimitExceeded]
     ) -> list[tuple[RunningCall, LimitExceeded]]:
         """Move all calls of these tokens to the late ones, and return them."""
-        now = time.monotonic()
+        current_time = time.monotonic()
         keys = [key for key, call in self._running.items() if call.owner in errors]
-        late = {key: self._running.pop(key)._replace(ends=now) for key in keys}
+        late = {key: self._running.pop(key)._replace(ends=current_time) for key in keys}
         self._late.update(late)
         return [(call, errors[call.owner or ""]) for call in late.values()]
 
     def _take_due(self, calls: dict[int, RunningCall], after: float) -> dict[int, RunningCall]:
         """Remove the calls whose time ended `after` seconds ago, and return them."""
-        now = time.monotonic() - after
+        latest = time.monotonic() - after
         due = {}
         for key, call in list(calls.items()):
-            if call.ends > now:
+            if call.ends > latest:
                 break
             due[key] = call
         for key in due:
@@ -233,7 +233,7 @@ class TimeLimit:
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
+def _log_errors() -> Iterator[None]:
     """Log an error of the block, so that one call cannot keep others from their end."""
     try:
         yield
@@ -247,8 +247,8 @@ def _cut_off(statement: Cancellation, context: grpc.ServicerContext) -> None:
         context.cancel()
 
 
-def _slice(now: float) -> int:
-    return int(now * _SLICES / _WINDOW_SECONDS)
+def _slice(time: float) -> int:
+    return int(time * _SLICES / _WINDOW_SECONDS)
 
 
 def _format_seconds(seconds: float) -> str:

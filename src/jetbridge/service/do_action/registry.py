@@ -10,8 +10,7 @@ import msgspec
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.service.call_context import CallContext
 from jetbridge.service.flight_info import FlightInfoBuilder
-from jetbridge.service.table_lookup import TableLookup
-from jetbridge.service.transactions import Transactions
+from jetbridge.service.table_lookup import TableLookup, Transactions
 from jetbridge.wire.codec import decode, decode_text, is_text
 from jetbridge.wire.flight_pb2 import Action, ActionType, Empty, Result
 from jetbridge.wire.limits import InputLimits
@@ -49,7 +48,7 @@ class Registered:
 _ACTIONS: dict[str, Registered] = {}
 
 
-def registered_actions() -> Mapping[str, Registered]:
+def list_actions() -> Mapping[str, Registered]:
     """Return all actions by name."""
     return MappingProxyType(_ACTIONS)
 

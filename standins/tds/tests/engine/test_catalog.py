@@ -159,7 +159,7 @@ def test_changes_of_a_table_are_dated(session):
     text = "SELECT MAX(modify_date) FROM sys.objects WHERE name = 't'"
     before = value(session, text)
     while value(session, "SELECT GETDATE()") <= before:
-        time.sleep(0.001)
+        time.sleep(0.001)  # until the clock of the server goes on
     run(session, "ALTER TABLE app.t ADD later int NULL")
     assert value(session, text) > before
     assert value(session, "SELECT create_date FROM sys.tables WHERE name = 't'") <= before

@@ -145,7 +145,7 @@ def test_a_wait_may_time_out(sessions):
     run(two, "SET LOCK_TIMEOUT 50")
     begun = time.monotonic()
     assert refused(two, LEDGER).number == 1222
-    assert 0.04 < time.monotonic() - begun < 5
+    assert 0.04 < time.monotonic() - begun < 30
     run(one, "ROLLBACK")
 
 

@@ -226,7 +226,7 @@ def test_cancel_from_another_thread(connection, engine):
     with pytest.raises(mssql_python.exceptions.OperationalError, match="canceled"):
         cursor.execute("WAIT 20")
     timer.join()
-    assert clock.monotonic() - started < 5
+    assert clock.monotonic() - started < 15
     assert tuple(connection.cursor().execute("SELECT 1").fetchone()) == (1,)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.errors import BadRequest
-from tests.lake_types import table_for
+from tests.helpers.lake_types import table_for
 
 GEO = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": "{}"}
 

@@ -21,7 +21,7 @@ from jetbridge.backends.lake.types import (
     storage_field,
 )
 from jetbridge.errors import BadRequest, ConstraintViolation, NotSupported
-from tests.lake_types import connected, table_for
+from tests.helpers.lake_types import connected, table_for
 from tools.types_page import PAGE, page
 
 GEO = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": "{}"}

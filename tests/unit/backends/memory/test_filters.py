@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.memory.filters import split_filter
+from jetbridge.backends.memory.scan import split_filter
 from jetbridge.backends.memory.store import MemoryTableVersion
 from jetbridge.backends.memory.value_order import NO_BOUNDS, bounds_of, comparable
 from jetbridge.backends.tables.definition import Definition

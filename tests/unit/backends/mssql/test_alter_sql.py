@@ -271,4 +271,4 @@ def test_columns_without_brackets_are_found_in_checks(told):
     ],
 )
 def test_constants_of_babelfish_are_shown_as_they_were_given(shown, given):
-    assert ddl.without_casts(shown) == given
+    assert ddl.remove_casts(shown) == given

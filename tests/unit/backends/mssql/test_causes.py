@@ -8,9 +8,8 @@ import pytest
 from jetbridge import errors
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.write import spark_tasks, staged_load
-from jetbridge.backends.mssql.write.bulk_load import LoadTarget
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_parts
+from jetbridge.backends.mssql.write import bulk_load, staged_load
+from jetbridge.backends.mssql.write.bulk_load import LoadTarget, LoadTask, load_parts
 from jetbridge.backends.mssql.write.spool import SpoolPart
 from jetbridge.errors import (
     AlreadyExists,
@@ -51,7 +50,7 @@ def reported(monkeypatch):
         def load_part(*_):
             raise error
 
-        monkeypatch.setattr(spark_tasks, "load_part", load_part)
+        monkeypatch.setattr(bulk_load, "load_part", load_part)
         try:
             list(load_parts(TASK, [SpoolPart(0, ("0.arrow",), 1)]))
         except Exception:  # noqa: BLE001 - Spark reports any

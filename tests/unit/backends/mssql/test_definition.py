@@ -5,11 +5,11 @@ import pytest
 
 from jetbridge.backends.mssql.ddl.create_table import (
     create_table,
+    render_default,
     shorten_keys,
-    written_default,
 )
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn, declared
+from jetbridge.backends.mssql.types import ServerColumn, declared_type
 from jetbridge.catalog import CreateTable, UniqueKey
 from jetbridge.errors import BadRequest, NotSupported
 
@@ -126,15 +126,15 @@ def test_a_key_that_cannot_fit_is_refused():
 def test_defaults(kind, default, written):
     field = pa.field("a", kind, metadata={"default": default} if default else None)
     declared_as = "datetimeoffset(7)" if kind == pa.timestamp("us", tz="UTC") else "int"
-    assert written_default(field, declared_as) == written
+    assert render_default(field, declared_as) == written
 
 
 def test_a_default_beyond_sql_server_is_refused():
     field = pa.field("a", pa.date32(), metadata={"default": "DATE '10000-01-01'"})
     with pytest.raises(BadRequest, match=r"cannot store the default .* 'a'"):
-        written_default(field, "date")
+        render_default(field, "date")
     with pytest.raises(NotSupported, match=r"random\(\).*'a'"):
-        written_default(pa.field("a", pa.float64(), metadata={"default": "random()"}), "float")
+        render_default(pa.field("a", pa.float64(), metadata={"default": "random()"}), "float")
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_a_default_beyond_sql_server_is_refused():
     ],
 )
 def test_types_as_they_are_declared(column, found):
-    assert declared(column) == found
+    assert declared_type(column) == found

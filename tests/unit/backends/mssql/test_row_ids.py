@@ -10,8 +10,9 @@ import pytest
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import row_ids
 from jetbridge.backends.mssql.types import ServerColumn
+from jetbridge.backends.mssql.write.update_delete import read_count
 from jetbridge.catalog import UniqueKey
-from jetbridge.errors import BadRequest
+from jetbridge.errors import BadRequest, NotSupported
 
 
 def table(*kinds: str, scale: int = 0) -> TableDescription:
@@ -76,3 +77,10 @@ def test_keys_that_are_not_seen_exactly_make_no_row_ids(kinds, scale):
 
 def test_without_a_key_there_are_none():
     assert row_ids(TableDescription("dbo", "t", 1, "now", False, table("int").columns)) is None
+
+
+def test_number_of_changed_rows_is_the_only_answer_to_a_change():
+    assert read_count([(5,)]) == 5
+    for trigger in ([("hello",)], [(1,), (2,)], [(1, 2)], []):
+        with pytest.raises(NotSupported, match="trigger"):
+            read_count(trigger)

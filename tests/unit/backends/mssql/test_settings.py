@@ -15,17 +15,17 @@ def test_first_values_are_those_of_the_document():
 
 def test_every_setting_takes_its_first_value():
     texts = {name: str(each.default) for name, each in SETTINGS.items()}
-    assert MssqlSettings().changed(texts) == MssqlSettings()
+    assert MssqlSettings().with_changes(texts) == MssqlSettings()
 
 
 def test_values_are_read_whatever_their_case():
     given = {"mssql_ctas_text_type": "varchar", "MSSQL_CTAS_USE_BCP": "Off"}
-    changed = MssqlSettings().changed(given)
+    changed = MssqlSettings().with_changes(given)
     assert (changed.ctas_text_type, changed.ctas_use_bcp) == ("VARCHAR", False)
 
 
 def test_the_kind_of_tables_goes_by_the_name_of_the_extension_too():
-    changed = MssqlSettings().changed({"mssql_default_table_kind": "COLUMNSTORE"})
+    changed = MssqlSettings().with_changes({"mssql_default_table_kind": "COLUMNSTORE"})
     assert changed == MssqlSettings(ctas_table_kind="columnstore")
     assert SETTINGS["mssql_ctas_table_kind"].also == ("mssql_default_table_kind",)
 
@@ -42,4 +42,4 @@ def test_the_kind_of_tables_goes_by_the_name_of_the_extension_too():
 )
 def test_other_values_are_refused_with_what_is_allowed(name, value, allowed):
     with pytest.raises(BadRequest, match=allowed):
-        MssqlSettings().changed({name: value})
+        MssqlSettings().with_changes({name: value})

@@ -130,7 +130,7 @@ def test_set_takes_it(session, name):
         text = f"SET {name} = '{shown(value)}'; SHOW {name}"
         assert [*said(session, text)[-1][0].values()] == [shown(value)]
         changed = replace(MssqlSettings(), **{field(name): value})
-        assert MssqlSettings().changed(session.settings.catalog_overrides) == changed
+        assert MssqlSettings().with_changes(session.settings.catalog_overrides) == changed
     assert [*said(session, f"RESET {name}; SHOW {name}")[-1][0].values()] == [
         shown(SETTINGS[name].default)
     ]

@@ -4,8 +4,8 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.metadata.catalog_views import (
     TableDescription,
-    filled_by_server,
     for_clients,
+    is_filled_by_server,
 )
 from jetbridge.backends.mssql.types import ServerColumn
 
@@ -50,7 +50,7 @@ def test_what_the_server_fills_in_may_be_null_for_clients():
         column("version", "timestamp"),
         column("optional", nullable=True),
     )
-    assert [each.name for each in columns if filled_by_server(each)] == [
+    assert [each.name for each in columns if is_filled_by_server(each)] == [
         "hidden",
         "identity",
         "computed",

@@ -12,7 +12,7 @@ from jetbridge.backends.mssql.read import snapshots
 from jetbridge.backends.mssql.read.snapshots import SnapshotReaders
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Cancelled, Conflict, Unavailable
-from tests.faults.peers import wait_until
+from tests.helpers.waiting import wait_until
 
 
 class Connection:
@@ -135,7 +135,7 @@ def test_others_last_until_their_end(server, moments, monkeypatch):
     assert numbers(lasting.stream("one", ())) == list(range(10))
     rows = read.stream("one", ())
     next(rows)
-    time.sleep(0.2)
+    time.sleep(0.2)  # longer than they may be idle
     assert numbers(rows) == list(range(1, 10))
     assert numbers(lasting.stream("two", ())) == list(range(10))
     assert numbers(unused.stream("one", ())) == list(range(10))

@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from jetbridge.backends.mssql.connection import sockets
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
+from jetbridge.backends.mssql.connection import sql_connection
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket
 
 Place = tuple[str, int]
 
@@ -29,7 +29,7 @@ def marked(stack: ExitStack, place: Place, used: DriverSocket) -> socket.socket:
     made = stack.enter_context(socket.create_connection(place))
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     seconds = used.for_core()["keep_alive"] // 1000
-    made.setsockopt(socket.IPPROTO_TCP, sockets._IDLE, seconds)
+    made.setsockopt(socket.IPPROTO_TCP, sql_connection._IDLE, seconds)
     return made
 
 
@@ -47,8 +47,8 @@ def is_cut(one: socket.socket) -> bool:
 
 
 def test_marks_are_no_numbers_that_others_use():
-    assert not {45, 60, 75, 90, 120, 150, 180} & set(sockets._free)
-    assert len(sockets._free) > 100
+    assert not {45, 60, 75, 90, 120, 150, 180} & set(sql_connection._free)
+    assert len(sql_connection._free) > 100
 
 
 def test_a_socket_that_leads_elsewhere_is_not_cut_where_the_driver_may_have_none(stack):
@@ -100,7 +100,7 @@ def test_what_was_checked_is_kept_though_the_number_becomes_another(stack, monke
     used = driver_socket(stack, place)
     one = marked(stack, place, used)
     other = stack.enter_context(socket.create_connection(place))
-    check = sockets._keeps_alive
+    check = sql_connection._keeps_alive
 
     def then_reused(found: object) -> int | None:
         seconds = check(found)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_what_was_checked_is_kept_though_the_number_becomes_another(stack, monke
             stack.enter_context(other.dup())  # gets the number that is free now
         return seconds
 
-    monkeypatch.setattr(sockets, "_keeps_alive", then_reused)
+    monkeypatch.setattr(sql_connection, "_keeps_alive", then_reused)
     used.find()
     used.cut()
     assert not is_cut(other)
@@ -118,7 +118,9 @@ def test_what_was_checked_is_kept_though_the_number_becomes_another(stack, monke
 
 def test_the_garbage_collector_may_run_while_a_mark_is_taken():
     """In the same thread; a lock would wait for itself for ever."""
-    assert not [each for each in vars(sockets).values() if isinstance(each, type(threading.Lock()))]
+    assert not [
+        each for each in vars(sql_connection).values() if isinstance(each, type(threading.Lock()))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -131,4 +133,4 @@ def test_the_garbage_collector_may_run_while_a_mark_is_taken():
     ],
 )
 def test_addresses_are_compared_and_names_may_be_any(host, name, expected):
-    assert sockets._may_be(host, name) is expected
+    assert sql_connection._may_be(host, name) is expected

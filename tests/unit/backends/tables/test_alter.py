@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.tables.alter import alter_definition
-from jetbridge.backends.tables.altered_table import verify_rows
+from jetbridge.backends.tables.constraints import verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddCheck,

@@ -25,7 +25,7 @@ from jetbridge.backends.lake.read.scan import scan
 from jetbridge.backends.lake.types import row_lineage
 from jetbridge.backends.lake.write.commit import DataFile, TableCommit
 from jetbridge.backends.tables.alter import alter_definition
-from jetbridge.backends.tables.altered_table import AlteredTable, verify_rows
+from jetbridge.backends.tables.constraints import AlteredTable, verify_rows
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
     AddColumn,

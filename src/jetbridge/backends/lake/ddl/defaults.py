@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetbridge import duckdb_engine
-from jetbridge.catalog.columns import default_of
+from jetbridge.catalog.values import default_of
 
 # Types whose constants every engine reads alike.
 _SIMPLE = ("boolean", "int", "long", "double", "string")

@@ -25,8 +25,8 @@ from jetbridge.backends.tables.time_travel import (
     version_not_kept,
 )
 from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
-from jetbridge.catalog.columns import DEFAULT
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import DEFAULT
 from jetbridge.duckdb_engine import may_be_stored
 from jetbridge.errors import NotFound
 

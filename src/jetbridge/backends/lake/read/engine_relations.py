@@ -44,7 +44,7 @@ def _query(state: TableState, source: str, row_ids: bool) -> str:
     if row_ids:
         columns.append((ROWID, queries.UNSKIPPED_ROW_ID))
     if state.snapshot is None:
-        return queries.nothing(
+        return queries.no_rows(
             [(field.name, duckdb_type(field)) for field in state.definition.schema]
             + ([(ROWID, "BIGINT")] if row_ids else [])
         )
@@ -71,7 +71,7 @@ def spark_relation(lake: Lake, state: TableState) -> SparkRelation:
         else:
             missing[field.name] = name
     table = [lake.name, *state.pointer.namespace.split("."), state.pointer.name]
-    text = sql.picked(table, state.snapshot_id, picked)
+    text = sql.select_columns(table, state.snapshot_id, picked)
     summary = (state.snapshot or {}).get("summary") or {}
     return SparkRelation(text, types, missing, int(summary.get("total-files-size", 0)))
 

@@ -27,7 +27,7 @@ from jetbridge.dialects.quoting import identifier
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_engine.lake_reader import QueryError
 from jetbridge.spark.errors import java_message
-from jetbridge.spark.written_rows import Written, file_columns
+from jetbridge.spark.written_rows import WrittenFiles, file_columns
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def read_by_fallback(
         return
     log_once(lake, state, "read by PyIceberg", reason)
     names = {field["id"]: field["name"] for field in fields}
-    rows = queries.copied(_ROWS, _columns(state, fields, fields, names))
+    rows = queries.copy(_ROWS, _columns(state, fields, fields, names))
     try:
         yield SnapshotRelation(rows, row_ids=False, tables={_ROWS: batches})
     except QueryError as error:
@@ -158,7 +158,7 @@ def _by_spark(
         names = {field["id"]: name for field, name in zip(there, copied, strict=False)}
         columns = _columns(state, fields, there, names)
         columns += list(zip(copied[len(there) :], ours, strict=True))
-        rows = queries.copied(queries.parquet(written.names), columns)
+        rows = queries.copy(queries.parquet(written.names), columns)
         yield SnapshotRelation(rows, row_ids=state.has_row_ids())
 
 
@@ -171,7 +171,7 @@ def _stored_fields(state: TableState) -> list[Json]:
 
 def _copy(
     stack: ExitStack, lake: Lake, state: TableState, fields: list[Json], reason: str
-) -> Written:
+) -> WrittenFiles:
     """In files that go with the stack."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 

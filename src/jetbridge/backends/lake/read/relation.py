@@ -80,7 +80,7 @@ def _culprit(lake: Lake, state: TableState) -> str:
             break
     for file in listed.files:
         try:
-            for _ in lake.reader.stream(queries.everything([file.location])):
+            for _ in lake.reader.stream(queries.select_all_rows([file.location])):
                 if time.monotonic() > end:
                     return f"one of the {len(listed.files)} in {lake.data_folder(state)}"
         except QueryError:

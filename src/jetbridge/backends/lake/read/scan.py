@@ -184,7 +184,7 @@ def _safe(state: TableState, part: Expr) -> str:
     except BadRequest:
         return ""
     if any(isinstance(node, Function | Cast) for node in walk(part)):
-        return queries.kept_if_it_fails(text)
+        return queries.keep_on_error(text)
     return f"({text})"
 
 
@@ -196,5 +196,5 @@ def _pushable(state: TableState, name: str) -> bool:
 def counted(lake: Lake, state: TableState) -> int:
     """The number of rows where no summary tells it."""
     with open_snapshot(lake, state, ReadColumns((), row_ids=False)) as there:
-        found = lake.reader.query(queries.count(there.sql), **there.tables)
+        found = lake.reader.query(queries.count_rows(there.sql), **there.tables)
         return int(found.column(0)[0].as_py())

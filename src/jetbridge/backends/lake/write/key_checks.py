@@ -64,11 +64,11 @@ def _refuse(
     # As filters see them: a key may be NaN, which no row group's bounds tell of.
     columns = [state.codec.condition(name) for name in key.columns]
     new = queries.parquet([file.location for file in files])
-    found = _asked(lake, state, queries.repeated_key(new, columns))
+    found = _asked(lake, state, queries.find_repeated_key(new, columns))
     if not found.num_rows and state.snapshot is not None:
         old = None if replaced is None else queries.parquet([each.location for each in replaced])
         with open_snapshot(lake, state, ReadColumns(key.columns, old is not None)) as there:
-            sql = queries.clashing_key(new, there.sql, columns, old)
+            sql = queries.find_clashing_key(new, there.sql, columns, old)
             found = _asked(lake, state, sql, there.tables)
     if found.num_rows:
         names = ", ".join(key.columns)

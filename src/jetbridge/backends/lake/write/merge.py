@@ -21,7 +21,7 @@ from jetbridge.backends.lake.write.update_delete import (
 )
 from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
+from jetbridge.backends.tables.updates import RowIdSet, read_row_ids
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLResult, Merging, Write
 from jetbridge.errors import BadRequest, Conflict
 

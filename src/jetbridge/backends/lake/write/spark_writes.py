@@ -27,7 +27,7 @@ from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.errors import ServerError
-from jetbridge.runtime.cancellation import current, shielded
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_java
 from jetbridge.spark.written_rows import (
@@ -238,14 +238,14 @@ def _on_branch(lake: Lake, session: SparkConnection, now: TableState, job: Branc
     table.manageSnapshots().createBranch(branch, *start).commit()
     head = None
     try:
-        job(session, now, sql.qualified([*parts, f"branch_{branch}"]))
+        job(session, now, sql.qualify([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
         # Whoever runs a job again has the turn until its end, so that it is not in vain once more.
         with lake.turns.turn(now.identity), current().publishing():
             _move_main(table, branch)
     except BaseException:
-        with shielded():
+        with shield():
             if _is_on_main(lake, now, head):
                 return  # only the answer was lost
             _forget(lake, table, now, branch)

@@ -23,10 +23,10 @@ from jetbridge.backends.lake.metadata.pointers import SPOOL
 from jetbridge.backends.lake.write.commit import DataFile, identifier, static
 from jetbridge.dialects import spark as sql
 from jetbridge.errors import FailedPrecondition, NotFound
-from jetbridge.runtime.cancellation import shielded
+from jetbridge.runtime.cancellation import shield
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.written_rows import (
-    Written,
+    WrittenFiles,
     plain,
     refuse_lost,
     rows_in_table,
@@ -65,9 +65,9 @@ def spool_table(
     try:
         lake.spools.add(name)
         table = builder.create()
-        yield sql.qualified([lake.name, *namespace.split("."), name]), table
+        yield sql.qualify([lake.name, *namespace.split("."), name]), table
     finally:
-        with shielded():
+        with shield():
             _drop(lake, namespace, name)
             remove(lake, folder)
 
@@ -94,7 +94,7 @@ def schema_of(session: SparkConnection, text: str) -> Any:
 @contextmanager
 def written(
     lake: Lake, session: SparkConnection, query: str, namespace: str | None = None
-) -> Iterator[Written]:
+) -> Iterator[WrittenFiles]:
     """The rows of a query in Spark SQL, all of them, in files of the warehouse."""
     rows = plain(session, query)
     schema = static(session, "spark.SparkSchemaUtil.convert")(rows._jdf.schema())
@@ -110,13 +110,13 @@ def written(
             for each in files
         ]
         # Their names begin with the number of the part.
-        yield Written(tuple(sorted(found, key=lambda file: posixpath.basename(file[0]))))
+        yield WrittenFiles(tuple(sorted(found, key=lambda file: posixpath.basename(file[0]))))
 
 
 @contextmanager
 def spooled(
     lake: Lake, session: SparkConnection, query: str, namespace: str | None = None
-) -> Iterator[Written]:
+) -> Iterator[WrittenFiles]:
     """The same, by Spark alone where the warehouse is a folder."""
     if lake.is_elsewhere():
         with written(lake, session, query, namespace) as found:

@@ -27,9 +27,8 @@ from jetbridge.backends.lake.write import key_checks, spark_writes
 from jetbridge.backends.lake.write.commit import DeletionVector, TableCommit, partitioned
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
-from jetbridge.backends.tables.row_ids import RowIdSet, read_row_ids
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import StagedUpdate, UpdatedRows
+from jetbridge.backends.tables.updates import RowIdSet, StagedUpdate, UpdatedRows, read_row_ids
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -250,7 +249,7 @@ def locate_rows(
         files = None
     with open_snapshot(lake, state) as rows:
         row_id = queries.UNSKIPPED_ROW_ID if listed.mixes(row_ids) else queries.ROW_ID
-        sql = queries.located(rows.sql, made, "sought", files, row_id, places=not hidden)
+        sql = queries.locate_rows(rows.sql, made, "sought", files, row_id, places=not hidden)
         yield from lake.reader.stream(sql, sought=whole(table), **rows.tables)
 
 

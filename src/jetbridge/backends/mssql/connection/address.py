@@ -74,7 +74,7 @@ _REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "tablefilter": ((), _FILTER),
     "catalog": (_ON, "must be true: tables are read by name, and mssql_scan does not exist"),
     "orderpushdown": (_OFF, "must be false: jetbridge sorts rows itself"),
-    "lazyvalidation": (_ON, "must be true: ATTACH never connects, the first statement does"),
+    "lazyvalidation": (_ON, "must be true: ATTACH does not connect; the first statement does"),
 }
 
 
@@ -110,7 +110,7 @@ class Address:
             "Encrypt": self.encrypt,
             "TrustServerCertificate": "yes" if self.trust else "no",
         }
-        return ";".join(f"{name}={_braced(value)}" for name, value in parts.items() if value)
+        return ";".join(f"{name}={_quote(value)}" for name, value in parts.items() if value)
 
     def for_core(self) -> dict[str, Any]:
         """Return the connection options for the driver's core, which loads rows."""
@@ -126,7 +126,7 @@ class Address:
         }
 
 
-def _braced(value: str) -> str:
+def _quote(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.opening import translate_refusal
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
-from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket, SqlConnection
 from jetbridge.backends.mssql.errors import (
     driver_timeout,
     is_driver_timeout,
@@ -108,16 +107,16 @@ class _Closed:
 
 
 class _RowSource:
-    """Hand batches to the driver, and keep the error that was raised while producing them."""
+    """Supply batches to the driver, and keep the error that was raised while producing them."""
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self._schema, self._batches = schema, batches
         self.error: Exception | None = None
 
     def reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self._schema, self._aligned_batches())
+        return pa.RecordBatchReader.from_batches(self._schema, self._align_batches())
 
-    def _aligned_batches(self) -> Iterator[pa.RecordBatch]:
+    def _align_batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._batches:
                 yield align(batch)

@@ -1,4 +1,4 @@
-"""The driver's ODBC half: queries with parameters, whose results stream as Arrow.
+"""Runs queries with parameters on the driver's ODBC half, and streams results as Arrow.
 
 A statement may take any time. Cancelling it sends SQL Server an attention.
 """
@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.opening import find_reason, translate_refusal
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
-from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket, SqlConnection
 from jetbridge.backends.mssql.errors import UNKNOWN_NUMBER, translate_error
 from jetbridge.errors import ServerError
 from jetbridge.runtime.cancellation import current
@@ -70,11 +69,11 @@ class OdbcConnection(SqlConnection):
             ):
                 yield cursor
         except mssql_python.Error as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
         finally:
             cursor.close()
 
-    def _translated(self, error: BaseException) -> ServerError:
+    def _translate(self, error: BaseException) -> ServerError:
         """Return the error with its number, which the driver drops and the session still has.
 
         The session keeps the number of its last statement only.

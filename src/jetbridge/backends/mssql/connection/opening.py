@@ -19,7 +19,7 @@ from jetbridge.backends.mssql.connection.address import (
     MAX_CONNECT_SECONDS,
     Address,
 )
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket
 from jetbridge.backends.mssql.errors import (
     LOGIN_FAILED,
     mark_connecting,

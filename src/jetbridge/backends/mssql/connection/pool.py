@@ -18,12 +18,11 @@ from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.core import CoreConnection
 from jetbridge.backends.mssql.connection.odbc import OdbcConnection
 from jetbridge.backends.mssql.connection.opening import check_listening, connect_in_thread
-from jetbridge.backends.mssql.connection.sockets import DriverSocket
+from jetbridge.backends.mssql.connection.sql_connection import DriverSocket
 from jetbridge.backends.mssql.errors import was_connecting
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Unavailable
 from jetbridge.runtime.cancellation import current
-from jetbridge.spark.workers import forget_archives
 
 _MAX_IDLE = 8
 # A connection that was idle for longer is checked by a query before it is used again.
@@ -132,13 +131,7 @@ class ConnectionPool:
             connection.close()
 
 
-def worker_pool(address: Address) -> ConnectionPool:
-    """Return the pool of a Spark worker for an address; call it once for each task."""
-    forget_archives()
-    return _pool_of_worker(address)
-
-
 @cache
-def _pool_of_worker(address: Address) -> ConnectionPool:
-    """Keep a pool for as long as the worker lives."""
+def worker_pool(address: Address) -> ConnectionPool:
+    """Return the pool of a Spark worker for an address; it lasts as long as the worker."""
     return ConnectionPool(address)

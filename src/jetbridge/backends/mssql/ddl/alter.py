@@ -17,13 +17,13 @@ from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
     collation_for,
     column_of,
+    render_default,
     shorten_keys,
-    written_default,
 )
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe
 from jetbridge.backends.mssql.settings import MssqlSettings
-from jetbridge.backends.mssql.types import ServerColumn, column_types, declared, declared_columns
+from jetbridge.backends.mssql.types import ServerColumn, column_types, declared_type, declared_types
 from jetbridge.backends.tables.alter import alter_definition
 from jetbridge.backends.tables.definition import Definition
 from jetbridge.catalog import (
@@ -75,7 +75,7 @@ def alter(
         )
     before = _definition(current)
     filled = isinstance(change, AddColumn) and server.query(
-        ddl.any_row(current.schema, current.name)
+        ddl.find_row(current.schema, current.name)
     )
     # The server knows more constraints that use the column than those that clients see.
     checked = replace(change, cascade=True) if isinstance(change, RemoveColumn) else change
@@ -135,7 +135,7 @@ class _Work:
 
     def alter_column(self, column: ServerColumn, sql_type: str, *, required: bool) -> None:
         """Set the type of a column and whether it is NOT NULL, unless it has both already."""
-        if (sql_type, required) == (declared(column), not column.nullable):
+        if (sql_type, required) == (declared_type(column), not column.nullable):
             return
         if self.babelfish:
             self._alter_type(column, sql_type, required=required)
@@ -171,7 +171,7 @@ class _Work:
 
     def refuse_nulls(self, name: str) -> None:
         """Raise FailedPrecondition if the column has NULL values."""
-        ((count,),) = self.run(ddl.nulls(*self.path, name))
+        ((count,),) = self.run(ddl.count_nulls(*self.path, name))
         if count:
             raise FailedPrecondition(
                 f"column {self.table.title()}.{name} has {count} NULL values; update them first"
@@ -181,7 +181,7 @@ class _Work:
 def _add_column(work: _Work, change: AddColumn) -> None:
     field = work.after.schema.field(change.field.name)
     (sql_type,) = column_types(pa.schema([field]), work.settings)
-    work.run(ddl.add(*work.path, column_of(field, sql_type, filled=not work.babelfish)))
+    work.run(ddl.add(*work.path, column_of(field, sql_type, fill_existing=not work.babelfish)))
 
 
 def _remove_column(work: _Work, change: RemoveColumn) -> None:
@@ -205,13 +205,13 @@ def _rename_column(work: _Work, change: RenameColumn) -> None:
         constraints.drop(work.connection, work.table, check)
     work.run(ddl.rename_column(*work.path, column.name, change.new_name))
     for check in checks:
-        sql = ddl.with_column_renamed(check.sql, column.name, change.new_name)
+        sql = ddl.rename_column_in(check.sql, column.name, change.new_name)
         constraints.add(work.connection, work.table, replace(check, sql=sql))
 
 
 def _rename_table(work: _Work, change: RenameTable) -> None:
     schema, name = work.path
-    existing = [number for (number,) in work.run(ddl.object_called(schema, change.new_name))]
+    existing = [number for (number,) in work.run(ddl.find_object(schema, change.new_name))]
     if existing not in ([], [work.table.object_id]):
         raise AlreadyExists("table", f"{schema}.{change.new_name}")
     work.run(statements.rename_table(schema, name, change.new_name))
@@ -219,7 +219,7 @@ def _rename_table(work: _Work, change: RenameTable) -> None:
 
 def _set_default(work: _Work, change: SetDefault) -> None:
     column = work.column(change.column)
-    text = written_default(work.after.schema.field(column.name), declared(column))
+    text = render_default(work.after.schema.field(column.name), declared_type(column))
     if work.babelfish:  # a new default replaces the old one, which has no name
         text = text or ddl.NO_DEFAULT
     else:
@@ -241,11 +241,13 @@ def _change_type(work: _Work, change: ChangeType) -> None:
             f"{title} cannot change its type with USING {change.expression}; {remedy}"
         )
     new_type = _new_type(work, column, field)
-    unfit = change_condition(declared(column), new_type)
+    unfit = change_condition(declared_type(column), new_type)
     if unfit is None:
-        raise NotSupported(f"{title} of type {declared(column)} cannot become {new_type}; {remedy}")
+        raise NotSupported(
+            f"{title} of type {declared_type(column)} cannot become {new_type}; {remedy}"
+        )
     if unfit:
-        values = work.run(ddl.unlike(*work.path, column.name, unfit))
+        values = work.run(ddl.find_misfit(*work.path, column.name, unfit))
         if values:
             raise FailedPrecondition(
                 f"a value of {title} does not fit {new_type}: {values[0][0]!r}"[:_MAX_MESSAGE]
@@ -256,7 +258,7 @@ def _change_type(work: _Work, change: ChangeType) -> None:
 def _new_type(work: _Work, column: ServerColumn, field: pa.Field) -> str:
     """Return the T-SQL type of the new field, short enough for the keys of the column."""
     (sql_type,) = column_types(pa.schema([field]), work.settings)
-    types = {**declared_columns(work.table.columns), column.name: sql_type}
+    types = {**declared_types(work.table.columns), column.name: sql_type}
     keys = [key for key in work.table.keys if column.name in key.columns]
     return shorten_keys(types, keys)[column.name]
 
@@ -264,20 +266,20 @@ def _new_type(work: _Work, column: ServerColumn, field: pa.Field) -> str:
 def _set_not_null(work: _Work, change: SetNotNull) -> None:
     column = work.column(change.column)
     work.refuse_nulls(column.name)
-    work.alter_column(column, declared(column), required=True)
+    work.alter_column(column, declared_type(column), required=True)
 
 
 def _drop_not_null(work: _Work, change: DropNotNull) -> None:
     column = work.column(change.column)
-    work.alter_column(column, declared(column), required=False)
+    work.alter_column(column, declared_type(column), required=False)
 
 
 def _add_check(work: _Work, change: AddCheck) -> None:
     text = work.after.checks[-1]
-    sql = expressions.check(text, declared_columns(work.table.columns))
+    sql = expressions.check(text, declared_types(work.table.columns))
     used = duckdb_engine.parse(text).columns
     names = [column.name for column in work.table.columns if fold(column.name) in used]
-    violations = work.run(ddl.violation(*work.path, sql, names))
+    violations = work.run(ddl.find_violation(*work.path, sql, names))
     if violations:
         raise FailedPrecondition(
             f"CHECK constraint failed: {work.table.title()}: {text[:200]}, first row with "
@@ -295,15 +297,15 @@ def _add_key(work: _Work, change: AddKey) -> None:
     for name in key.columns if key.primary else ():
         work.refuse_nulls(name)
     _fit_columns(work, key)
-    duplicates = work.run(ddl.duplicate(*work.path, key.columns))
+    duplicates = work.run(ddl.find_duplicate(*work.path, key.columns))
     if duplicates:
         values = ", ".join("NULL" if value is None else str(value) for value in duplicates[0])
         raise FailedPrecondition(
             f"Duplicate key in {work.table.title()}: several rows have ({', '.join(key.columns)}) "
             f"= ({values})"[:_MAX_MESSAGE]
         )
-    loose = bool(work.run(ddl.clustered(work.table.object_id)))
-    work.run(ddl.add(*work.path, ddl.key(key.columns, primary=key.primary, loose=loose)))
+    loose = bool(work.run(ddl.find_clustered_index(work.table.object_id)))
+    work.run(ddl.add(*work.path, ddl.key(key.columns, primary=key.primary, nonclustered=loose)))
 
 
 def _fit_columns(work: _Work, key: UniqueKey) -> None:
@@ -311,7 +313,7 @@ def _fit_columns(work: _Work, key: UniqueKey) -> None:
 
     Babelfish makes the columns of a primary key NOT NULL by itself.
     """
-    types = declared_columns(work.table.columns)
+    types = declared_types(work.table.columns)
     short = shorten_keys(types, [key])
     for name in key.columns:
         column = work.column(name)

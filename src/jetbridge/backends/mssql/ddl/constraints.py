@@ -35,7 +35,7 @@ def constraints(connection: SqlConnection, object_id: int) -> list[Constraint]:
     checks = [
         Constraint(
             name,
-            ddl.columns_in(text) or ddl.words_in(text),
+            ddl.columns_in(text) or ddl.identifiers_in(text),
             ddl.check(text),
             is_check=True,
             trusted=not untrusted,
@@ -51,11 +51,11 @@ def _keys(rows: list[tuple[Any, ...]]) -> Iterator[Constraint]:
         key_rows = [row for row in rows if row[0] == name]
         columns = [(column, bool(descending)) for *_, column, descending in key_rows]
         _, key_type, index, ignoring, *_ = key_rows[0]
-        sql = ddl.key_again(
+        sql = ddl.recreate_key(
             columns,
             primary=key_type.strip() == "PK",
             clustered=index == _CLUSTERED,
-            ignoring=bool(ignoring),
+            ignore_duplicates=bool(ignoring),
         )
         yield Constraint(name, frozenset(fold(column) for column, _ in columns), sql)
 
@@ -76,7 +76,7 @@ def add(connection: SqlConnection, table: TableDescription, constraint: Constrai
     name, trusted = constraint.name, constraint.trusted
     connection.run(ddl.add(table.schema, table.name, constraint.sql, name=name, trusted=trusted))
     if constraint.disabled:
-        connection.run(ddl.disable(table.schema, table.name, name))
+        connection.run(ddl.disable_constraint(table.schema, table.name, name))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.types import ServerColumn, column_types
 from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, UniqueKey
-from jetbridge.catalog.columns import default_of
+from jetbridge.catalog.values import default_of
 from jetbridge.dialects.tsql import ddl, expressions
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.errors import BadRequest
@@ -58,11 +58,14 @@ def create_table(
     CHECK or a default that T-SQL cannot express.
     """
     definition = define_table(request)
-    types = types or declared_types(definition, settings)
+    types = types or choose_types(definition, settings)
     columnstore = by_query and settings.ctas_table_kind == "columnstore"
-    parts = [column_of(field, types[field.name], filled=False) for field in definition.schema]
+    parts = [
+        column_of(field, types[field.name], fill_existing=False) for field in definition.schema
+    ]
     parts += [
-        ddl.key(key.columns, primary=key.primary, loose=columnstore) for key in definition.keys
+        ddl.key(key.columns, primary=key.primary, nonclustered=columnstore)
+        for key in definition.keys
     ]
     parts += [ddl.check(expressions.check(check, types)) for check in definition.checks]
     if columnstore:
@@ -70,20 +73,22 @@ def create_table(
     return ddl.create_table(schema, request.name if name is None else name, parts)
 
 
-def declared_types(definition: Definition, settings: MssqlSettings) -> dict[str, str]:
+def choose_types(definition: Definition, settings: MssqlSettings) -> dict[str, str]:
     """Return the T-SQL types by column; those of key columns are short enough."""
     types = column_types(definition.schema, settings)
     return shorten_keys(dict(zip(definition.schema.names, types, strict=True)), definition.keys)
 
 
-def column_of(field: pa.Field, sql_type: str, *, filled: bool) -> str:
-    """Return the definition of a column; if `filled`, existing rows get its default."""
-    default = written_default(field, sql_type)
+def column_of(field: pa.Field, sql_type: str, *, fill_existing: bool) -> str:
+    """Return the definition of a column; with `fill_existing`, existing rows get its default."""
+    default = render_default(field, sql_type)
     required = not field.nullable
-    return ddl.column(field.name, sql_type, required=required, default=default, filled=filled)
+    return ddl.column(
+        field.name, sql_type, required=required, default=default, fill_existing=fill_existing
+    )
 
 
-def written_default(field: pa.Field, sql_type: str) -> str:
+def render_default(field: pa.Field, sql_type: str) -> str:
     """Return the default of a column in T-SQL; empty without one, and for NULL.
 
     A default that always has the same value is evaluated here, and the server gets the constant.
@@ -124,7 +129,7 @@ def shorten_keys(types: Mapping[str, str], keys: Iterable[UniqueKey]) -> dict[st
         if share < (2 if long else 0):
             raise BadRequest(f"the key ({', '.join(key.columns)}) is wider than {KEY_BYTES} bytes")
         for name in long:
-            shortened[name] = _shortened(shortened[name], share)
+            shortened[name] = _shorten(shortened[name], share)
     return shortened
 
 
@@ -138,7 +143,7 @@ def _bytes(sql_type: str) -> int:
     return int(sized[2]) * (2 if sized[1] == "nvarchar" else 1)
 
 
-def _shortened(sql_type: str, share: int) -> str:
+def _shorten(sql_type: str, share: int) -> str:
     base = sql_type.partition("(")[0]
     return f"{base}({share // 2 if base == 'nvarchar' else share})"
 

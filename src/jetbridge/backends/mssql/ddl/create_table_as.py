@@ -5,6 +5,9 @@ the new table in one transaction. Spark loads more rows into a staging table, wh
 the new one. OR REPLACE is atomic in the same way, unless `mssql_ctas_atomic_replace` is off.
 """
 
+import logging
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +17,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl import phase_log
-from jetbridge.backends.mssql.ddl.create_table import create_table, declared_types
+from jetbridge.backends.mssql.ddl.create_table import choose_types, create_table
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
@@ -42,9 +44,67 @@ from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, DMLResult, Filled, OnConflict, Write
 from jetbridge.dialects.tsql import load, statements
 from jetbridge.errors import AlreadyExists, Conflict, FailedPrecondition, NotFound, ServerError
-from jetbridge.runtime.cancellation import current, shielded
-from jetbridge.spark.shared_folders import refuse_unshared
-from jetbridge.spark.written_rows import Written, all_rows, write_parquet
+from jetbridge.runtime.cancellation import current, shield
+from jetbridge.spark.shared_folders import check_shared
+from jetbridge.spark.written_rows import WrittenFiles, all_rows, write_parquet
+
+log = logging.getLogger(__name__)
+
+VARIABLES = ("MSSQL_DEBUG", "MSSQL_DML_DEBUG")
+
+
+def _is_debugged() -> bool:
+    """Return whether a variable of the environment switches the log on."""
+    return any(os.environ.get(name, "") not in ("", "0") for name in VARIABLES)
+
+
+class PhaseLog:
+    """Log the phases of one statement."""
+
+    def __init__(self, title: str, rows: int) -> None:
+        self._title, self._rows = title, rows
+        self._phase = ""
+
+    @contextmanager
+    def ddl(self, sql: str) -> Iterator[None]:
+        """Log the size of the statement and the seconds of the block."""
+        self._log("DDL statement of %d bytes", len(sql.encode()))
+        with self._time("DDL"):
+            yield
+
+    @contextmanager
+    def dml(self) -> Iterator[None]:
+        """Log the seconds and rows of the block."""
+        with self._time("DML"):
+            yield
+        self._log("%d rows inserted", self._rows)
+
+    @contextmanager
+    def _time(self, phase: str) -> Iterator[None]:
+        self._phase, started = phase, time.monotonic()
+        yield
+        self._log("%s phase took %.3f s", phase, time.monotonic() - started)
+
+    def log_failure(self, error: BaseException) -> None:
+        """Log the phase in which the statement failed."""
+        self._log("failed in the %s phase: %s", self._phase or "planning", error)
+
+    def _log(self, text: str, *values: object) -> None:
+        if _is_debugged():
+            log.setLevel(logging.DEBUG)  # the variable is enough, without --verbose
+            log.debug(f"CTAS %s: {text}", self._title, *values)
+
+
+@contextmanager
+def log_statement(title: str, rows: int) -> Iterator[PhaseLog]:
+    """Log the rows of a statement, and its failure if the block raises an error."""
+    phases = PhaseLog(title, rows)
+    phases._log("%d rows produced by the query", rows)  # noqa: SLF001
+    try:
+        yield phases
+    except BaseException as error:
+        phases.log_failure(error)
+        raise
 
 
 def find_table(database: Database, schema: str, name: str) -> TableDescription | None:
@@ -89,7 +149,7 @@ class TableLoad:
                 longest = self.longest.get(column.name, 0)
                 self.longest[column.name] = max(measure(values), longest)
 
-    def sized_columns(self) -> tuple[BulkColumn, ...]:
+    def columns_to_load(self) -> tuple[BulkColumn, ...]:
         if not self.is_auto():
             return self.columns
         return tuple(
@@ -103,7 +163,7 @@ class TableLoad:
 def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoad:
     """Check the request before anything is created."""
     definition = define_table(request)
-    types = declared_types(definition, database.settings)
+    types = choose_types(definition, database.settings)
     columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)
     table_load = TableLoad(database, schema, request, definition, columns)
     _table_to_replace(table_load)
@@ -150,11 +210,11 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
 class SparkSpool:
     """Read the rows that Spark has written to files; each file is a part."""
 
-    def __init__(self, table: TableLoad, written: Written) -> None:
+    def __init__(self, table: TableLoad, spooled: WrittenFiles) -> None:
         self._table = table
-        files = [(file, rows) for file, rows, _ in written.files if rows]
+        files = [(file, rows) for file, rows, _ in spooled.files if rows]
         self.parts = [SpoolPart(number, (file,), rows) for number, (file, rows) in enumerate(files)]
-        self.rows, self.size = written.rows, written.size
+        self.rows, self.size = spooled.rows, spooled.size
 
     def to_files(self) -> None:
         """Do nothing: all rows are in files."""
@@ -177,7 +237,7 @@ def create_on_spark(database: Database, schema: str, request: CreateTable, query
     folder = temporary.path / "rows"
     try:
         with database.engine.session() as session:
-            refuse_unshared(session, database.options.spool_folder())
+            check_shared(session, database.options.spool_folder())
             source = SparkSpool(table, write_parquet(session, query, folder))
         if table.is_auto():
             for batch in source.batches():
@@ -192,7 +252,7 @@ def publish(table: TableLoad, source: RowSource) -> None:
     """Run both phases, and log their seconds and the one that failed."""
     database = table.database
     try:
-        with name_errors(table.title), phase_log.log_statement(table.title, source.rows) as phases:
+        with name_errors(table.title), log_statement(table.title, source.rows) as phases:
             existing = _table_to_replace(table)  # another session may have created it
             if existing is not None and database.settings.ctas_atomic_replace:
                 _replace_atomically(table, source, phases, existing.name, drops_rows=True)
@@ -203,7 +263,7 @@ def publish(table: TableLoad, source: RowSource) -> None:
 
 
 def _create_statement(table: TableLoad, name: str) -> str:
-    types = {column.name: column.sql_type for column in table.sized_columns()}
+    types = {column.name: column.sql_type for column in table.columns_to_load()}
     return create_table(
         table.schema,
         table.request,
@@ -218,13 +278,13 @@ def _load_target(table: TableLoad, name: str) -> LoadTarget:
     settings = table.database.settings
     heap = settings.ctas_table_kind == "heap"
     lock = settings.copy_tablock == "on" or (settings.copy_tablock == "auto" and heap)
-    return LoadTarget(statements.path(table.schema, name), table.sized_columns(), lock=lock)
+    return LoadTarget(statements.path(table.schema, name), table.columns_to_load(), lock=lock)
 
 
 def _create_and_load(
     table: TableLoad,
     source: RowSource,
-    phases: phase_log.PhaseLog,
+    phases: PhaseLog,
     existing: TableDescription | None,
 ) -> None:
     """Create the table, and load its rows; other sessions see it empty in between."""
@@ -253,7 +313,7 @@ def _mention_table(table: TableLoad) -> Iterator[None]:
         yield
     except ServerError as error:
         if current().error() is not None:
-            _add(error, f"table {table.title} may exist, without rows")
+            _add(error, f"table {table.title} may exist without rows")
         raise
 
 
@@ -266,7 +326,7 @@ def _clean_up(table: TableLoad, error: BaseException) -> None:
         _add(error, f"table {table.title} was created and has no rows")
         return
     try:
-        with shielded():
+        with shield():
             retry_on_odbc(table.database.server, partial(_drop_if_empty, table=table))
     except ServerError as second:
         _add(error, f"and table {table.title} could not be dropped: {second}")
@@ -289,7 +349,7 @@ def _add(error: BaseException, addition: str) -> None:
 
 
 def _replace_atomically(
-    table: TableLoad, source: RowSource, phases: phase_log.PhaseLog, old: str, *, drops_rows: bool
+    table: TableLoad, source: RowSource, phases: PhaseLog, old: str, *, drops_rows: bool
 ) -> None:
     """Load a staging table, which then replaces the old table in one transaction."""
     database = table.database

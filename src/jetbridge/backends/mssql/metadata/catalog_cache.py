@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
+
+from cachetools import LRUCache
 
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.dialects.tsql import statements
@@ -12,6 +14,8 @@ _T = TypeVar("_T")
 # One call looks up a schema, then a table, then both again for its snapshot. Within this time, no
 # statement of another session can end and be visible.
 _FRESH_SECONDS = 0.0005
+# Definitions of schemas and tables that are kept at once.
+_MOST_VALUES = 10_000
 
 
 class CatalogCache:
@@ -22,7 +26,7 @@ class CatalogCache:
         self._lock = threading.Lock()
         self._stamp: tuple[Any, ...] | None = None
         self._checked = 0.0
-        self._values: dict[Any, Any] = {}
+        self._values: MutableMapping[Any, Any] = LRUCache(_MOST_VALUES)
         self._number = 1
         self._allows_snapshots: bool | None = None
 

@@ -1,7 +1,10 @@
-"""Reads the definitions of tables and views, and decides which constraints clients see."""
+"""Reads the definitions of tables and views, and decides which constraints clients see.
+
+Comments and tags of schemas are extended properties.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -13,15 +16,66 @@ from jetbridge.backends.mssql.connection.odbc import OdbcConnection
 from jetbridge.backends.mssql.types import (
     ServerColumn,
     arrow_type,
-    declared,
-    declared_columns,
+    declared_type,
+    declared_types,
     takes_values,
 )
-from jetbridge.catalog import TableInfo, UniqueKey
+from jetbridge.catalog import SchemaInfo, TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import constraint_reader, statements
-from jetbridge.dialects.tsql.ddl import without_casts
+from jetbridge.dialects.tsql.ddl import remove_casts
 from jetbridge.errors import BadRequest
+
+# A property has 7,500 bytes, and a character of nvarchar has two.
+LONGEST_VALUE = 3750
+_LONGEST_TAG = statements.LONGEST_NAME - len(statements.TAG_PREFIX)
+
+
+def properties_of(info: SchemaInfo) -> list[tuple[str, str]]:
+    """Return the names and values of properties for a comment and tags.
+
+    Raises BadRequest for values that are too long for an extended property.
+    """
+    return list(_properties(info))
+
+
+def _properties(info: SchemaInfo) -> Iterator[tuple[str, str]]:
+    if info.comment:
+        _check_length(f"the comment of schema {info.name!r}", info.comment)
+        yield statements.DESCRIPTION, info.comment
+    for key, value in info.tags.items():
+        if _length(key) > _LONGEST_TAG:
+            raise BadRequest(
+                f"a tag of schema {info.name!r} is too long: {_length(key)} characters; SQL Server "
+                f"keeps names of tags of up to {_LONGEST_TAG}: shorten {key[:40]!r}…"
+            )
+        _check_length(f"tag {key!r} of schema {info.name!r}", value)
+        yield statements.TAG_PREFIX + key, value
+
+
+def _check_length(title: str, value: str) -> None:
+    if _length(value) > LONGEST_VALUE:
+        raise BadRequest(
+            f"{title} has {_length(value):,} characters; SQL Server keeps up to {LONGEST_VALUE:,}: "
+            "shorten it"
+        )
+
+
+def _length(value: str) -> int:
+    """Return the length in UTF-16 code units, as SQL Server counts."""
+    return len(value.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def schema_info(name: str, rows: Iterable[tuple[str, str, str | None]]) -> SchemaInfo:
+    """Return a schema with its comment and tags, from the properties of all schemas."""
+    properties = {key: value or "" for schema, key, value in rows if schema == name}
+    tags = {
+        key.removeprefix(statements.TAG_PREFIX): value
+        for key, value in properties.items()
+        if key.startswith(statements.TAG_PREFIX)
+    }
+    return SchemaInfo(name, properties.get(statements.DESCRIPTION, ""), tags)
+
 
 _VIEW = "V"
 _PRIMARY = "PK"
@@ -118,10 +172,10 @@ def _restore_names(table: TableDescription, rows: Iterable[Sequence[Any]]) -> Ta
         table,
         name=spellings[0][0] if spellings else table.name,
         columns=tuple(
-            replace(column, name=restore(column.name), default=without_casts(column.default))
+            replace(column, name=restore(column.name), default=remove_casts(column.default))
             for column in table.columns
         ),
-        checks=tuple(map(without_casts, table.checks)),
+        checks=tuple(map(remove_casts, table.checks)),
         keys=tuple(replace(key, columns=tuple(map(restore, key.columns))) for key in table.keys),
     )
 
@@ -169,7 +223,7 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
     not at all, are omitted: the server still enforces the check, and still fills in the default if
     a statement does not name the column.
     """
-    types = declared_columns(table.columns)
+    types = declared_types(table.columns)
     schema = pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
     checks = (_visible_check(check, types, schema) for check in table.checks)
     defaults = {column.name: visible_default(column) for column in table.columns}
@@ -179,7 +233,7 @@ def for_clients(table: TableDescription) -> tuple[tuple[str, ...], dict[str, str
     )
 
 
-def filled_by_server(column: ServerColumn) -> bool:
+def is_filled_by_server(column: ServerColumn) -> bool:
     """Return whether the server fills in a column for which the client sends only NULL."""
     generated = column.identity or not takes_values(column)
     return generated or bool(column.default and not visible_default(column))
@@ -187,19 +241,19 @@ def filled_by_server(column: ServerColumn) -> bool:
 
 def nullable_for_clients(column: ServerColumn) -> bool:
     """Return whether the column is nullable for clients, which check NOT NULL themselves."""
-    return column.nullable or filled_by_server(column)
+    return column.nullable or is_filled_by_server(column)
 
 
 def visible_default(column: ServerColumn) -> str:
     """Return the default that clients see; empty if there is none."""
     if not column.default or column.identity or column.computed:
         return ""
-    text = constraint_reader.default(column.default, declared(column))
-    return "" if text is None else _accepted_default(text, arrow_type(column))
+    text = constraint_reader.default(column.default, declared_type(column))
+    return "" if text is None else _accept_default(text, arrow_type(column))
 
 
 @lru_cache(maxsize=4096)
-def _accepted_default(text: str, data_type: pa.DataType) -> str:
+def _accept_default(text: str, data_type: pa.DataType) -> str:
     try:
         return duckdb_engine.default_expression(text, pa.field("value", data_type)).sql
     except BadRequest:
@@ -208,11 +262,11 @@ def _accepted_default(text: str, data_type: pa.DataType) -> str:
 
 def _visible_check(definition: str, types: Mapping[str, str], schema: pa.Schema) -> str:
     text = constraint_reader.check(definition, types)
-    return "" if text is None else _accepted_check(text, schema)
+    return "" if text is None else _accept_check(text, schema)
 
 
 @lru_cache(maxsize=4096)
-def _accepted_check(text: str, schema: pa.Schema) -> str:
+def _accept_check(text: str, schema: pa.Schema) -> str:
     try:
         return duckdb_engine.check_expression(text, schema).sql
     except BadRequest:

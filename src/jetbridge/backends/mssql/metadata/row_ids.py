@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.types import ServerColumn, arrow_type
-from jetbridge.dialects.tsql.statements import packed, unpacked
+from jetbridge.dialects.tsql.statements import pack, unpack
 from jetbridge.duckdb_engine import cast, duckdb_type
 from jetbridge.duckdb_engine.sandbox import DATA, query
 from jetbridge.errors import BadRequest
@@ -41,7 +41,7 @@ class RowIds:
         if self._is_number():
             return keys[0].cast(pa.int64())
         names = [f"k{index}" for index in range(len(keys))]
-        texts = query(packed(DATA, names), pa.table(dict(zip(names, keys, strict=True))))
+        texts = query(pack(DATA, names), pa.table(dict(zip(names, keys, strict=True))))
         return texts.column(0).combine_chunks().cast(pa.string())
 
     def decode(self, ids: pa.Array, table: str) -> list[pa.Array]:
@@ -53,7 +53,7 @@ class RowIds:
             return [cast(ids, fields[0])]
         types = [(f"k{index}", duckdb_type(field)) for index, field in enumerate(fields)]
         try:
-            keys = query(unpacked(DATA, "id", types), pa.table({"id": ids}))
+            keys = query(unpack(DATA, "id", types), pa.table({"id": ids}))
         except Exception as error:
             raise BadRequest(f"the statement has invalid row ids for {table!r}") from error
         columns = [column.combine_chunks() for column in keys.columns]

@@ -114,7 +114,7 @@ def _item(column: ServerColumn) -> str:
     return (
         statements.as_text(column.name)
         if is_read_as_text(column)
-        else statements.bracketed(column.name)
+        else statements.bracket(column.name)
     )
 
 
@@ -137,7 +137,7 @@ def _range(table: TableDescription, split: str) -> tuple[str, tuple[int, ...]]:
     column = _split_column(table)
     bounds = split.split(":")
     if column is None or len(bounds) != 2 or not all(map(_is_number, bounds)):  # noqa: PLR2004
-        raise BadRequest(f"table {table.name!r} has no part {split!r}")
+        raise BadRequest(f"table {table.name!r} has no split {split!r}")
     low, high = bounds
     parameters = tuple(int(bound) for bound in bounds if bound)
     return statements.between(column.name, bool(low), bool(high)), parameters
@@ -158,7 +158,7 @@ def list_splits(server: ConnectionPool, table: TableDescription) -> Sequence[str
     number = min(_MAX_SPLITS, count_rows(server, table) // _SPLIT_ROWS) if column else 0
     if column is None or number < 2:  # noqa: PLR2004 - nothing to split
         return [WHOLE]
-    ((low, high),) = server.query(statements.least_and_most(table.schema, table.name, column.name))
+    ((low, high),) = server.query(statements.select_bounds(table.schema, table.name, column.name))
     if low is None or high - low < number:
         return [WHOLE]
     cuts = [str(low + (high - low) * index // number) for index in range(1, number)]

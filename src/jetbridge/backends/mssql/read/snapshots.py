@@ -16,14 +16,14 @@ import pyarrow as pa
 from jetbridge.backends.mssql.connection.odbc import OdbcConnection
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.tables.staging import Staging
+from jetbridge.catalog.settings import STAGED_BYTES
 from jetbridge.dialects.tsql import statements
 from jetbridge.errors import Conflict, ServerError
-from jetbridge.runtime.cancellation import shielded
+from jetbridge.runtime.cancellation import Closable, shield
 
 _MAX_OPEN = 64
 _IDLE_SECONDS = 60.0
 _SPILL_BYTES = 64 * 1024 * 1024
-_STAGED_BYTES = 64 * 1024**3
 
 
 class SnapshotReaders:
@@ -162,7 +162,7 @@ class _IdleTransaction:
             if connection is None:
                 return
             try:
-                with shielded():
+                with shield():
                     connection.rows(statements.END_SNAPSHOT)
             except ServerError as error:
                 self._stack.__exit__(type(error), error, None)
@@ -187,7 +187,7 @@ class _BufferedRows:
         """Buffer the remaining rows. An error is raised later, by their reader."""
         if self._rest is not None or self.closed:
             return
-        self._staging = Staging(_SPILL_BYTES, _STAGED_BYTES)
+        self._staging = Staging(_SPILL_BYTES, STAGED_BYTES)
         failure: Exception | None = None
         try:
             for batch in self._batches:
@@ -212,9 +212,8 @@ class _BufferedRows:
                 self._staging.close()
 
     def _stop(self) -> None:
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self._batches, Closable):
+            self._batches.close()
 
 
 def _end_with(

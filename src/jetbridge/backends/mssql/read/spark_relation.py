@@ -22,10 +22,10 @@ from jetbridge.backends.mssql.read.scan import (
     stream,
 )
 from jetbridge.catalog import Scan, SparkRelation, TableInfo
-from jetbridge.dialects.spark import everything
+from jetbridge.dialects.spark import select_all
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_syntax.types import kind_of
-from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.shared_folders import check_shared
 from jetbridge.spark.written_rows import file_columns, readable, refuse_lost
 
 # Types whose values are the same in Spark and DuckDB.
@@ -54,7 +54,7 @@ def spark_relation(
     width = sum(c.length if c.length > 0 else _DEFAULT_BYTES for c in table.columns)
     size = count_rows(database.server, table) * width
     prepare = partial(_create_view, database, table, info, name)
-    return SparkRelation(everything(name), types, missing, size, prepare)
+    return SparkRelation(select_all(name), types, missing, size, prepare)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def _create_view(
         for split in list_splits(database.server, table)
     ]
     schema = pa.schema([pa.field(f.name, f.type) for f in fields])
-    refuse_unshared(session, database.options.spool_folder())
+    check_shared(session, database.options.spool_folder())
     with database.options.report_disk_errors():
         temporary = database.options.new_folder()
         folder = temporary.path / "rows"

@@ -1,24 +1,31 @@
-"""Loads rows into a table on one connection: by bulk copy, or by INSERT statements."""
+"""Loads rows into a table on one connection: by bulk copy, or by INSERT statements.
+
+In Spark's workers, one transaction loads a part and records it in the ledger.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.connection.core import CoreConnection
+from jetbridge.backends.mssql.connection.pool import ConnectionPool, worker_pool
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.errors import UNKNOWN_COLUMN, server_number
+from jetbridge.backends.mssql.errors import DUPLICATE_KEY, UNKNOWN_COLUMN, server_number
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.code_pages import CodePages
-from jetbridge.backends.mssql.write.driver_batches import BulkColumn, driver_schema
-from jetbridge.backends.mssql.write.transactions import run_in_transaction
+from jetbridge.backends.mssql.write.driver_batches import BulkColumn, convert_batches, driver_schema
+from jetbridge.backends.mssql.write.spool import SpoolPart
+from jetbridge.backends.mssql.write.transactions import retry_on_core, run_in_transaction
 from jetbridge.dialects.tsql import load as tsql_load
 from jetbridge.dialects.tsql.statements import constants
 from jetbridge.duckdb_engine.sandbox import DATA, query
-from jetbridge.errors import BadRequest, ServerError
+from jetbridge.errors import BadRequest, DuplicateKey, ServerError
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ def _insert_texts(
     texts = query(constants(DATA, columns), pa.Table.from_batches([batch])).column(0)
     rows = texts.combine_chunks()
     sizes = pc.binary_length(rows).to_numpy(zero_copy_only=False)
-    head = tsql_load.insert_head(target.table, [column.name for column in target.columns])
+    head = tsql_load.begin_insert(target.table, [column.name for column in target.columns])
     for start in range(0, len(rows), settings.insert_batch_size):
         end = min(len(rows), start + settings.insert_batch_size)
         statements = [
@@ -193,9 +200,60 @@ def load_directly(database: Database, target: LoadTarget, source: Rows, *, alone
         if rows != source.rows:
             raise ServerError(f"{rows} of {source.rows} rows were loaded into {target.table}")
 
-    def happened(connection: CoreConnection) -> bool | None:
-        ((rows,),) = connection.run(tsql_load.count_locked(target.table))
+    def was_committed(connection: CoreConnection) -> bool | None:
+        ((rows,),) = connection.run(tsql_load.lock_and_count(target.table))
         return {0: False, source.rows: True}.get(rows)
 
     if source.rows:
-        run_in_transaction(database.server, target.table, work, happened if alone else None)
+        run_in_transaction(database.server, target.table, work, was_committed if alone else None)
+
+
+@dataclass(frozen=True)
+class LoadTask:
+    """Hold what a worker needs to load parts. `ledger` is the quoted name of the ledger table."""
+
+    address: Address
+    target: LoadTarget
+    ledger: str
+    settings: MssqlSettings
+
+
+def load_parts(task: LoadTask, parts: Iterable[SpoolPart]) -> Iterator[int]:
+    """Load parts, and yield the number of each one, even if another attempt has loaded it."""
+    pool = worker_pool(task.address)
+    for part in parts:
+        try:
+            yield load_part(pool, task, part)
+        except ServerError as error:
+            # Spark reports an error as the text of a traceback, so the record goes into it.
+            raise RuntimeError(error.to_record()) from error
+
+
+def load_part(server: ConnectionPool, task: LoadTask, part: SpoolPart) -> int:
+    """Load a part once. A second attempt waits for the key in the ledger and loads nothing."""
+
+    def once(connection: CoreConnection) -> int:
+        try:
+            with connection.transaction():
+                connection.run(tsql_load.note_part(task.ledger, part.number, part.rows))
+                batches = partial(_batches, task.target, part)
+                rows = load(connection, task.target, batches, task.settings)
+                if rows != part.rows:
+                    raise ServerError(f"{rows} of {part.rows} rows of {part.files[0]} were loaded")
+        except DuplicateKey as error:
+            if server_number(error) not in DUPLICATE_KEY or not _is_noted(connection, task, part):
+                raise
+        return part.number
+
+    return retry_on_core(server, once)
+
+
+def _is_noted(connection: CoreConnection, task: LoadTask, part: SpoolPart) -> bool:
+    return connection.run(tsql_load.find_part(task.ledger, part.number)) == [(part.rows,)]
+
+
+def _batches(target: LoadTarget, part: SpoolPart) -> Iterator[pa.RecordBatch]:
+    """Return the batches of a part with the driver's types."""
+    if not part.is_converted():
+        return convert_batches(target.columns, part.batches())
+    return part.batches()

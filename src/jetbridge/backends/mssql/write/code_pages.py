@@ -103,8 +103,9 @@ class CodePages:
             return
         row = pc.indices_nonzero(non_ascii)[index].as_py()
         raise BadRequest(
-            f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} has "
-            f"letters that {column.sql_type} cannot store (code page {page.number}); use nvarchar"
+            f"column {column.name!r}, row {first_row + row}: {format_value(values[row])} "
+            f"has characters that {column.sql_type} cannot store (code page {page.number}); "
+            "use nvarchar"
         )
 
 
@@ -113,5 +114,5 @@ def _collation(column: BulkColumn) -> str:
 
 
 def _page(query: Query, collation: str) -> Page:
-    ((number, name),) = query(load.code_page(collation))
+    ((number, name),) = query(load.select_code_page(collation))
     return Page(number or 0, name or "")

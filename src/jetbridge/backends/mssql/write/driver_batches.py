@@ -1,18 +1,68 @@
-"""Converts rows to the types that the driver loads, and checks their values before it sends any."""
+"""Decides which columns a statement writes, and converts its rows to the types of the driver.
+
+All values are checked before any is sent.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetbridge.backends.mssql.types import ServerColumn, driver_type, loaded_type
+from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, is_filled_by_server
+from jetbridge.backends.mssql.types import ServerColumn, driver_type, takes_values, type_for_load
 from jetbridge.dialects.tsql.types import MOST_DIGITS
 from jetbridge.duckdb_engine import cast, format_value
 from jetbridge.errors import BadRequest
+
+
+def writable_columns(table: TableDescription) -> list[ServerColumn]:
+    """Return the columns that statements can write."""
+    return [column for column in table.columns if takes_values(column)]
+
+
+@dataclass
+class WrittenColumns:
+    """Count the values of a statement for columns that the server can fill in.
+
+    Clients send all columns, with NULL for unknown values. If such a column is NULL in all rows of
+    the statement, the server fills it in.
+    """
+
+    table: TableDescription
+    _values: dict[str, int] = field(default_factory=dict)
+    _nulls: dict[str, int] = field(default_factory=dict)
+
+    def add(self, columns: Sequence[ServerColumn], arrays: Sequence[pa.Array]) -> None:
+        for column, array in zip(columns, arrays, strict=True):
+            if is_filled_by_server(column):
+                name = column.name
+                self._nulls[name] = self._nulls.get(name, 0) + array.null_count
+                valid = len(array) - array.null_count
+                self._values[name] = self._values.get(name, 0) + valid
+
+    def columns(self) -> list[ServerColumn]:
+        """Return the written columns. Raises BadRequest if some rows have no identity value."""
+        columns = []
+        for column in writable_columns(self.table):
+            values = self._values.get(column.name)
+            if values == 0:
+                continue
+            if column.identity and self._nulls.get(column.name):
+                raise BadRequest(
+                    f"{self.table.title()}.{column.name} is an identity column: give all rows of "
+                    "the statement a value for it, or none"
+                )
+            columns.append(column)
+        return columns
+
+    def has_identity(self) -> bool:
+        """Return whether the statement writes the identity column."""
+        return any(column.identity for column in self.columns())
+
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _MICROS = 86_400_000_000
@@ -57,7 +107,7 @@ def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
 
 def staging_type(column: ServerColumn) -> str:
     """Return the type of a staging column. Its collation keeps the letters of the code page."""
-    type_ = loaded_type(column)
+    type_ = type_for_load(column)
     is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
     return f"{type_} COLLATE {column.collation}" if is_text else type_
 

@@ -12,14 +12,21 @@ from jetbridge.backends.mssql.database import Database
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds, row_ids
-from jetbridge.backends.mssql.types import ServerColumn, declared, is_answered_as_text, is_loaded
+from jetbridge.backends.mssql.types import (
+    ServerColumn,
+    declared_type,
+    is_answered_as_text,
+    is_loadable,
+)
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
+    WrittenColumns,
     bulk_columns,
     convert_batch,
     rows_to_arrays,
     staging_type,
+    writable_columns,
 )
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import (
@@ -28,7 +35,6 @@ from jetbridge.backends.mssql.write.staged_load import (
     uses_staging_table,
 )
 from jetbridge.backends.mssql.write.transactions import run_in_transaction
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import map_insert_columns
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
 from jetbridge.dialects.tsql import load, statements
@@ -40,7 +46,7 @@ def inserting(database: Database, table: TableDescription, options: DMLOptions) 
     """Insert the rows that the block writes, all of them or none."""
     with name_errors(table.title()):
         current = database.table(table.schema, table.name)
-        insert = _insert_returning if options.returning else _insert_spooled
+        insert = _insert_returning if options.returning else _insert_from_spool
         with insert(database, current) as write:
             yield write
 
@@ -61,8 +67,8 @@ class _ColumnValues:
 
 
 @contextmanager
-def _insert_spooled(database: Database, table: TableDescription) -> Iterator[Write]:
-    mapped, written = _ColumnValues(table), WrittenColumns(table)
+def _insert_from_spool(database: Database, table: TableDescription) -> Iterator[Write]:
+    mapped, written_columns = _ColumnValues(table), WrittenColumns(table)
     targets = bulk_columns(mapped.columns)
     with open_spool(database.options, database.settings) as spool:
 
@@ -70,24 +76,24 @@ def _insert_spooled(database: Database, table: TableDescription) -> Iterator[Wri
             if batch.num_rows:
                 values = mapped.values(batch)
                 spool.add(convert_batch(targets, values, mapped.rows))
-                written.add(mapped.columns, values)
+                written_columns.add(mapped.columns, values)
                 mapped.rows += batch.num_rows
             return DMLResult(batch.num_rows)
 
         yield write
         if spool.rows:
-            _append(database, table, spool, written)
+            _append(database, table, spool, written_columns)
 
 
 def _append(
-    database: Database, table: TableDescription, spool: RowSpool, written: WrittenColumns
+    database: Database, table: TableDescription, spool: RowSpool, written_columns: WrittenColumns
 ) -> None:
-    columns = written.columns()
+    columns = written_columns.columns()
     target = LoadTarget(
         statements.path(table.schema, table.name),
         tuple(bulk_columns(columns)),
         lock=database.settings.copy_tablock == "on",
-        identity=written.has_identity(),
+        identity=written_columns.has_identity(),
     )
     if not columns:
         texts = load.append_defaults(target.table, spool.rows)
@@ -111,7 +117,7 @@ def _can_bulk_load(
     database: Database, target: LoadTarget, table: TableDescription, columns: list[ServerColumn]
 ) -> bool:
     """Return whether bulk copy can write all columns, so that SQL Server need not convert any."""
-    return all(map(is_loaded, columns)) and not _would_lose_defaults(database, target, table)
+    return all(map(is_loadable, columns)) and not _would_lose_defaults(database, target, table)
 
 
 def _would_lose_defaults(database: Database, target: LoadTarget, table: TableDescription) -> bool:
@@ -149,17 +155,17 @@ class _Returning:
         self._answer = table.info(None).schema
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        written = WrittenColumns(self._table)
+        written_columns = WrittenColumns(self._table)
         values = self._mapped.values(batch)
-        written.add(self._mapped.columns, values)
-        columns = written.columns()
+        written_columns.add(self._mapped.columns, values)
+        columns = written_columns.columns()
         arrays = {
             column.name: array for column, array in zip(self._mapped.columns, values, strict=True)
         }
         targets = bulk_columns(columns)
         rows = convert_batch(targets, [arrays[c.name] for c in columns], self._mapped.rows)
         self._mapped.rows += batch.num_rows
-        stored = self._insert(targets, rows, identity=written.has_identity())
+        stored = self._insert(targets, rows, identity=written_columns.has_identity())
         return DMLResult(batch.num_rows, self._answer_batch(stored, batch.num_rows))
 
     def _insert(
@@ -185,12 +191,12 @@ class _Returning:
             raise ServerError(f"SQL Server returned {len(stored)} of {rows.num_rows} inserted rows")
         return rows_to_arrays(stored, list(self._answer))
 
-    def _steps(self, target: str, written: list[str]) -> list[str]:
-        append, type_of = load.append_answering, _answer_type
+    def _steps(self, target: str, written_columns: list[str]) -> list[str]:
+        append, type_of = load.append_returning, _answer_type
         if self._server.is_babelfish():  # Babelfish has no MERGE
-            append, type_of = load.append_answering_in_order, declared
+            append, type_of = load.append_returning_in_order, declared_type
         answer = [(c.name, type_of(c), is_answered_as_text(c)) for c in self._table.columns]
-        return append(target, written, load.TEMPORARY, answer)
+        return append(target, written_columns, load.TEMPORARY, answer)
 
     def _answer_batch(self, stored: list[pa.Array], rows: int) -> pa.RecordBatch:
         fields = list(self._answer)

@@ -16,7 +16,7 @@ from jetbridge.backends.mssql.write.transactions import retry_on_odbc
 from jetbridge.dialects.tsql import load
 from jetbridge.dialects.tsql.statements import path
 from jetbridge.errors import ServerError, Unavailable
-from jetbridge.runtime.cancellation import Cancellation, scope, shielded
+from jetbridge.runtime.cancellation import Cancellation, scope, shield
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +71,11 @@ def run_load(database: Database, schema: str) -> Iterator[LoadTables]:
             with _keep_alive(connection):
                 yield tables
         finally:
-            with suppress(ServerError), shielded():
+            with suppress(ServerError), shield():
                 retry_on_odbc(database.server, lambda other: _drop(other, tables))
             database.cache.forget()
         try:
-            with shielded():
+            with shield():
                 connection.run(load.unlock_run(tables.name))
         except ServerError as error:
             raise _LockLost from error
@@ -169,12 +169,12 @@ class LoadTableSweeper:
     def start(self) -> None:
         """Start a sweep if one is due, and return at once."""
         with self._lock:
-            now = time.monotonic()
-            if self._began is not None and now - self._began < _SWEEP_SECONDS:
+            current_time = time.monotonic()
+            if self._began is not None and current_time - self._began < _SWEEP_SECONDS:
                 return
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._began = now
+            self._began = current_time
             self._thread = threading.Thread(target=self._run, name="mssql-sweep", daemon=True)
             self._thread.start()
 

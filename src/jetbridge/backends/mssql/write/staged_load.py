@@ -20,12 +20,13 @@ from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.bulk_load import (
     Batches,
     LoadTarget,
+    LoadTask,
     load,
     load_directly,
+    load_parts,
 )
 from jetbridge.backends.mssql.write.driver_batches import BulkColumn
 from jetbridge.backends.mssql.write.load_tables import LoadTables, run_load
-from jetbridge.backends.mssql.write.spark_tasks import LoadTask, load_parts
 from jetbridge.backends.mssql.write.spool import SpoolPart, group_parts
 from jetbridge.backends.mssql.write.transactions import (
     Commit,
@@ -44,7 +45,7 @@ from jetbridge.errors import (
 )
 from jetbridge.spark.engine import SparkEngine
 from jetbridge.spark.errors import is_from_spark, java_message
-from jetbridge.spark.shared_folders import refuse_unshared
+from jetbridge.spark.shared_folders import check_shared
 
 # The number of the part that records in the ledger that the rows are published.
 _PUBLISHED = -1
@@ -124,7 +125,7 @@ def stage_rows(
     """
     settings = _BY_INSERT if server.is_babelfish() else _BULK
     types = [(column.name, column.sql_type) for column in columns]
-    connection.run(load_sql.staging(load_sql.TEMPORARY, types))
+    connection.run(load_sql.create_staging(load_sql.TEMPORARY, types))
     staged = load(connection, LoadTarget(load_sql.TEMPORARY, tuple(columns)), batches, settings)
     if staged != rows:
         raise ServerError(f"{staged} of {rows} rows were staged")
@@ -138,7 +139,7 @@ def uses_staging_table(database: Database, schema: str, source: RowSource) -> bo
 
 
 def _may_stage(database: Database, schema: str) -> bool:
-    return database.server.query(load_sql.may_create(schema)) == [(1,)]
+    return database.server.query(load_sql.check_create_right(schema)) == [(1,)]
 
 
 def _stage_in_table(
@@ -152,7 +153,7 @@ def _stage_in_table(
     with run_load(database, schema) as tables:
         with database.server.borrow_core() as connection:
             types = [(column.name, column.sql_type) for column in columns]
-            connection.run(load_sql.staging(tables.staging, types))
+            connection.run(load_sql.create_staging(tables.staging, types))
             connection.run(load_sql.create_ledger(schema, tables.ledger_name))
         lock = database.settings.copy_tablock != "off"
         target = LoadTarget(tables.staging, tuple(columns), lock=lock)
@@ -185,7 +186,7 @@ def load_with_spark(
             "Spark; raise mssql_direct_load_rows and mssql_direct_load_bytes"
         )
     with database.engine.session() as session:
-        refuse_unshared(session, database.options.spool_folder())
+        check_shared(session, database.options.spool_folder())
         cores = int(session.spark.sparkContext.defaultParallelism)
     writers = database.settings.copy_parallel_writers or cores
     rows = sum(part.rows for part in parts)

@@ -20,23 +20,24 @@ from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.metadata.row_ids import RowIds
 from jetbridge.backends.mssql.types import (
     ServerColumn,
-    declared,
+    declared_type,
     is_answered_as_text,
-    is_loaded,
+    is_loadable,
     is_read_as_text,
     takes_values,
 )
 from jetbridge.backends.mssql.write.driver_batches import (
     BulkColumn,
+    WrittenColumns,
     bulk_columns,
     convert_batch,
     rows_to_arrays,
+    writable_columns,
 )
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import stage_and_publish, stage_rows
-from jetbridge.backends.mssql.write.written_columns import WrittenColumns, writable_columns
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
-from jetbridge.backends.tables.row_ids import RowIdSet
+from jetbridge.backends.tables.updates import RowIdSet
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import load, statements
@@ -83,7 +84,7 @@ class _StagedRows:
 
     def keys(self) -> list[tuple[str, str]]:
         """Return the key's columns, with the type of those that are staged as another type."""
-        return [(c.name, "" if is_loaded(c) else declared(c)) for c in self.ids.columns]
+        return [(c.name, "" if is_loadable(c) else declared_type(c)) for c in self.ids.columns]
 
     def add(self, ids: pa.Array, columns: Sequence[BulkColumn], values: Sequence[pa.Array]) -> int:
         """Spool rows, and return how many of the row ids are new."""
@@ -121,14 +122,14 @@ def _publish(
 
     def publish(connection: SqlConnection, source: str) -> None:
         if change(connection, source) != rows.distinct_ids.count:
-            raise _rows_deleted(rows.table)
+            raise _deleted_rows_error(rows.table)
 
     with name_errors(title):
         if rows.spool.rows:
             stage_and_publish(database, schema, title, staged, rows.spool, publish)
 
 
-def counted(answer: Sequence[tuple[Any, ...]]) -> int:
+def read_count(answer: Sequence[tuple[Any, ...]]) -> int:
     """Return the row count of a statement. Raises NotSupported if a trigger answers first."""
     match answer:
         case [(int(rows),)]:
@@ -139,7 +140,7 @@ def counted(answer: Sequence[tuple[Any, ...]]) -> int:
     )
 
 
-def _rows_deleted(table: TableDescription) -> Conflict:
+def _deleted_rows_error(table: TableDescription) -> Conflict:
     return Conflict(
         f"rows of {table.title()} were deleted by another session; run the statement again"
     )
@@ -170,7 +171,7 @@ def _run_update(
     target, keys = statements.path(rows.table.schema, rows.table.name), rows.keys()
     if rows.distinct_ids.count < rows.spool.rows:  # the last values for a row win
         connection.run(load.keep_last(len(keys), source))
-    return counted(connection.run(load.update(target, changes, keys, source)))
+    return read_count(connection.run(load.update(target, changes, keys, source)))
 
 
 def is_assignable(column: ServerColumn) -> bool:
@@ -178,26 +179,26 @@ def is_assignable(column: ServerColumn) -> bool:
     return takes_values(column) and not column.identity
 
 
-def all_assigned(columns: Sequence[ServerColumn]) -> list[str]:
+def assign_all(columns: Sequence[ServerColumn]) -> list[str]:
     """Return SET items for all columns but those whose values clients do not see exactly."""
     return [
-        load.assigned(column.name, column.type)
+        load.assign(column.name, column.type)
         for column in columns
         if is_assignable(column) and not is_read_as_text(column)
     ]
 
 
-def refuse_fixed(
+def refuse_fixed_columns(
     connection: SqlConnection, rows: "_StagedRows", columns: Sequence[ServerColumn], source: str
 ) -> None:
-    """Raise BadRequest for new values of the columns that `all_assigned` omits."""
+    """Raise BadRequest for new values of the columns that `assign_all` omits."""
     fixed = [
         (column.name, load.BY_BYTES if is_read_as_text(column) else load.AS_IT_IS)
         for column in columns
         if column.identity or (is_assignable(column) and is_read_as_text(column))
     ]
     target = statements.path(rows.table.schema, rows.table.name)
-    if fixed and connection.run(load.changed_fixed(target, fixed, rows.keys(), source)):
+    if fixed and connection.run(load.find_changed_value(target, fixed, rows.keys(), source)):
         listed = ", ".join(name for name, _ in fixed)
         raise BadRequest(
             f"columns {listed} of {rows.table.title()} cannot be changed: identity columns never "
@@ -224,17 +225,17 @@ class _MssqlUpdate:
     def changes(self) -> list[str]:
         """Return SET items. With RETURNING these are all columns, because clients send them all."""
         if self._options.returning:
-            return all_assigned(self.columns())
+            return assign_all(self.columns())
         fixed = [column.name for column in self.columns() if not is_assignable(column)]
         if fixed:
             raise BadRequest(
                 f"column {self._table.title()}.{fixed[0]} cannot be set: SQL Server fills it in"
             )
-        return [load.assigned(column.name) for column in self.columns()]
+        return [load.assign(column.name) for column in self.columns()]
 
     def apply(self, connection: SqlConnection, changes: Sequence[str], source: str) -> int:
         if self._options.returning:
-            refuse_fixed(connection, self.rows, self.columns(), source)
+            refuse_fixed_columns(connection, self.rows, self.columns(), source)
         return _run_update(connection, self.rows, changes, source)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -270,7 +271,7 @@ def deleting(
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if [fold(name) for name in batch.schema.names] != [ROWID]:
-                raise BadRequest(f"DELETE of {table.title()!r} takes one column, 'rowid'")
+                raise BadRequest(f"DELETE of {table.title()!r} needs exactly one column, 'rowid'")
             ids = batch.column(0)
             answer = _read_rows(database, rows, ids) if options.returning else None
             return DMLResult(rows.add(ids, [], []), answer)
@@ -281,7 +282,7 @@ def deleting(
 
 def _run_delete(connection: SqlConnection, rows: _StagedRows, source: str) -> int:
     target = statements.path(rows.table.schema, rows.table.name)
-    return counted(connection.run(load.delete(target, rows.keys(), source)))
+    return read_count(connection.run(load.delete(target, rows.keys(), source)))
 
 
 def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.RecordBatch:
@@ -291,7 +292,7 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
     columns = [*rows.key_columns(), _NUMBER]
     numbers = pa.array(range(len(ids)), pa.int64())
     batch = convert_batch(columns, [*rows.ids.decode(ids, table.title()), numbers], 0)
-    items = [load.item_of(c.name, as_text=is_answered_as_text(c)) for c in table.columns]
+    items = [load.select_item(c.name, as_text=is_answered_as_text(c)) for c in table.columns]
     target = statements.path(table.schema, table.name)
     with (
         name_errors(table.title()),
@@ -301,7 +302,7 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
     ):
         stored = connection.run(load.select_by_keys(target, items, rows.keys(), source))
     if len(stored) != len(ids):
-        raise _rows_deleted(table)
+        raise _deleted_rows_error(table)
     return pa.RecordBatch.from_arrays(
         [*rows_to_arrays(stored, fields[:-1]), ids], schema=pa.schema(fields)
     )
@@ -323,7 +324,7 @@ class _MssqlMerge:
         self._columns = writable_columns(table)
         self._schema = table.info(None).schema
         self._rows = _StagedRows(table, ids, spool, allow_new=True)
-        self._written = WrittenColumns(table)
+        self._written_columns = WrittenColumns(table)
         self._inserted = 0
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
@@ -340,7 +341,7 @@ class _MssqlMerge:
         )
         values = [arrays[column.name] for column in self._columns]
         new = pc.equal(actions, Merging.INSERT.value)
-        self._written.add(self._columns, [array.filter(new) for array in values])
+        self._written_columns.add(self._columns, [array.filter(new) for array in values])
         existing = len(ids) - ids.null_count
         staged = [*bulk_columns(self._columns), _ACTION]
         if self._rows.add(ids, staged, [*values, actions]) < existing:
@@ -354,18 +355,18 @@ class _MssqlMerge:
     def commit(self, database: Database) -> None:
         columns = bulk_columns(self._columns)
         target = statements.path(self._table.schema, self._table.name)
-        updated = all_assigned(self._columns)
-        inserted = [column.name for column in self._written.columns()]
-        identity = self._inserted > 0 and self._written.has_identity()
+        updated = assign_all(self._columns)
+        inserted = [column.name for column in self._written_columns.columns()]
+        identity = self._inserted > 0 and self._written_columns.has_identity()
         without_merge = database.server.is_babelfish()
 
         def run_merge(connection: SqlConnection, source: str) -> int:
-            refuse_fixed(connection, self._rows, self._columns, source)
+            refuse_fixed_columns(connection, self._rows, self._columns, source)
             if identity:
                 connection.run(load.identity_insert(target, on=True))
             change = target, self._rows.keys(), updated, inserted, source
-            texts = load.merge_apart(*change) if without_merge else [load.merge(*change)]
-            changed = sum(counted(connection.run(sql)) for sql in texts)
+            texts = load.merge_in_parts(*change) if without_merge else [load.merge(*change)]
+            changed = sum(read_count(connection.run(sql)) for sql in texts)
             if identity:
                 connection.run(load.identity_insert(target, on=False))
             return changed - self._inserted
