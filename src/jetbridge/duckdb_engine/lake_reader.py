@@ -71,8 +71,8 @@ class LakeReader:
     def query(self, sql: str, parameters: Any = None, **tables: Rows) -> pa.Table:
         """The whole result; raises `duckdb.Error`."""
         with self._cursor(tables) as cursor:
-            found = execute(cursor, sql, QUERY, EXPLAIN, parameters=parameters)
-            answer: pa.Table = found.to_arrow_table()
+            result = execute(cursor, sql, QUERY, EXPLAIN, parameters=parameters)
+            answer: pa.Table = result.to_arrow_table()
             return answer
 
     def close(self) -> None:

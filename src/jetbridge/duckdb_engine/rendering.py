@@ -43,10 +43,10 @@ def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         other, number = name or "_", 1
-        while other.lower() in map(str.lower, found):
+        while other.lower() in map(str.lower, distinct):
             other, number = f"{name}_{number}", number + 1
-        found.append(other)
-    return found
+        distinct.append(other)
+    return distinct

@@ -88,8 +88,8 @@ class Watchdog:
                 wait = None if math.isinf(self._next) else self._next - time.monotonic()
                 self._condition.wait(wait)
 
-    def _interrupt(self, now: float) -> None:
-        late = [key for key, (deadline, _) in self._running.items() if deadline <= now]
+    def _interrupt(self, moment: float) -> None:
+        late = [key for key, (deadline, _) in self._running.items() if deadline <= moment]
         for key in late:
             self._running.pop(key)[1].interrupt()
 

@@ -253,8 +253,8 @@ def _bind(statements: Sequence[str], what: str, seconds: float) -> None:
     try:
         # Binding runs what is constant.
         with session(seconds=seconds) as cursor:
-            for each in statements:
-                execute(cursor, each, CREATE, QUERY, EXPLAIN)
+            for statement in statements:
+                execute(cursor, statement, CREATE, QUERY, EXPLAIN)
     except duckdb.Error as error:
         raise refusal(error, what) from None
 

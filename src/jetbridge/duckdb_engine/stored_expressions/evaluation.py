@@ -52,32 +52,32 @@ Mask = npt.NDArray[np.bool_]
 
 
 def evaluate(
-    text: str, data: pa.Table, wanted: pa.Field, seconds: float = EXPRESSION_SECONDS
+    text: str, data: pa.Table, column: pa.Field, seconds: float = EXPRESSION_SECONDS
 ) -> pa.Array:
-    """One value of the wanted type for every row; raises BadRequest, LimitExceeded."""
+    """Return one value of the column for every row; raise BadRequest, LimitExceeded."""
     expression = parse(text)
-    what = f"the expression for column {wanted.name!r}"
-    sql = _cast(expression.sql, wanted)
+    what = f"the expression for column {column.name!r}"
+    sql = _cast(expression.sql, column)
     read = _read(data, expression)
-    work = expression.work + written_as(expression.value, duckdb_type(wanted))
+    work = expression.work + written_as(expression.value, duckdb_type(column))
     # The value is read as a time zone, too, where the column has one.
     zoned = expression.columns if work.zoned > expression.work.zoned else expression.zoned
     steps = _steps(read, work, zoned)
-    found = list(_sliced(sql, read, work, steps, seconds, what, _MOST_VALUES))
-    return conform(pa.chunked_array(found).combine_chunks(), wanted.type)
+    slices = list(_sliced(sql, read, work, steps, seconds, what, _MOST_VALUES))
+    return conform(pa.chunked_array(slices).combine_chunks(), column.type)
 
 
-def computed(sql: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
-    """The same for an expression of our own, which may call any function; raises BadRequest."""
+def computed(sql: str, data: pa.Table, column: pa.Field) -> pa.Array:
+    """Return the same for an expression of our own, which may call any function."""
     try:
-        answer = query(_cast(sql, wanted), _readable(data), seconds=EXPRESSION_SECONDS)
+        answer = query(_cast(sql, column), _readable(data), seconds=EXPRESSION_SECONDS)
     except duckdb.Error as error:
-        raise refusal(error, f"the expression for column {wanted.name!r}") from None
-    return conform(answer.column(0).combine_chunks(), wanted.type)
+        raise refusal(error, f"the expression for column {column.name!r}") from None
+    return conform(answer.column(0).combine_chunks(), column.type)
 
 
-def _cast(sql: str, wanted: pa.Field) -> str:
-    return f"SELECT CAST(({sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
+def _cast(sql: str, column: pa.Field) -> str:
+    return f"SELECT CAST(({sql}) AS {duckdb_type(column)}) AS c FROM {DATA}"
 
 
 def _sliced(
