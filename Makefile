@@ -20,7 +20,7 @@ export UV_SYSTEM_CERTS ?= 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install everything into .venv, from the lock; quick when nothing changed
+setup: ## install everything into .venv from the lock; quick if nothing changed
 	@sh tools/setup.sh
 
 serve: setup ## run the server; ARGS="--port 9000" adds options
@@ -32,7 +32,7 @@ test: setup ## one test of every kind and requirement; eight minutes
 test-all: setup ## all tests but those of soak; half an hour
 	$(PARALLEL) -m "not soak" $(ARGS)
 
-test-rest: setup ## what test-all runs beyond test
+test-rest: setup ## the tests of test-all that test leaves out
 	$(PARALLEL) -m "full and not soak" $(ARGS)
 
 check: setup ## formatter, linter, types, import rules, spelling, lock
@@ -43,14 +43,14 @@ check: setup ## formatter, linter, types, import rules, spelling, lock
 	.venv/bin/codespell
 	$(PY) tools/lock.py check
 
-format: setup ## format the code and mend what the linter can
+format: setup ## format the code and fix what the linter can
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
 unit: setup ## the quick tests; seconds
 	PYTHONHASHSEED=0 $(PYTEST) -n 2 tests/unit $(ARGS)
 
-conformance: setup ## one suite over every backend, by its claims
+conformance: setup ## one suite over every backend, by the capabilities that it claims
 	$(PYTEST) tests/conformance $(ARGS)
 
 integration: setup ## server and client over real sockets
@@ -59,7 +59,7 @@ integration: setup ## server and client over real sockets
 faults: setup ## cut streams, killed peers, slow readers
 	$(PYTEST) tests/faults $(ARGS)
 
-bench: setup ## measure, and write benchmarks/results; ARGS=lake or ARGS=service is a part of it
+bench: setup ## measure, and write benchmarks/results; ARGS=lake or ARGS=service runs a part
 	$(PY) -m benchmarks $(ARGS)
 
 soak: setup ## the tests that run for minutes
@@ -69,10 +69,10 @@ docs: setup ## build the site of docs/ into site/, and check that documents and 
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 	$(PYTEST) tests/unit/project/test_docs.py tests/unit/project/test_reference.py $(ARGS)
 
-demo: setup ## data in, CREATE TABLE AS on Spark, UPDATE, time travel; gone afterwards
+demo: setup ## load data, CREATE TABLE AS on Spark, UPDATE, time travel; leaves nothing behind
 	@sh examples/demo.sh
 
-lock: setup ## make requirements.lock anew; ARGS="--upgrade" takes newer versions
+lock: setup ## rewrite requirements.lock; ARGS="--upgrade" uses newer versions
 	$(PY) tools/lock.py write $(ARGS)
 
 proto: setup ## regenerate the Flight messages from flight.proto

@@ -17,6 +17,6 @@ SELECT * FROM lake.shop.daily ORDER BY day LIMIT 3;
 
 UPDATE lake.shop.daily SET revenue = 0 WHERE day = DATE '2026-01-01' RETURNING day, revenue;
 
-SELECT now.day, then_.revenue AS before, now.revenue AS after
-FROM lake.shop.daily now JOIN lake.shop.daily then_ AT (VERSION => 1) USING (day)
-WHERE now.revenue <> then_.revenue;
+SELECT new.day, old.revenue AS before, new.revenue AS after
+FROM lake.shop.daily new JOIN lake.shop.daily old AT (VERSION => 1) USING (day)
+WHERE new.revenue <> old.revenue;

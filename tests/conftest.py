@@ -19,6 +19,7 @@ from tests.plugins.selection import (
     leave_out,
     name_groups,
     put_into_groups,
+    put_long_groups_first,
     without_group,
 )
 from tests.plugins.soak_report import SoakReport
@@ -56,6 +57,7 @@ def pytest_collection_modifyitems(
     leave_out(items)
     put_into_groups(items)
     yield
+    put_long_groups_first(items)  # pytest itself has changed the order meanwhile, by fixtures
     if config.getoption("loadgroup", False):  # in a process of xdist
         name_groups(items)
 

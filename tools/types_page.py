@@ -64,7 +64,7 @@ ALTERATIONS = """\
 ALTER COLUMN … TYPE does not rewrite data files if the new type can hold every value of the old one:
 integers to wider ones, FLOAT to DOUBLE, decimals to more digits before the decimal point,
 TIMESTAMP_S and TIMESTAMP_MS to finer ones, JSON to VARCHAR, ARRAY to LIST, and any of these inside
-others. Other changes write the table anew.
+others. Other changes rewrite the table.
 """
 
 

@@ -164,7 +164,7 @@ def _read_record(text: str) -> ServerError | None:
         cls, message, number = _CLASSES[fields["class"]], fields["message"], fields["number"]
     except (ValueError, KeyError, TypeError):
         return None
-    # Not by the constructor: some word a message of their own.
+    # Not by the constructor, because some classes write their own message.
     error = cls.__new__(cls, message)
     error.number = number
     if isinstance(error, AlreadyExists | NotFound):

@@ -42,18 +42,23 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
         seen[test] += 1
 
 
-def put_into_groups(items: list[pytest.Item]) -> None:
-    """Give each test a group for `--dist loadgroup`, and put the groups that take longest first.
+def put_into_groups(items: Iterable[pytest.Item]) -> None:
+    """Give each test a group for `--dist loadgroup`.
 
     The marker `xdist_group` names a group. Other tests of a lake have one of two groups with Spark,
     and all others have the group of their file.
     """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_default_group(item)))
+
+
+def put_long_groups_first(items: list[pytest.Item]) -> None:
+    """Sort tests: those with Spark come first, then other groups of more than one file."""
     order = {SPARK: 0, INTEGRATION_SPARK: 1}
     for item in items:
-        if marker := item.get_closest_marker("xdist_group"):
-            order.setdefault(marker.args[0], len(order))
-        else:
-            item.add_marker(pytest.mark.xdist_group(_default_group(item)))
+        if group_of(item) != file_of(item):
+            order.setdefault(group_of(item), len(order))
     items.sort(key=lambda item: order.get(group_of(item), len(order)))
 
 

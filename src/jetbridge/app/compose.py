@@ -17,7 +17,7 @@ from jetbridge.catalog import CanClose, CanSweep, Catalog, supports
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.config.credentials import keep_seal_key, reading
-from jetbridge.config.model import Limits, Openness, Token
+from jetbridge.config.model import DEFAULT_HOST, DEFAULT_PORT, Limits, Openness, Token
 from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.report import ProgressListener, ignore_progress
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8815
 SPARK_LOG = Path("logs", "spark.log")
 # Spark ends in about one second; it has no work left by then.
 SPARK_END_SECONDS = 5.0
@@ -195,7 +193,7 @@ def close_catalog(catalog: Catalog) -> None:
 
 @contextmanager
 def _explain_missing_package(name: str, extra: str) -> Iterator[None]:
-    """Turn an ImportError of an extra into FailedPrecondition, which tells how to install it."""
+    """Turn an ImportError of an extra into FailedPrecondition with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -15,7 +15,7 @@ Secret = Mapping[str, str]
 
 
 class StatementLimits(Protocol):
-    """The limits of a server that its catalogs observe; see `jetbridge.service.Limits`."""
+    """Hold the limits of a server that its catalogs observe; see `jetbridge.service.Limits`."""
 
     @property
     def staged_bytes(self) -> int:
@@ -43,7 +43,7 @@ class SharedResources:
 
 @dataclass(frozen=True)
 class CatalogTable(Generic[C]):
-    """One table `[catalogs.NAME]` of the configuration file.
+    """Hold one table `[catalogs.NAME]` of the configuration file.
 
     `values` are its keys without `type`. Relative paths in them start at `base`. `others` are the
     catalogs of the same type that come before it in the file. `source` is the name of the file,
@@ -64,7 +64,7 @@ class CatalogTable(Generic[C]):
 
 @dataclass(frozen=True)
 class AttachRequest:
-    """One ATTACH statement.
+    """Describe one ATTACH statement.
 
     `location` may hold a password. `options` are those in parentheses, by names in lower case.
     `secret` is the secret that the statement names, or else the unnamed one of this type.

@@ -31,7 +31,7 @@ class Reach:
 
 @runtime_checkable
 class CanBeReached(Protocol):
-    """A catalog whose tables DuckDB reads by itself.
+    """Let DuckDB read the tables of a catalog by itself.
 
     Examples:
         >>> class InFiles:
@@ -47,7 +47,7 @@ class CanBeReached(Protocol):
 
 @runtime_checkable
 class CanRelate(Protocol):
-    """A table that DuckDB reads by itself.
+    """Let DuckDB read a table by itself.
 
     Examples:
         >>> from contextlib import contextmanager
@@ -123,7 +123,7 @@ class SpoolFolder:
 
 @runtime_checkable
 class CanRelateOnSpark(Protocol):
-    """A table that Spark reads by itself.
+    """Let Spark read a table by itself.
 
     Examples:
         >>> class OnSpark:
@@ -156,7 +156,7 @@ class Filled:
 
 @runtime_checkable
 class CanFillOnSpark(Protocol):
-    """A schema in which Spark creates tables.
+    """Let Spark create tables in a schema.
 
     Examples:
         >>> class OnSpark:

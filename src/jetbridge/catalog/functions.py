@@ -145,7 +145,7 @@ Function = ScalarFunction | TableFunction | TableInOutFunction
 
 @runtime_checkable
 class CanOfferFunctions(Protocol):
-    """A schema with functions.
+    """Offer the functions of a schema.
 
     Examples:
         >>> class WithFunctions:

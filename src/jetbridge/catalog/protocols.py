@@ -44,7 +44,7 @@ def supports(candidate: Any, capability: type[T]) -> TypeGuard[T]:
 
 @runtime_checkable
 class Table(Protocol):
-    """A handle on one version of a table.
+    """Represent one version of a table.
 
     Examples:
         >>> pa.Table.from_batches(table.scan(Scan(("id", "city")))).to_pylist()[0]
@@ -63,7 +63,7 @@ class Table(Protocol):
 
 @runtime_checkable
 class Schema(Protocol):
-    """A schema with its tables.
+    """Represent a schema with its tables.
 
     Examples:
         >>> [table.info().name for table in catalog.load_schema("shop").list_tables()]
@@ -82,7 +82,7 @@ class Schema(Protocol):
 
 @runtime_checkable
 class Catalog(Protocol):
-    """A named collection of schemas, which clients ATTACH.
+    """Represent a named collection of schemas, which clients ATTACH.
 
     Examples:
         >>> [schema.info().name for schema in catalog.list_schemas()]
@@ -101,7 +101,7 @@ class Catalog(Protocol):
 
 @runtime_checkable
 class CanSnapshot(Protocol):
-    """A catalog whose tables can all be read as of one moment.
+    """Let clients read all tables of a catalog from one snapshot.
 
     Examples:
         >>> before = catalog.snapshot().load_schema("shop").load_table("orders")
@@ -123,7 +123,7 @@ class CanSnapshot(Protocol):
 
 @runtime_checkable
 class CanList(Protocol):
-    """A catalog that collects once what a client asks for when it attaches.
+    """Collect once what a client requests when it attaches a catalog.
 
     Examples:
         >>> [schema.info().name for schema in catalog.listing().list_schemas()]
@@ -131,7 +131,7 @@ class CanList(Protocol):
     """
 
     def listing(self) -> Catalog:
-        """Return version, schemas and tables of one moment, to be listed at once and not kept.
+        """Return version, schemas and tables of one snapshot, to be listed at once and not kept.
 
         Nothing is read again later: a table that is dropped since may still be listed.
         """
@@ -139,7 +139,7 @@ class CanList(Protocol):
 
 @runtime_checkable
 class CanExpire(Protocol):
-    """A snapshot that holds a resource, such as a connection, until it is forgotten.
+    """Hold a resource, such as a connection, until a snapshot is forgotten.
 
     Examples:
         >>> class Pinned:
@@ -159,7 +159,7 @@ class CanExpire(Protocol):
 
 @runtime_checkable
 class CanClose(Protocol):
-    """A catalog that holds connections, files or threads.
+    """Close the connections, files and threads of a catalog.
 
     Examples:
         >>> class Connected:
@@ -175,7 +175,7 @@ class CanClose(Protocol):
 
 @runtime_checkable
 class CanSweep(Protocol):
-    """A catalog in which crashes leave something behind: files, staging tables, locks.
+    """Remove what crashes leave in a catalog: files, staging tables, locks.
 
     Examples:
         >>> class Staged:
@@ -199,7 +199,7 @@ class CanSweep(Protocol):
 
 @runtime_checkable
 class CanSpool(Protocol):
-    """A catalog with room for the rows of queries that Spark runs.
+    """Provide room in a catalog for the rows of queries that Spark runs.
 
     Examples:
         >>> class InFiles:
@@ -215,7 +215,7 @@ class CanSpool(Protocol):
 
 @runtime_checkable
 class CanCreateSchemas(Protocol):
-    """A catalog that supports CREATE SCHEMA and DROP SCHEMA.
+    """Support CREATE SCHEMA and DROP SCHEMA in a catalog.
 
     Examples:
         >>> catalog.create_schema(SchemaInfo("archive")).info().name
@@ -231,7 +231,7 @@ class CanCreateSchemas(Protocol):
 
 @runtime_checkable
 class CanConfigure(Protocol):
-    """A catalog whose type has settings, which a session may set for its own statements.
+    """Support settings of a catalog, which a session may set for its own statements.
 
     Examples:
         >>> class Configurable:
@@ -252,7 +252,7 @@ class CanConfigure(Protocol):
 
 @runtime_checkable
 class CanDefaultSchema(Protocol):
-    """A catalog with a schema for names that say no schema, beside `main`.
+    """Name the schema of a catalog for names without a schema, besides `main`.
 
     Examples:
         >>> class WithDbo:
@@ -268,7 +268,7 @@ class CanDefaultSchema(Protocol):
 
 @runtime_checkable
 class CanCreateTables(Protocol):
-    """A schema that supports CREATE TABLE and DROP TABLE.
+    """Support CREATE TABLE and DROP TABLE in a schema.
 
     Examples:
         >>> schema = catalog.load_schema("shop")
@@ -292,7 +292,7 @@ Write = Callable[[pa.RecordBatch], DMLResult]
 
 @runtime_checkable
 class CanFill(Protocol):
-    """A schema that creates a table with its rows in one step.
+    """Create a table with its rows in one step.
 
     Examples:
         >>> schema = catalog.load_schema("shop")

@@ -13,6 +13,10 @@ from jetbridge.errors import BadRequest
 # Defaults of `limits.staged_bytes` and `limits.spill_bytes`, also for catalogs without a server.
 STAGED_BYTES = 16 * 2**30
 SPILL_BYTES = 256 * 2**20
+# Defaults of `limits.message_bytes`, `limits.request_bytes` and `limits.batch_rows`.
+MESSAGE_BYTES = 64 * 2**20
+REQUEST_BYTES = 8 * 2**20
+BATCH_ROWS = 2**20
 # Default of `sql.memory_limit`, also for sessions without a configuration.
 SQL_MEMORY = "2GB"
 ENGINES = ("auto", "spark", "duckdb")

@@ -11,7 +11,7 @@ from jetbridge.catalog.values import AsOf, DMLOptions, Scan
 
 @runtime_checkable
 class CanAlter(Protocol):
-    """A table that supports ALTER TABLE.
+    """Support ALTER TABLE.
 
     Examples:
         >>> table.alter(RenameTable("sales")).info().name
@@ -28,7 +28,7 @@ class CanAlter(Protocol):
 
 @runtime_checkable
 class CanInsert(Protocol):
-    """A table that supports INSERT.
+    """Support INSERT into a table.
 
     Examples:
         >>> with table.inserting(DMLOptions()) as write:
@@ -49,7 +49,7 @@ class CanInsert(Protocol):
 
 @runtime_checkable
 class CanUpdate(Protocol):
-    """A table whose rows can be changed by row id.
+    """Change rows of a table by row id.
 
     Examples:
         >>> with table.updating(DMLOptions()) as write:
@@ -68,7 +68,7 @@ class CanUpdate(Protocol):
 
 @runtime_checkable
 class CanDelete(Protocol):
-    """A table whose rows can be deleted by row id.
+    """Delete rows of a table by row id.
 
     Examples:
         >>> with table.deleting(DMLOptions()) as write:
@@ -85,7 +85,7 @@ class CanDelete(Protocol):
 
 @runtime_checkable
 class CanMerge(Protocol):
-    """A table whose rows can be changed, deleted and inserted in one statement.
+    """Change, delete and insert rows of a table in one statement.
 
     Examples:
         >>> class Merged:
@@ -105,7 +105,7 @@ class CanMerge(Protocol):
 
 @runtime_checkable
 class CanLayOut(Protocol):
-    """A table whose files are divided into partitions, or sorted.
+    """Divide the files of a table into partitions, or sort them.
 
     Examples:
         >>> class LaidOut:
@@ -126,7 +126,7 @@ class CanLayOut(Protocol):
 
 @runtime_checkable
 class CanTravel(Protocol):
-    """A table that keeps its past versions.
+    """Keep past versions of a table.
 
     Examples:
         >>> with table.deleting(DMLOptions()) as write:
@@ -143,7 +143,7 @@ class CanTravel(Protocol):
 
 @runtime_checkable
 class CanSplit(Protocol):
-    """A table that can be read in splits, at the same time.
+    """Divide a table into splits that are read at the same time.
 
     Examples:
         >>> len(table.split(Scan()))
@@ -156,7 +156,7 @@ class CanSplit(Protocol):
 
 @runtime_checkable
 class CanCount(Protocol):
-    """A table that knows its size, for progress bars and the planner of the client.
+    """Count the rows of a table, for progress bars and the planner of the client.
 
     Examples:
         >>> table.count_rows()

@@ -7,11 +7,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from jetbridge.catalog.settings import SPILL_BYTES, SQL_MEMORY, STAGED_BYTES
+from jetbridge.catalog.settings import (
+    BATCH_ROWS,
+    MESSAGE_BYTES,
+    REQUEST_BYTES,
+    SPILL_BYTES,
+    SQL_MEMORY,
+    STAGED_BYTES,
+)
 
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
 HOUR = 3600
 
 Amount = TypeVar("Amount", int, float)
@@ -26,9 +30,9 @@ class Limits:
     runs, so scans must never wait for exchanges.
     """
 
-    message_bytes: int = 64 * MIB
-    request_bytes: int = 8 * MIB
-    batch_rows: int = 1_048_576
+    message_bytes: int = MESSAGE_BYTES
+    request_bytes: int = REQUEST_BYTES
+    batch_rows: int = BATCH_ROWS
     concurrent_calls: int = 512
     exchanges: int = 256
     scans: int = 256
@@ -44,7 +48,7 @@ class Limits:
     scans_per_token: int | None = None
     staged_bytes_per_token: int | None = None
     statement_seconds_per_token: float | None = None
-    history_bytes: int = GIB
+    history_bytes: int = 2**30
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,10 @@ def catalog_name_error(name: str, others: Iterable[str] = ()) -> str:
 
 
 COMMAND_LINE = "command line"
+# Defaults of the server, with a configuration and without one.
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8815
+TRANSACTION_SECONDS = 3600.0
 DATA_FOLDER = "./jetbridge-data"
 
 
@@ -141,13 +149,13 @@ class ConfigError(Exception):
 class ServerConfig:
     """Hold the table `[server]`: address, credentials, and how the server stops."""
 
-    host: str = "127.0.0.1"
-    port: int = 8815
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
     tokens_file: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
     drain_seconds: float = 30.0
-    transaction_seconds: float = 3600.0
+    transaction_seconds: float = TRANSACTION_SECONDS
     seal_key_file: Path | None = None
     open_handshake: bool | None = None
     open_health: bool | None = None

@@ -106,7 +106,7 @@ def _size(value: object, _: Path) -> str:
 
 
 def one_of(*allowed: str) -> Rule:
-    """Return the rule of a text that must be one of these."""
+    """Return a rule that allows these strings only."""
 
     def rule(value: object, _: Path) -> str:
         if value not in allowed:
@@ -211,7 +211,7 @@ def check_values(
 
 
 def check_setting(source: str, key: str, setting: Setting, value: object) -> str:
-    """Return the value of a setting as text, as SET takes it; raises ConfigError."""
+    """Return the value of a setting as the string that SET expects; raises ConfigError."""
     try:
         text: str = _setting(setting)(value, Path())
     except InvalidValue as error:

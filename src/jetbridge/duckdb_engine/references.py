@@ -81,13 +81,13 @@ def _parts(table: dict[str, Any]) -> tuple[str, ...]:
 def _refused_type(node: Mapping[str, Any]) -> str:
     """Return why a type in a node is refused: one value of it may fill the memory."""
     if node.get("id") == "VARIANT":
-        return "the type VARIANT is not allowed here"
+        return "type VARIANT is not supported in run(); use another one"
     size, data_type = 1, node
     while (data_type.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
         size *= data_type["type_info"]["size"]
         data_type = data_type["type_info"]["child_type"]
     if size > _MOST_VALUES:
-        return f"an ARRAY of {size} values is not allowed here; use a list"
+        return f"an ARRAY of {size} values is not supported in run(); use a list"
     is_json = str(node.get("function_name")).lower() in JSON_TYPED_FUNCTIONS
     return _refused_json_type(node) if is_json else ""
 
@@ -97,10 +97,11 @@ def _refused_json_type(call: Mapping[str, Any]) -> str:
     for argument in call["children"][1:]:
         text = argument.get("value", {}).get("value")
         if not isinstance(text, str):
-            return f"{call['function_name']} needs its type as a string here"
+            return f"{call['function_name']} needs its type as a string in run()"
         # An escaped character could stand for any other one.
         is_deep = "\\" in text or text.count("[") + text.count("{") > _MOST_LEVELS
         sizes = map(int, _ARRAY_SIZE.findall(text))
         if is_deep or "VARIANT" in text.upper() or prod(sizes) > _MOST_VALUES:
-            return f"the type of {call['function_name']} is too large here"
+            name = call["function_name"]
+            return f"the type of {name} is too large for run(); use a smaller one"
     return ""

@@ -38,7 +38,7 @@ def parse_constraint(text: str) -> AddCheck | AddKey:
     """Parse one constraint; raise NotSupported for a foreign key, BadRequest for other text."""
     tokens = _tokenize(text)
     if _keywords(tokens, 1) == ("CONSTRAINT",):
-        tokens = tokens[2:]  # the catalog has no place for the name
+        tokens = tokens[2:]  # a catalog does not store the name
     if tokens and tokens[0].value == "(":
         return parse_check(text[tokens[0].start :])
     for keywords, build in _CONSTRAINTS.items():

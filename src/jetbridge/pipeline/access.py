@@ -58,7 +58,7 @@ class AccessRules:
         readers = references.table_functions & (FILE_TABLE_FUNCTIONS | REMOTE_FILE_TABLE_FUNCTIONS)
         if readers and self.files is FileScope.NONE:
             raise PermissionDenied(
-                f"{sorted(readers)[0]} reads files, which is off: see [sql] files and folders"
+                f"{sorted(readers)[0]} cannot read files: sql.files and sql.folders do not allow it"
             )
         if not self.trusted:
             _refuse_functions(references)
@@ -89,5 +89,5 @@ def _refuse_functions(references: QueryReferences) -> None:
 
 def _refusal(name: str, *, known: bool) -> PermissionDenied:
     return PermissionDenied(
-        f"the function {name} is not allowed here{'' if known else ': it is unknown'}"
+        f"function {name} is {'not supported' if known else 'unknown'} in run(); use another one"
     )

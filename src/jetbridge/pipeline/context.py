@@ -113,7 +113,7 @@ S = TypeVar("S")
 class StatementContext:
     """Hold what one statement may use; the session makes a new one for each statement.
 
-    All names are resolved at one moment. `spark` is None if no catalog of the session uses Spark,
+    All names are resolved in one snapshot. `spark` is None if no catalog of the session uses Spark,
     and `transaction` is None outside of BEGIN and COMMIT.
     """
 
@@ -142,7 +142,7 @@ class StatementContext:
 
     @contextmanager
     def write(self, path: Path, kind: str, begin: BeginWrite) -> Iterator[Write]:
-        """Take rows for a table; the end of the block publishes them, or COMMIT in a transaction.
+        """Stage rows for a table; the end of the block publishes them, or COMMIT in a transaction.
 
         `kind` is the statement, such as INSERT. Raises FailedPrecondition as `refuse_writing` does.
         """

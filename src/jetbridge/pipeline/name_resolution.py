@@ -24,7 +24,7 @@ Path = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class SearchPath:
-    """Hold the catalog and the schema of names that leave them out."""
+    """Hold the catalog and the schema of names that omit them."""
 
     catalog: str
     schema: str = DEFAULT_SCHEMA
@@ -101,7 +101,7 @@ class NameResolver:
         catalog = self.find_catalog(name)
         if catalog is None:
             known = ", ".join(sorted(self.catalogs))
-            raise NotFound("catalog", name, f"there are {known}")
+            raise NotFound("catalog", name, f"known: {known}")
         return catalog
 
     def catalog(self, name: str) -> Catalog:

@@ -63,7 +63,7 @@ def run(session: Session, text: str) -> Iterator[StatementResult]:
 
 
 def check(session: Session, text: str) -> list[Statement]:
-    """Return the statements of a text; raise what is wrong with any of them before one runs.
+    """Return the statements of a text; raise the error of any of them before the first one runs.
 
     That is the grammar, a form that is not supported, a setting that does not exist, and what this
     session may not do. Whether tables and columns exist depends on the statements before.

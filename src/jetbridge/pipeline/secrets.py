@@ -34,7 +34,7 @@ class Secrets:
         self._secrets: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     def add(self, name: str, options: Mapping[str, str], on_conflict: OnConflict) -> bool:
-        """Add a secret; return False if `on_conflict` is IGNORE and the name is taken."""
+        """Add a secret; return False if `on_conflict` is IGNORE and the name exists."""
         if fold(name) in self._secrets:
             if on_conflict is OnConflict.IGNORE:
                 return False
@@ -55,6 +55,6 @@ class Secrets:
         secret = self._secrets.get(fold(name or default_name(secret_type)))
         if secret is None and name is not None:
             known = ", ".join(known_name for known_name, _ in self._secrets.values())
-            hint = f"there are {known}" if known else "create it with CREATE SECRET"
+            hint = f"known: {known}" if known else "create it with CREATE SECRET"
             raise NotFound("secret", name, hint)
         return secret[1] if secret else None

@@ -224,7 +224,7 @@ class Session:
         return self._resources.attach
 
     def attach(self, statement: Attach) -> None:
-        """Open a catalog and add it to the session; raise BadRequest if its name is taken."""
+        """Open a catalog and add it to the session; raise BadRequest if its name is in use."""
         alias, support = statement.alias, self.attach_support()
         read_only = _is_read_only(statement.options)
         replaceable = self._attached if statement.on_conflict is OnConflict.REPLACE else ()

@@ -102,7 +102,7 @@ def _of_flat(array: Any, target: pa.DataType) -> Sizes:
 
 
 def _view_lengths(array: Any) -> npt.NDArray[np.int64]:
-    """Return the first of the four integers of each view; `binary_length` takes no views."""
+    """Return the first of the four integers of each view; pyarrow has no function for it."""
     views = np.frombuffer(array.buffers()[1], dtype=np.int32).reshape(-1, 4)
     lengths = views[array.offset : array.offset + len(array), 0].astype(np.int64)
     if array.null_count:

@@ -69,7 +69,7 @@ class TemporaryFolder:
         _folders.add(self)
 
     def renew_mark(self) -> None:
-        """Renew the time of the lock file, which tells other hosts that the process runs."""
+        """Renew the time of the lock file, by which other hosts see that the process runs."""
         if os.getpid() == self._process:
             with suppress(OSError):  # another program has removed the lock, or the disk
                 os.utime(self.path / _LOCK, follow_symlinks=False)
@@ -101,7 +101,7 @@ def _existing() -> list[TemporaryFolder]:
 
 
 def _create(purpose: str, parent: Path, mode: int) -> tuple[Path, int]:
-    """Create a folder and take its lock; if a sweep removes it before that, create another."""
+    """Create a folder and lock it; if a sweep removes it first, create another."""
     while True:
         folder = parent / f"jetbridge-{purpose}-{os.getpid()}-{uuid4().hex[:12]}"
         folder.mkdir(mode)
@@ -153,7 +153,7 @@ def _is_ours(folder: Path, lock: int) -> bool:
 
 
 def _take(lock: int) -> None:
-    """Take the lock; raise BlockingIOError if it is taken, OSError if locks are not supported."""
+    """Lock the file; raise BlockingIOError if it is locked, OSError if locks are not supported."""
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

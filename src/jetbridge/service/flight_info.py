@@ -104,7 +104,7 @@ class FlightInfoBuilder:
 
 
 def to_list(catalog: Catalog) -> Catalog:
-    """Return the catalog as it is at one moment, or itself if it cannot do that."""
+    """Return a snapshot of the catalog, or the catalog itself if it has no snapshots."""
     return catalog.listing() if supports(catalog, CanList) else catalog
 
 

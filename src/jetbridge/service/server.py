@@ -14,7 +14,17 @@ import grpc
 import pyarrow as pa
 
 from jetbridge.catalog import Catalog
-from jetbridge.config.model import Limits, Openness, Shares, Token, catalog_name_error, is_loopback
+from jetbridge.config.model import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    TRANSACTION_SECONDS,
+    Limits,
+    Openness,
+    Shares,
+    Token,
+    catalog_name_error,
+    is_loopback,
+)
 from jetbridge.errors import Unavailable
 from jetbridge.service.admission.authentication import Authenticator, FailedLogins
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, ShutdownGate, StagedBytes
@@ -76,12 +86,12 @@ class Server:
         self,
         catalogs: Mapping[str, Catalog],
         *,
-        host: str = "127.0.0.1",
-        port: int = 8815,
+        host: str = DEFAULT_HOST,
+        port: int = DEFAULT_PORT,
         tokens: Sequence[Token] = (),
         tls: tuple[bytes, bytes] | None = None,
         limits: Limits | None = None,
-        transaction_seconds: float = 3600,
+        transaction_seconds: float = TRANSACTION_SECONDS,
         seal_keys: Callable[[], Sequence[bytes]] | None = None,
         actions: Mapping[str, OwnAction] | None = None,
         openness: Openness | None = None,

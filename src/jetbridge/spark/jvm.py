@@ -24,7 +24,7 @@ from jetbridge.spark.settings import LOOPBACK, is_local, properties_text, worker
 
 log = logging.getLogger(__name__)
 
-# Spark 4.1 runs on these (https://spark.apache.org/docs/4.1.0/); the first is the one we advise.
+# Spark 4.1 runs on these (https://spark.apache.org/docs/4.1.0/); the first is the recommended one.
 JAVA_VERSIONS = (17, 21)
 # Where Debian, Ubuntu and Fedora install Java.
 JAVA_FOLDER = Path("/usr/lib/jvm")
@@ -114,7 +114,7 @@ REMOVED_VARIABLES = (
     "SPARK_CONNECT_MODE_ENABLED",
     "SPARK_API_MODE",
 )
-# Texts in the output, and what they mean.
+# Strings in the output, and their meaning.
 REASONS = (
     ("Could not reserve enough space", "there is not enough memory for spark.driver.memory"),
     ("Cannot allocate memory", "there is not enough memory for spark.driver.memory"),

@@ -184,7 +184,7 @@ def check_batch(
 
 
 def too_large(limits: InputLimits) -> LimitExceeded:
-    """Return the error for a batch that takes too much memory."""
+    """Return the error for a batch that needs too much memory."""
     return LimitExceeded(
         f"a batch unpacks to more than {limits.unpacked_bytes} bytes (limits.message_bytes); "
         "send smaller batches"

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from jetbridge.catalog.settings import BATCH_ROWS, MESSAGE_BYTES, REQUEST_BYTES
+
 MIB = 1024 * 1024
 
 
@@ -9,9 +11,9 @@ MIB = 1024 * 1024
 class InputLimits:
     """Limit one batch (`unpacked_bytes`, `batch_rows`) and one msgpack body (`request_…`)."""
 
-    unpacked_bytes: int = 64 * MIB
-    batch_rows: int = 1_048_576
-    request_bytes: int = 8 * MIB
+    unpacked_bytes: int = MESSAGE_BYTES
+    batch_rows: int = BATCH_ROWS
+    request_bytes: int = REQUEST_BYTES
     # Each list and each map is one item, and so is each of their keys and values.
     request_items: int = 100_000
     request_depth: int = 16

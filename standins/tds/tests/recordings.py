@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent / "vectors"
 _DESCRIPTOR = slice(10, 18)  # in the headers of a request, behind two lengths and a type
 _WITH_HEADERS = (Kind.BATCH, Kind.RPC, Kind.TRANSACTION)
 _BEGUN, _COMMITTED, _ROLLED_BACK = 8, 9, 10
-_SECONDS = 10
+_SECONDS = 60
 
 
 class Recorded(NamedTuple):

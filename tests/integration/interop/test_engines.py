@@ -137,7 +137,6 @@ def test_what_is_altered_here_is_read_elsewhere(lake):
     assert (found[6]["amount"], found[100]["amount"]) == ("six", f"#{2**40}")
 
 
-@pytest.mark.full
 def test_what_is_laid_out_and_optimized_here_is_read_elsewhere(lake):
     before = by_service(lake, "s", "ours")
     table(lake, "ours").lay_out("good", "id")

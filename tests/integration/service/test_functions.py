@@ -294,7 +294,7 @@ def test_own_actions_are_listed_and_may_add_and_forget_catalogs() -> None:
             listed = wire.call("ListActions", b"")
             actions = [pb.ActionType.FromString(message) for message in listed.messages]
             described = {action.type: action.description for action in actions}
-            assert described["create_database"] == "Adds an empty database of that name."
+            assert described["create_database"] == "Add an empty database of that name."
             sent = [("airport-catalog", "one")]
             assert wire.action("catalog_version", {}, sent).status == "NOT_FOUND"
             assert wire.action("create_database", b"one").status == "OK"

@@ -260,7 +260,7 @@ def test_defaults_that_clients_may_fill_in(given, kind, shown):
 
 def test_kinds_of_types():
     assert kind_of("decimal") == Kind("decimal", "decimal", 18)
-    assert kind_of("datetime2") == Kind("datetime2", "moment", scale=7)
+    assert kind_of("datetime2") == Kind("datetime2", "timestamp", scale=7)
     assert kind_of("no type at all").family == "other"
     assert canonical_constant("2020-01-01 10:00:00 +01:00", "zoned") == "2020-01-01T10:00:00+01:00"
     assert canonical_constant("5", "whole") is None

@@ -88,7 +88,7 @@ def test_dropped_secret_is_gone(attaching):
 
 def test_missing_secret_is_told_with_those_there_are(attaching):
     attaching.sql(SECRET)
-    with pytest.raises(NotFound, match="secret 'x' does not exist; there are s"):
+    with pytest.raises(NotFound, match="secret 'x' does not exist; known: s"):
         attaching.sql("ATTACH '' AS m (TYPE mssql, SECRET x)")
 
 

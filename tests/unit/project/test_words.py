@@ -17,6 +17,13 @@ PRIVATE_WORDS = {
     *("now", "place", "planned", "said", "seen", "settled", "shown", "there", "told", "wanted"),
     *("words", "written"),
 }
+# First words that are no verbs.
+NO_VERBS = {
+    *("a", "all", "also", "an", "another", "any", "as", "at", "both", "by", "each", "every", "for"),
+    *("from", "how", "if", "in", "it", "its", "of", "one", "only", "or", "same", "such", "that"),
+    *("the", "their", "these", "this", "to", "what", "when", "where", "whether", "which", "with"),
+    "without",
+}
 PHRASES = ("is not taken", "takes no ", "is told", "letters that", "text in quotes")
 
 
@@ -65,3 +72,15 @@ def test_messages_are_in_plain_words():
         if phrase in text
     ]
     assert private == []
+
+
+def test_docstrings_begin_with_a_verb():
+    others = [
+        f"{module}:{node.lineno}: {docstring[:50]}"
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and (docstring := ast.get_docstring(node) or "Return")
+        and docstring.split()[0].lower() in NO_VERBS
+    ]
+    assert others == []

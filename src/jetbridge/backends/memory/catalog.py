@@ -97,7 +97,7 @@ class MemoryCatalog:
 
 
 class MemorySnapshot:
-    """Hold all tables as of one moment."""
+    """Hold a snapshot of all tables."""
 
     def __init__(
         self, schemas: Mapping[str, MemorySnapshotSchema], version: CatalogVersion

@@ -14,7 +14,7 @@ PinnedVersions = Mapping[str, tuple[TableCell, int]]  # by folded name
 
 
 class MemorySnapshotSchema:
-    """Hold the versions of all tables at one moment.
+    """Hold the versions of all tables in one snapshot.
 
     Only version numbers are pinned, no rows: a version that is no longer kept raises Conflict.
     """

@@ -197,9 +197,11 @@ class _MemoryDelete:
         rowids = read_row_ids(batch.column(names.index(ROWID)), self.cell.name())
         check_row_ids(rowids, self.cell)
         count = self._row_ids.add(rowids)
-        return DMLResult(count, self._deleted_rows(rowids) if self.options.returning else None)
+        return DMLResult(
+            count, self._fetch_deleted_rows(rowids) if self.options.returning else None
+        )
 
-    def _deleted_rows(self, rowids: Integers) -> pa.RecordBatch:
+    def _fetch_deleted_rows(self, rowids: Integers) -> pa.RecordBatch:
         """Return the rows as the handle sees them, in the order of the row ids."""
         distinct, inverse = np.unique(rowids, return_inverse=True)
         located = locate_rows(self.state, distinct)
@@ -222,11 +224,11 @@ class _MemoryDelete:
             segments=replace_chunks(current.segments, chunks),
             version=current.version + 1,
             time=self.store.next_time(current),
-            cost=sum(rows.chunk.rows for rows in located) + _freed_bytes(located, chunks),
+            cost=sum(rows.chunk.rows for rows in located) + _count_freed_bytes(located, chunks),
         )
 
 
-def _freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int:
+def _count_freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int:
     """Return the bytes of chunks that the new version does not share with the old one."""
     total = 0
     for rows in located:

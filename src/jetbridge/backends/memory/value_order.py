@@ -55,7 +55,7 @@ def bounds_of(column: pa.Array) -> Bounds:
     bounds = pc.min_max(column)
     try:
         return bounds["min"].as_py(), bounds["max"].as_py()
-    except UnicodeDecodeError:  # a batch may hold texts that are not UTF-8
+    except UnicodeDecodeError:  # a batch may hold strings that are not UTF-8
         return NO_BOUNDS
 
 

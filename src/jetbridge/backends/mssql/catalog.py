@@ -27,7 +27,7 @@ from jetbridge.spark.engine import SparkEngine
 
 __all__ = ["MssqlCatalog", "SpoolOptions"]
 
-# Where SQL Server looks for tables of which no schema is named.
+# Where SQL Server looks for tables without a schema.
 DEFAULT_SCHEMA = "dbo"
 
 
@@ -152,7 +152,7 @@ class MssqlCatalog:
 
 
 class MssqlSnapshot:
-    """Read all tables as of the first read of one of them, if the database supports that."""
+    """Read all tables from one snapshot, that of the first read, if the database supports that."""
 
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader

@@ -18,7 +18,7 @@ from jetbridge.errors import FailedPrecondition
 
 
 class MssqlView:
-    """Read a view; tables are read in the same way."""
+    """Serve a view. Tables inherit its reads."""
 
     def __init__(
         self, database: Database, table: TableDescription, reader: SnapshotReader | None = None
@@ -37,7 +37,7 @@ class MssqlView:
         return query.convert(scan.stream(self._database.server, query))
 
     def spark_relation(self) -> SparkRelation | None:
-        """Return what Spark's tasks need to read the table, each at a moment of its own.
+        """Return what Spark's tasks need to read the table, each at its own time.
 
         A snapshot has one connection, which cannot be shared with them.
         """

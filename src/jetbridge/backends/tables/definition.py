@@ -37,7 +37,7 @@ def check_column_name(name: str) -> None:
 
 def to_stored_field(field: pa.Field) -> pa.Field:
     """Return the field with the type that is stored and a checked default; raise BadRequest."""
-    field = field.with_type(_stored_type(field.type))
+    field = field.with_type(_normalize_type(field.type))
     duckdb_engine.duckdb_type(field)
     text = default_of(field)
     return field if text is None else set_default(field, text)
@@ -51,10 +51,10 @@ _STORED_AS = {
 }
 
 
-def _stored_type(data_type: pa.DataType) -> pa.DataType:
+def _normalize_type(data_type: pa.DataType) -> pa.DataType:
     # Later batches of an ENUM column are plain strings, or have another dictionary.
     if isinstance(data_type, pa.DictionaryType | pa.RunEndEncodedType):
-        return _stored_type(data_type.value_type)
+        return _normalize_type(data_type.value_type)
     for test, build in _NESTED:
         if test(data_type):
             return build(data_type)
@@ -64,35 +64,35 @@ def _stored_type(data_type: pa.DataType) -> pa.DataType:
     return _STORED_AS.get(data_type, data_type)
 
 
-def _stored_list(data_type: Any) -> pa.DataType:
-    return pa.list_(_stored_inner(data_type.value_field))
+def _normalize_list(data_type: Any) -> pa.DataType:
+    return pa.list_(_normalize_inner(data_type.value_field))
 
 
-def _stored_large_list(data_type: Any) -> pa.DataType:
-    return pa.large_list(_stored_inner(data_type.value_field))
+def _normalize_large_list(data_type: Any) -> pa.DataType:
+    return pa.large_list(_normalize_inner(data_type.value_field))
 
 
-def _stored_map(data_type: Any) -> pa.DataType:
-    key, item = _stored_inner(data_type.key_field), _stored_inner(data_type.item_field)
+def _normalize_map(data_type: Any) -> pa.DataType:
+    key, item = _normalize_inner(data_type.key_field), _normalize_inner(data_type.item_field)
     return pa.map_(key, item, keys_sorted=data_type.keys_sorted)
 
 
 _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
-    (pa.types.is_struct, lambda struct: pa.struct([_stored_inner(field) for field in struct])),
-    (pa.types.is_list, _stored_list),
-    (pa.types.is_list_view, _stored_list),
-    (pa.types.is_large_list, _stored_large_list),
-    (pa.types.is_large_list_view, _stored_large_list),
+    (pa.types.is_struct, lambda struct: pa.struct([_normalize_inner(field) for field in struct])),
+    (pa.types.is_list, _normalize_list),
+    (pa.types.is_list_view, _normalize_list),
+    (pa.types.is_large_list, _normalize_large_list),
+    (pa.types.is_large_list_view, _normalize_large_list),
     (
         pa.types.is_fixed_size_list,
-        lambda array: pa.list_(_stored_inner(array.value_field), array.list_size),
+        lambda array: pa.list_(_normalize_inner(array.value_field), array.list_size),
     ),
-    (pa.types.is_map, _stored_map),
+    (pa.types.is_map, _normalize_map),
 )
 
 
-def _stored_inner(field: pa.Field) -> pa.Field:
-    return field.with_type(_stored_type(field.type))
+def _normalize_inner(field: pa.Field) -> pa.Field:
+    return field.with_type(_normalize_type(field.type))
 
 
 def set_default(field: pa.Field, text: str) -> pa.Field:

@@ -18,7 +18,7 @@ JOINED_BYTES = 32 * 1024 * 1024
 
 
 def join_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the same rows in larger batches, each in memory of its own."""
+    """Return the rows in larger batches, each in its own memory."""
     joined: list[pa.RecordBatch] = []
     group: list[pa.RecordBatch] = []
     rows = size = 0

@@ -120,7 +120,7 @@ def _edit_map(
 
 
 def _without_offset(array: Any) -> Any:
-    """Return a copy of a slice: `from_arrays` takes no mask for offsets of a slice."""
+    """Return a copy of a slice: `from_arrays` does not support a mask with offsets of a slice."""
     return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
 
 

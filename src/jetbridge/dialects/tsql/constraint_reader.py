@@ -21,7 +21,7 @@ from jetbridge.dialects.tsql.types import Family, Kind, canonical_constant, comp
 _SIGNS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _TYPES: Mapping[Family, str] = {
     "date": "DATE",
-    "moment": "TIMESTAMP",
+    "timestamp": "TIMESTAMP",
     "zoned": "TIMESTAMP WITH TIME ZONE",
     "time": "TIME",
     "uuid": "UUID",
@@ -169,7 +169,9 @@ def _constant_for(column_type: Kind, node: exp.Expr) -> str | None:
 
 def _is_short(column_type: Kind) -> bool:
     """Return whether the type keeps fewer digits of a second than DuckDB."""
-    return column_type.family in ("moment", "zoned", "time") and column_type.scale < _MICROSECONDS
+    return (
+        column_type.family in ("timestamp", "zoned", "time") and column_type.scale < _MICROSECONDS
+    )
 
 
 def _unwrap_conversion(family: Family, node: exp.Expr) -> exp.Expr:

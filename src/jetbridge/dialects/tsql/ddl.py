@@ -27,7 +27,7 @@ def _float(value: float) -> str:
     return repr(value) if "e" in repr(value) else f"{value!r}E0"
 
 
-def _moment(value: datetime) -> str:
+def _timestamp(value: datetime) -> str:
     return text(value.isoformat())
 
 
@@ -39,7 +39,7 @@ _CONSTANTS: Mapping[type, Callable[[Any], str]] = {
     Decimal: lambda value: f"({value:f})" if value < 0 else f"{value:f}",
     str: text,
     bytes: lambda value: "0x" + value.hex().upper(),
-    datetime: _moment,
+    datetime: _timestamp,
     date: lambda value: text(value.isoformat()),
     time: lambda value: text(value.isoformat()),
     UUID: lambda value: text(str(value)),

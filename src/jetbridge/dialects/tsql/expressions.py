@@ -46,8 +46,8 @@ _FAMILIES: Mapping[exp.DType, Family] = {
     exp.DType.VARCHAR: "text",
     exp.DType.UUID: "uuid",
     exp.DType.DATE: "date",
-    exp.DType.TIMESTAMP: "moment",
-    exp.DType.TIMESTAMPNTZ: "moment",
+    exp.DType.TIMESTAMP: "timestamp",
+    exp.DType.TIMESTAMPNTZ: "timestamp",
     exp.DType.TIMESTAMPTZ: "zoned",
     exp.DType.TIME: "time",
 }
@@ -55,7 +55,7 @@ _TRUTHS = {"t": "1", "true": "1", "f": "0", "false": "0"}
 # ISO 8601, in which no language changes the order of day and month.
 _CONSTANTS: Mapping[Family, str] = {
     "date": "CONVERT(date, {}, 23)",
-    "moment": "CONVERT(datetime2(7), {}, 126)",
+    "timestamp": "CONVERT(datetime2(7), {}, 126)",
     "zoned": "CONVERT(datetimeoffset(7), {})",
     "time": "CONVERT(time(7), {})",
     "uuid": "CONVERT(uniqueidentifier, {})",

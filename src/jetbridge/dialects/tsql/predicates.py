@@ -125,7 +125,7 @@ _FAMILIES = {
     "text": ("char", "varchar", "nchar", "nvarchar"),
     "uuid": ("uniqueidentifier",),
     "date": ("date",),
-    "moment": ("datetime2", "datetimeoffset", "time"),
+    "timestamp": ("datetime2", "datetimeoffset", "time"),
 }
 _OF = {sql_type: family for family, types in _FAMILIES.items() for sql_type in types}
 
@@ -190,7 +190,7 @@ _PER_SECOND = {
 }
 
 
-def _moment(name: str, op: str, constant: Constant) -> Condition | None:
+def _timestamp(name: str, op: str, constant: Constant) -> Condition | None:
     """Compare times. A stored value may be up to a microsecond later than the one that we
     return.
     """
@@ -223,12 +223,12 @@ _MARKS = {
 }
 
 
-def _format_timestamp(moment: datetime, data_type: str) -> str:
+def _format_timestamp(timestamp: datetime, data_type: str) -> str:
     if data_type == "TIME":
-        return time.isoformat(moment.time(), "microseconds")
+        return time.isoformat(timestamp.time(), "microseconds")
     if data_type == "TIMESTAMP WITH TIME ZONE":
-        return moment.replace(tzinfo=UTC).isoformat(timespec="microseconds")
-    return moment.isoformat(timespec="microseconds")
+        return timestamp.replace(tzinfo=UTC).isoformat(timespec="microseconds")
+    return timestamp.isoformat(timespec="microseconds")
 
 
 _COMPARED: Mapping[str, Callable[[str, str, Constant], Condition | None]] = {
@@ -238,5 +238,5 @@ _COMPARED: Mapping[str, Callable[[str, str, Constant], Condition | None]] = {
     "text": _text,
     "uuid": _uuid,
     "date": _date,
-    "moment": _moment,
+    "timestamp": _timestamp,
 }

@@ -104,7 +104,7 @@ def select_bounds(schema: str, name: str, column: str) -> str:
 
 # DuckDB queries that write values as T-SQL constants, and keys as strings.
 _QUOTED = "'''' || {} || ''''"
-_MOMENT = "strftime({}, '%Y-%m-%dT%H:%M:%S.%f')"
+_TIMESTAMP = "strftime({}, '%Y-%m-%dT%H:%M:%S.%f')"
 _CONSTANTS = {
     "bit": "CASE WHEN {} THEN '1' ELSE '0' END",
     "real": "format('{{:.9e}}', {})",
@@ -115,8 +115,8 @@ _CONSTANTS = {
     "uniqueidentifier": _QUOTED.format("CAST({} AS VARCHAR)"),
     "date": _QUOTED.format("strftime({}, '%Y-%m-%d')"),
     "time": _QUOTED.format("CAST({} AS VARCHAR)"),
-    "datetime2": _QUOTED.format(_MOMENT),
-    "datetimeoffset": _QUOTED.format(f"{_MOMENT} || '+00:00'"),
+    "datetime2": _QUOTED.format(_TIMESTAMP),
+    "datetimeoffset": _QUOTED.format(f"{_TIMESTAMP} || '+00:00'"),
 }
 
 

@@ -11,8 +11,8 @@ from typing import Literal
 from uuid import UUID
 
 Family = Literal[
-    "whole", "decimal", "float", "real", "bit", "text", "uuid", "date", "moment", "zoned", "time",
-    "other",
+    "whole", "decimal", "float", "real", "bit", "text", "uuid", "date", "timestamp", "zoned",
+    "time", "other",
 ]  # fmt: skip
 
 MOST_DIGITS = 38
@@ -31,11 +31,11 @@ _FAMILIES: Mapping[str, Family] = {
     "varchar": "text",
     "uniqueidentifier": "uuid",
     "date": "date",
-    "datetime2": "moment",
+    "datetime2": "timestamp",
     "datetimeoffset": "zoned",
     "time": "time",
 }
-_MOMENTS = ("moment", "zoned", "time")
+_TIMESTAMPS = ("timestamp", "zoned", "time")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def kind_of(text: str) -> Kind:
     if family == "decimal":
         digits, scale = _DECIMAL.get(name, (int(match[2] or 18), int(match[3] or 0)))
         return Kind(name, family, digits, scale)
-    if family in _MOMENTS:
+    if family in _TIMESTAMPS:
         return Kind(name, family, scale=int(match[2] or 7))
     return Kind(name, family)
 
@@ -82,8 +82,8 @@ _TOGETHER: Mapping[frozenset[Family], frozenset[str]] = {
     # SQL Server sorts UUIDs by their last bytes.
     frozenset({"uuid"}): EQUALITY,
     frozenset({"date"}): ORDER,
-    frozenset({"moment"}): ORDER,
-    frozenset({"date", "moment"}): ORDER,
+    frozenset({"timestamp"}): ORDER,
+    frozenset({"date", "timestamp"}): ORDER,
     frozenset({"zoned"}): ORDER,
     frozenset({"time"}): ORDER,
 }
@@ -108,7 +108,7 @@ def _date(text: str) -> str:
     return date.fromisoformat(text).isoformat()
 
 
-def _moment(text: str) -> str:
+def _timestamp(text: str) -> str:
     return datetime.fromisoformat(text).isoformat()
 
 
@@ -122,9 +122,9 @@ def _uuid(text: str) -> str:
 
 _CANONICAL: Mapping[Family, tuple[re.Pattern[str], Callable[[str], str]]] = {
     "date": (re.compile(_DATE), _date),
-    "moment": (re.compile(f"{_DATE}(?:[ T]{_TIME})?"), _moment),
+    "timestamp": (re.compile(f"{_DATE}(?:[ T]{_TIME})?"), _timestamp),
     # Without a zone, the value would depend on the zone of the session.
-    "zoned": (re.compile(f"{_DATE}[ T]{_TIME} ?{_ZONE}"), _moment),
+    "zoned": (re.compile(f"{_DATE}[ T]{_TIME} ?{_ZONE}"), _timestamp),
     "time": (re.compile(_TIME), _time),
     "uuid": (re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), _uuid),
 }
@@ -153,7 +153,7 @@ _NO_FLOAT = "{0} LIKE N'%[^-+0-9.eE]%' OR {0} = N''"
 _DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 _CLOCK = "[0-9][0-9]:[0-9][0-9]:[0-9][0-9]"
 _NO_DATE = f"{{0}} NOT LIKE N'{_DAY}'"
-_NO_MOMENT = (
+_NO_TIMESTAMP = (
     f"{{0}} NOT LIKE N'{_DAY}[ T]{_CLOCK}%' OR SUBSTRING({{0}}, 20, 4000) LIKE N'%[^.0-9]%'"
 )
 
@@ -177,10 +177,10 @@ _CHANGES: Mapping[tuple[Family, Family], str] = {
     ("text", "float"): _NO_FLOAT,
     ("text", "real"): _NO_FLOAT,
     ("text", "date"): _NO_DATE,
-    ("text", "moment"): _NO_MOMENT,
+    ("text", "timestamp"): _NO_TIMESTAMP,
     ("date", "text"): "",
-    ("date", "moment"): "",
-    ("moment", "date"): "",
+    ("date", "timestamp"): "",
+    ("timestamp", "date"): "",
 }
 # SQL Server converts these to strings with two digits after the point.
 _MONEY = ("money", "smallmoney")

@@ -103,7 +103,7 @@ def create_table_as(context: StatementContext, statement: CreateTableAs) -> Stat
 
 
 def resolve_table(context: StatementContext, statement: CreateTableAs) -> TableToCreate:
-    """Look up where the table goes; raise AlreadyExists for one that may not be replaced."""
+    """Return the path of the new table; raise AlreadyExists if it may not be replaced."""
     path = context.names.path(statement.target)
     schema = context.names.schema(path[0], path[1])
     exists = context.names.table_exists(path)

@@ -115,7 +115,7 @@ def _write_rows(
 
 @dataclass(frozen=True)
 class _ClauseQueries:
-    """Write one query for each WHEN clause, and put them together."""
+    """Render one query for each WHEN clause, and join them."""
 
     statement: MergeStatement
     table: Table

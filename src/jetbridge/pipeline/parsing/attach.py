@@ -33,7 +33,6 @@ def read_attach(cursor: TokenCursor) -> Statement:
 
 
 def read_detach(cursor: TokenCursor) -> Statement:
-    """Read DETACH."""
     cursor.expect("DETACH")
     cursor.take("DATABASE")
     if_exists = cursor.take("IF", "EXISTS")

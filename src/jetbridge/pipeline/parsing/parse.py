@@ -76,7 +76,7 @@ _ALTERNATIVES = {
 
 
 def parse(text: str, dialect: str = "duckdb") -> list[Statement]:
-    """Return all statements of a text; raise what is wrong with any of them.
+    """Return all statements of a text; raise the error of any of them.
 
     Raises BadRequest for text that is no SQL, and NotSupported with an alternative. In the dialect
     spark, Spark reads the queries, and only the words before a query are read here.

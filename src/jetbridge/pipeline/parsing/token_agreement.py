@@ -23,7 +23,7 @@ _QUOTED_CHARACTERS = 30
 
 
 def without_comments(text: str, tokens: Sequence[tuple[int, int]]) -> str:
-    """Return the text, of the same length, with nothing but spaces between its tokens.
+    """Return the text with only spaces between its tokens, in the same length.
 
     `tokens` are their starts and ends. Raises BadRequest if DuckDB sees other tokens.
     """

@@ -37,7 +37,7 @@ class _Tokenizer(DuckDB.Tokenizer):
 
 
 class _SparkTokenizer(Spark.Tokenizer):
-    """Read every token of Spark SQL, for the same reason."""
+    """Read every token of Spark SQL, as `_Tokenizer` does for DuckDB's."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -216,7 +216,7 @@ class TokenCursor:
         return ObjectName(name or "", schema, catalog)
 
     def dotted_name(self) -> tuple[str, ...]:
-        """Return names with points between them."""
+        """Return the parts of a dotted name."""
         parts = [self.identifier()]
         while self.take("."):
             parts.append(self.identifier())
@@ -233,7 +233,7 @@ class TokenCursor:
         return self._take_text()
 
     def names_in_brackets(self) -> tuple[str, ...]:
-        """Return the names of `(a, b)`."""
+        """Return the names in a list such as `(a, b)`."""
         self.expect("(")
         names = [self.identifier()]
         while self.take(","):
@@ -279,7 +279,7 @@ class TokenCursor:
         while self:
             word = self.peek()
             depth += _depth_change(word, before)
-            # IS DISTINCT FROM is no FROM.
+            # The FROM in IS DISTINCT FROM begins no clause.
             if depth == 0 and word in keywords and (before, word) != ("DISTINCT", "FROM"):
                 break
             before = word

@@ -206,7 +206,7 @@ class Authenticator:
         yield HandshakeResponse(payload=secret.encode())
 
     def _read_payload(self, requests: Iterator[bytes], call: CallContext) -> Token:
-        """Read the token from the only message, because unknown callers get here too."""
+        """Read the token from the only message, because unknown callers reach this code, too."""
         payload = _payload(only_message(requests, self.message_seconds))
         if not payload:
             raise Unauthenticated(f"a token is required; {_BEARER_HINT}")

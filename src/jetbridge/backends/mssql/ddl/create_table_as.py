@@ -198,7 +198,7 @@ def _spool_writer(table: TableLoad, spool: RowSpool) -> Write:
             mapping = map_insert_columns(batch.schema, schema, table.title)
             values = mapping.convert(batch, spool.rows)
             rows = convert_batch(table.columns, values, spool.rows)
-            pages.find_miscoded(rows, spool.rows)  # refuses letters that the column cannot store
+            pages.find_miscoded(rows, spool.rows)  # refuses characters that the column cannot store
             if table.is_auto():
                 table.measure(rows)
             spool.add(rows)

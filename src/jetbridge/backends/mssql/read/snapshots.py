@@ -1,4 +1,4 @@
-"""Reads all tables of a transaction as of one moment, by SNAPSHOT isolation.
+"""Reads all tables of a transaction from one snapshot, by SNAPSHOT isolation.
 
 A connection runs one query at a time. If a query begins while rows of the previous one still
 arrive, these are first buffered in memory or on disk, so no scan waits for another.

@@ -19,7 +19,7 @@ from jetbridge.errors import BadRequest
 
 _LATIN = 1252
 _UTF8 = 65001
-# Windows code pages with one byte per letter, which the driver encodes correctly.
+# Windows code pages with one byte per character, which the driver encodes correctly.
 _ENCODED_BY_DRIVER = frozenset({874, *range(1250, 1259)})
 # Collations with this prefix may have another page than their locale.
 _SORT_ORDER_PREFIX = "SQL_"

@@ -106,7 +106,7 @@ def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
 
 
 def staging_type(column: ServerColumn) -> str:
-    """Return the type of a staging column. Its collation keeps the letters of the code page."""
+    """Return the type of a staging column. Its collation keeps the characters of the code page."""
     type_ = type_for_load(column)
     is_text = type_.startswith(("varchar", "nvarchar")) and column.collation.isidentifier()
     return f"{type_} COLLATE {column.collation}" if is_text else type_
@@ -167,7 +167,7 @@ def _date(values: pa.Array) -> Invalid:
     return _outside(values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY + 1)
 
 
-def _moment(values: pa.Array) -> Invalid:
+def _timestamp(values: pa.Array) -> Invalid:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "us":
         return None
     low, high = _FIRST_DAY * _MICROS, (_LAST_DAY + 1) * _MICROS
@@ -220,8 +220,8 @@ _CHECKS: dict[str, Callable[[pa.Array], Invalid]] = {
     "real": _finite,
     "float": _finite,
     "date": _date,
-    "datetime2": _moment,
-    "datetimeoffset": _moment,
+    "datetime2": _timestamp,
+    "datetimeoffset": _timestamp,
 }
 
 

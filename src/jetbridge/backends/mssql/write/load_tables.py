@@ -179,7 +179,7 @@ class LoadTableSweeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """Wait a moment for a running sweep, then cancel it."""
+        """Wait briefly for a running sweep, then cancel it."""
         thread = self._thread
         if thread is not None:
             if self._database.server.reached.is_set():
