@@ -23,7 +23,7 @@ _LONGEST_TIMESTAMP = 1000
 
 
 def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
-    """The same values with the type of the field; raises BadRequest with column and row."""
+    """Return the same values with the type of the field; raise BadRequest with column and row."""
     if array.type == target.type:
         return array
     try:
@@ -37,7 +37,7 @@ def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
 
 
 def explicit_cast(array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
-    """What DuckDB's CAST makes of it, as in ALTER COLUMN ... TYPE; raises BadRequest."""
+    """Cast values as DuckDB's CAST does, as in ALTER COLUMN ... TYPE; raise BadRequest."""
     if duckdb_type(source) == duckdb_type(target):
         return cast(array, target)
     data = pa.Table.from_arrays([array], schema=pa.schema([source.with_name("c")]))
@@ -61,7 +61,7 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
 
 
 def is_misread(kind: pa.DataType, is_in_array: bool = False) -> bool:
-    """Whether DuckDB 1.5.5 reads the indexes of a dictionary in an ARRAY as its values."""
+    """Return whether DuckDB 1.5.5 reads indexes of a dictionary in an ARRAY as its values."""
     if pa.types.is_dictionary(kind):
         return is_in_array
     is_in_array = is_in_array or bool(pa.types.is_fixed_size_list(kind))
@@ -85,7 +85,7 @@ def _has_zone(kind: pa.DataType) -> bool:
 
 
 def _longest_text(array: Any) -> int:
-    """In bytes, at any depth."""
+    """Return the size of the values in bytes, at any depth."""
     parts = array.chunks if isinstance(array, pa.ChunkedArray) else _inner(array)
     longest = 0
     if is_text(array.type) and not isinstance(array.type, pa.BaseExtensionType):
@@ -293,7 +293,7 @@ _NESTED: dict[tuple[str, str], Callable[[Any, Any], pa.Array]] = {
 
 
 def _trimmed(array: Any) -> Any:
-    """Without the values of rows that were sliced off: they must not fail the cast."""
+    """Remove the values of rows that were sliced off: they must not fail the cast."""
     whole = not array.offset and (not len(array) or array.offsets[-1].as_py() == len(array.values))
     return array if whole else pa.concat_arrays([array, array.slice(0, 0)])
 

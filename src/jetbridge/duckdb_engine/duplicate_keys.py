@@ -69,7 +69,7 @@ def find_existing_key(keys: pa.Table, existing: Iterable[pa.Table]) -> int | Non
 
 
 def _numbers(keys: pa.Table) -> Integers | None:
-    """The key as int64, if it is one integer, date or timestamp column without NULLs."""
+    """Return the key as int64, if it is one integer, date or timestamp column without NULLs."""
     column = keys.column(0)
     if keys.num_columns != 1 or column.null_count or not is_ordinal(column.type):
         return None
@@ -89,7 +89,7 @@ def _duplicate_number(numbers: Integers) -> int | None:
 
 
 def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
-    """The values to look for, or None where `is_in` cannot compare as DuckDB does."""
+    """Return the values to look for, or None where `is_in` cannot compare as DuckDB does."""
     if column.nbytes >= _MOST_BYTES:
         return None
     array = _storage(column)

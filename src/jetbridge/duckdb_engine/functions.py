@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Size(Enum):
-    """How many bytes a result has, by the bytes of the arguments. Time grows likewise."""
+    """Name how many bytes a result has, by the bytes of the arguments; time grows likewise."""
 
     FIXED = "a number, a date, or something as short"
     PART = "a number or a date; which one is said by the first argument, a constant"
@@ -370,16 +370,16 @@ _ALL_RUN = AGGREGATES | RUN | UNLISTED_RUN
 
 
 def is_stored(name: str) -> bool:
-    """Whether stored expressions and pushed filters may call it."""
+    """Return whether stored expressions and pushed filters may call a function."""
     return name in SIZES or name in CHANGING
 
 
 def may_run(name: str) -> bool:
-    """Whether `run` may call it where a value stands."""
+    """Return whether `run` may call a function where a value stands."""
     changing = name in CHANGING or name in UNLISTED_CHANGING
     return name in SIZES or changing or name in _ALL_RUN or is_collation(name)
 
 
 def is_collation(name: str) -> bool:
-    """A function for each language that ICU knows: which ones depends on its data."""
+    """Return whether a function compares by a language, of which ICU has many."""
     return name.startswith("icu_collate_")

@@ -91,7 +91,7 @@ class DuckDBInstance:
         return str(self._temporary[-1].path)
 
     def forget(self, root: duckdb.DuckDBPyConnection) -> None:
-        """The next use opens another; those that use this one may end by themselves."""
+        """Open another DuckDB at the next use; those that use this one may end by themselves."""
         with self._lock:
             if self._root is root:
                 self._root = None
@@ -119,7 +119,7 @@ def create_spill_folder() -> TemporaryFolder:
 def arrow_batches(
     cursor: duckdb.DuckDBPyConnection, sql: str, rows_per_batch: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a query, batch by batch in bounded memory; raises `duckdb.Error`."""
+    """Return the rows of a query, batch by batch in bounded memory; raise `duckdb.Error`."""
     batches = iter(execute(cursor, sql).to_arrow_reader(rows_per_batch))
     while True:
         try:
@@ -135,7 +135,7 @@ def arrow_batches(
 
 
 def extension_file(name: str) -> Path:
-    """The signed extension from its package, of exactly this version of DuckDB."""
+    """Return the signed extension from its package, of exactly this version of DuckDB."""
     package = f"duckdb_extension_{name}"
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:

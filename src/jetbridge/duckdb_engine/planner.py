@@ -66,7 +66,7 @@ def _limits(access: DuckDBAccess) -> dict[str, Setting]:
 
 
 def _spilling(access: DuckDBAccess) -> list[str]:
-    """A statement, since DuckDB 1.5.5 does not keep to this setting where it is opened with it."""
+    """Return a statement, because DuckDB 1.5.5 ignores this setting where it is opened with it."""
     if access.spill_bytes is None:
         return []
     return [f"SET GLOBAL {SPILL_SETTING} = '{access.spill_bytes}B'"]

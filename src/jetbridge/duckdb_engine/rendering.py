@@ -9,7 +9,7 @@ _ROW = "jetbridge_row"
 
 
 def as_texts(batch: pa.RecordBatch) -> list[list[str | None]]:
-    """Each row as texts; NULL is None."""
+    """Return each row as texts; NULL is None."""
     names = _numbered(batch)
     listed = ", ".join(f"CAST({name} AS VARCHAR)" for name in names.schema.names)
     with session(pa.Table.from_batches([names])) as cursor:
@@ -17,7 +17,7 @@ def as_texts(batch: pa.RecordBatch) -> list[list[str | None]]:
 
 
 def as_json(batch: pa.RecordBatch) -> list[str]:
-    """Each row as a JSON object; numbers keep all their digits."""
+    """Return each row as a JSON object; numbers keep all their digits."""
     names = _numbered(batch)
     fields = ", ".join(
         f"{quoted(name)} := {_member(field)}"

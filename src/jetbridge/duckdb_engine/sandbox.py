@@ -119,7 +119,7 @@ def session(
     seconds: float | None = None,
     **more: pa.Table,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor of its own: what it registers or creates temporarily is seen by no one else.
+    """Open a cursor; nobody else finds what it registers or creates temporarily.
 
     Its statement is interrupted after so many seconds, and when nobody waits for it any more.
     """
@@ -136,7 +136,7 @@ def session(
 
 
 def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """The data without slices of nested arrays: DuckDB 1.5 reads wrong rows of their children."""
+    """Remove slices of nested arrays, of whose children DuckDB 1.5 reads wrong rows."""
     if isinstance(data, pa.Table):
         for index, field in enumerate(data.schema):
             if pa.types.is_nested(field.type):
@@ -152,7 +152,7 @@ def query(
     seconds: float | None = None,
     **more: pa.Table,
 ) -> pa.Table:
-    """The result of one statement; raises `duckdb.Error`."""
+    """Return the result of one statement; raise `duckdb.Error`."""
     with session(data, seconds, **more) as cursor:
         answer: pa.Table = execute(cursor, sql, parameters=list(parameters)).to_arrow_table()
         return answer
@@ -163,12 +163,12 @@ def quoted(name: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The message of a DuckDB or Arrow error, without the lines that quote the statement."""
+    """Return the message of a DuckDB or Arrow error, without lines that quote the statement."""
     return str(error).split("\n", 1)[0][:300]
 
 
 def refusal(error: duckdb.Error | pa.ArrowException, what: str) -> ServerError:
-    """What the caller is told of a statement that failed."""
+    """Return the error of a statement that failed."""
     if isinstance(error, duckdb.InterruptException):
         return LimitExceeded(f"{what} took too long and was interrupted; make it simpler"[:450])
     if isinstance(error, duckdb.OutOfMemoryException | pa.ArrowMemoryError):

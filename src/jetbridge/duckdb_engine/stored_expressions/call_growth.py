@@ -27,7 +27,7 @@ _REFERENCES = re.compile(r"\\\d")
 
 @dataclass(frozen=True)
 class Growth:
-    """At most `per_byte` times the bytes of the row, and `extra`.
+    """Hold a size: at most `per_byte` times the bytes of the row, and `extra`.
 
     In time only: `squared` grows with the square of the bytes, and `zoned` times the bytes are
     looked for in the names of time zones.
@@ -54,7 +54,7 @@ VALUE = Growth(0, 16)
 
 
 def zones(value: Growth) -> Growth:
-    """To read a time zone in the value, which DuckDB compares with all that there are."""
+    """Return the time to read a time zone in the value, which DuckDB compares with all zones."""
     long = value.extra > _MOST_OF_ZONE
     return Growth(0, value.extra * _FOR_ZONE if long else 0, zoned=value.per_byte)
 
@@ -132,7 +132,7 @@ def _dated(call: Call) -> tuple[Growth, Growth]:
 
 
 def _search(call: Call) -> tuple[Growth, Growth]:
-    """Of what, and for what: one of them is usually a constant."""
+    """Return the work of a search: of its two arguments one is usually a constant."""
     longest = [len(str(c)) for c in map(_constant, call.arguments) if c is not _NONE]
     if len(call.arguments) - len(longest) <= 1:
         return call.whole, call.whole.times(1 + sum(longest) // 16)
@@ -212,7 +212,7 @@ def _split(call: Call) -> tuple[Growth, Growth]:
 
 
 def _separated(call: Call) -> tuple[Growth, Growth]:
-    """The separator is the first argument of some, the second one of others."""
+    """Find the separator, which is the first argument of some, the second one of others."""
     constants = [c for c in map(_constant, call.arguments) if c is not _NONE]
     if len(call.arguments) > 1 and not constants:
         raise BadRequest("a constant as separator")
@@ -236,7 +236,7 @@ def _repeated(call: Call) -> tuple[Growth, Growth]:
 
 
 def _padded(call: Call) -> tuple[Growth, Growth]:
-    """Each constant number may be the length."""
+    """Take the largest constant number for the length."""
     longest = [abs(number) for number in call.constants(1) if isinstance(number, int)]
     if max(longest, default=0) > _MOST_COUNT:
         raise BadRequest(f"a length of at most {_MOST_COUNT}")

@@ -89,7 +89,7 @@ def _sliced(
     what: str,
     most_bytes: int = _MOST_BYTES,
 ) -> Iterator[pa.Array]:
-    """The first column of the answer, slice by slice."""
+    """Return the first column of the answer, slice by slice."""
     end = time.monotonic() + seconds
     size = 0
     for part in _slices(data, work, steps, what):
@@ -118,7 +118,7 @@ def _steps(data: pa.Table, work: Growth, zoned: frozenset[str]) -> Sizes:
 
 
 def _slices(data: pa.Table, work: Growth, steps: Sizes, what: str) -> Iterator[pa.Table]:
-    """At least one, which may be empty."""
+    """Yield slices: at least one, which may be empty."""
     needed = _memory(data, work)
     if needed <= _SLICE_BYTES and steps.sum() <= _SLICE_STEPS:
         yield data
@@ -171,7 +171,7 @@ def _has_bits(kind: pa.DataType) -> bool:
 
 
 def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECONDS) -> int | None:
-    """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest, LimitExceeded."""
+    """Return the first row for which the CHECK is FALSE; raise BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
     start = 0
@@ -187,7 +187,7 @@ def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECON
 
 
 def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | None:
-    """The rows for which a filter is TRUE, or None if DuckDB cannot tell: then keep them all.
+    """Return the rows for which a filter is TRUE; None if DuckDB cannot tell: keep them all.
 
     Raises LimitExceeded if it takes too long, so that no more rows are asked about.
     """
@@ -202,7 +202,7 @@ def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | No
 
 
 def microseconds(timestamp: str) -> int | None:
-    """A timestamp as DuckDB writes it, since 1970 in UTC; None if it is none.
+    """Return a timestamp as DuckDB writes it, since 1970 in UTC; None if it is none.
 
     The infinities are the largest integer and its negative.
     """
@@ -215,7 +215,7 @@ def microseconds(timestamp: str) -> int | None:
 
 
 def _read(data: pa.Table, expression: Expression) -> pa.Table:
-    """The columns that the expression reads: its growth counts no others."""
+    """Return the columns that the expression reads: its growth counts no others."""
     return _readable(data.select([n for n in data.column_names if fold(n) in expression.columns]))
 
 

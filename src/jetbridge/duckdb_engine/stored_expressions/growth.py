@@ -39,13 +39,13 @@ _CLASSES = {
 
 
 def written_as(value: Growth, kind: str) -> Growth:
-    """What it takes to cast a value to DuckDB's type of a column."""
+    """Return the work to cast a value to DuckDB's type of a column."""
     about = {"id": kind}
     return value.times(8, 64) + _cast_work(value, about)
 
 
 def growth(tree: Tree) -> tuple[Growth, Growth, frozenset[str]]:
-    """Of the value, and of all that is computed for it; raises BadRequest for what has no bound.
+    """Measure a value, and all that is computed for it; raise BadRequest for what has no bound.
 
     The message goes on after the name of the expression. Last the columns in which DuckDB may look
     for a time zone.
