@@ -231,7 +231,9 @@ def test_one_parquet_file_is_a_table(connection: duckdb.DuckDBPyConnection, file
     check(connection, query.format(file), shop.BY_KEYS, shape_of_query)
 
 
-@pytest.mark.parametrize("option", ["binary_as_string", "filename", "file_row_number"])
+@pytest.mark.parametrize(
+    "option", ["binary_as_string", "can_have_nan", "filename", "file_row_number"]
+)
 def test_parquet_files_with_options_are_refused(
     connection: duckdb.DuckDBPyConnection, file: str, option: str
 ):

@@ -59,8 +59,9 @@ def _table(data: dict[str, Any]) -> plan.TableName:
 def _file(data: dict[str, Any], title: str) -> plan.TableName:
     """Return one Parquet file, read without options, as a table: its path, in no catalog."""
     options = Fields(data["parquet_options"], title)
-    options.drop("explicit_cardinality", "can_have_nan")
+    options.drop("explicit_cardinality")
     options.expect("binary_as_string", False)
+    options.expect("can_have_nan", False)
     options.expect("file_row_number", False)
     options.expect("encryption_config", None)
     options.expect("schema", [])
