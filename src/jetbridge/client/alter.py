@@ -261,10 +261,10 @@ class AlterCalls(ClientSession):
             NotSupported: The catalog is not a lake.
 
         Examples:
-            >>> client.set_layout("shop", "orders", sort_by="id")
+            >>> client.set_layout("shop", "orders", sort_by="id")  # doctest: +ELLIPSIS
             Traceback (most recent call last):
                 ...
-            jetbridge.errors.NotSupported: table shop.orders does not support set_layout
+            jetbridge.errors.NotSupported: table shop.orders does not support PARTITIONED BY or ...
         """
         request = messages.SetLayoutRequest(
             catalog=self.catalog,

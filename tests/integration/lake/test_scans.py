@@ -194,7 +194,7 @@ def test_a_part_that_is_none_is_refused(lake, name):
     schema = lake.load_schema("s")
     if not any(table.info().name == "small" for table in schema.list_tables()):
         insert(schema.create_table(CreateTable("small", COLUMNS)), batch(values(0, 10)))
-    with pytest.raises(BadRequest, match="has no part"):
+    with pytest.raises(BadRequest, match="has no split"):
         read(schema.load_table("small"), ("id",), part=name)
 
 

@@ -294,7 +294,7 @@ PARTICULAR: list[tuple[str, str, Any, StatusCode, tuple[str, ...]]] = [
     ("add_constraint", "a row against it", {"constraint": "CHECK (id > 1)"}, STATE, ("id > 1",)),
     ("set_layout", "no layout", {"partition_by": None, "sort_by": None}, INVALID, ("sort_by",)),
     ("set_layout", "no JSON", b'{"schema": ', INVALID, ("set_layout",)),
-    ("set_layout", "on memory", None, UNSUPPORTED, ("sales.Orders", "layout")),
+    ("set_layout", "on memory", None, UNSUPPORTED, ("sales.Orders", "PARTITIONED BY")),
     ("add_field", "it exists", {"column_schema": ipc(("X", pa.int8()))}, EXISTS, ("field", "X")),
     ("add_field", "the name is lost", {"column_schema": ipc(("detail", pa.float64()))},
      UNSUPPORTED, ("detail", "memory.jetbridge.run('ALTER TABLE sales.Orders ADD COLUMN")),

@@ -31,8 +31,9 @@ class BoundedCache(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value; one that is larger than the whole cache is not kept."""
+        """Keep a value; for one that is larger than the whole cache, nothing is kept."""
         with self._lock:
+            self._values.pop(key, None)
             if self._values.getsizeof(value) <= self.most:
                 self._values[key] = value
 

@@ -28,7 +28,7 @@ _FORBIDDEN = "disabled by configuration"
 _AVRO_NAME = "Invalid Avro identifier"
 _AVRO_HINT = (
     "; the name of a partition is not ASCII: repeat ALTER TABLE ... SET "
-    "PARTITIONED BY, which names it anew, and run jetbridge optimize"
+    "PARTITIONED BY, which gives it an ASCII name, and run jetbridge optimize"
 )
 _HINT = "; if it belongs to the lake, name its folder in the property jetbridge.folders"
 
@@ -116,7 +116,7 @@ _BY_CLASS: dict[str, BuildError] = {
     "NotAuthorizedException": lambda title, _: PermissionDenied(_REFUSED.format(title)),
     "ForbiddenException": lambda title, _: PermissionDenied(_REFUSED.format(title)),
     "ValidationException": lambda title, reason: Conflict(
-        f"table {title!r} was changed by someone else: {reason}"[:MESSAGE_CHARACTERS]
+        f"table {title!r} was changed by another transaction: {reason}"[:MESSAGE_CHARACTERS]
     ),
 }
 _BY_TEXT: dict[str, BuildError] = {

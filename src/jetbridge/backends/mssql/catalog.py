@@ -139,7 +139,8 @@ class MssqlCatalog:
         return SpoolFolder(folder) if folder else None
 
     def start_sweeper(self) -> None:
-        """Do nothing: the first use of the catalog, and later ones, start a sweep that is due."""
+        """Sweep in the background once the catalog connects; each later use starts one if due."""
+        self._sweeper.start()
 
     def sweep(self) -> list[str]:
         """Drop the tables of loads that crashed; return their names."""

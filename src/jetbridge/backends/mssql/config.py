@@ -189,8 +189,9 @@ def load_config(table: CatalogTable[MssqlConfig]) -> MssqlConfig:
     """Check a table `[catalogs.NAME]`; raises ConfigError."""
     source, key, keys = table.source, table.key, table.values
     if PASSWORD in keys:
-        problem = "must not be in the file: put it into an environment variable, and name "
-        raise ConfigError(source, f"{key}.{PASSWORD}", f'{problem}that: password_env = "NAME"')
+        problem = "must not be in the file: put it into an environment variable, and set "
+        remedy = 'password_env to its name: password_env = "NAME"'
+        raise ConfigError(source, f"{key}.{PASSWORD}", f"{problem}{remedy}")
     refuse_unknown(source, f"{key}.", keys, ["type", *MSSQL_KEYS])
     own = {name: value for name, value in keys.items() if name in _RULES}
     values = check_values(source, f"{key}.", own, _RULES, table.base)

@@ -298,7 +298,9 @@ def set_layout(
 
     def lay_out(schema: str, table: Table) -> Table:
         if not supports(table, CanLayOut):
-            raise NotSupported(f"table {schema}.{request.name} does not support set_layout")
+            raise NotSupported(
+                f"table {schema}.{request.name} does not support PARTITIONED BY or SORTED BY"
+            )
         return table.lay_out(request.partition_by, request.sort_by)
 
     yield from _describe_table(request, call, services, lay_out)

@@ -23,6 +23,8 @@ def test_sizes_are_added_up():
     assert [cache.get(key) for key in "ab"] == ["xxxxxxx", None]
     cache.put("c", "x" * 11)
     assert (cache.get("c"), cache.get("a")) == (None, "xxxxxxx")
+    cache.put("a", "x" * 11)
+    assert cache.get("a") is None, "an old value is not that of the last put"
     cache.clear()
     assert len(cache) == 0
 

@@ -155,8 +155,8 @@ def _refuse_without_plain_spec(state: TableState) -> None:
     """
     if all(spec.fields for spec in state.partition_specs):
         raise FailedPrecondition(
-            f"the rows of {state.title()!r} must be written anew, which is not possible here: it "
-            "was created as a partitioned table by another engine; make the change there"
+            f"table {state.title()!r} cannot be altered so that its rows are rewritten: another "
+            "engine created it as a partitioned table; run the ALTER TABLE in that engine"
         )
 
 

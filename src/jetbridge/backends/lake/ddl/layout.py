@@ -134,7 +134,7 @@ def _new_order(state: TableState, order: list[Ordering]) -> list[tuple[BoundTerm
 def _refuse_twice(keys: Sequence[object], argument: str, terms: Sequence[PartitionTerm]) -> None:
     for index, key in enumerate(keys):
         if key in keys[:index]:
-            raise BadRequest(f"{argument}: {terms[index].text()!r} is there twice")
+            raise BadRequest(f"{argument}: duplicate column {terms[index].text()!r}")
 
 
 def _refuse_types(state: TableState) -> None:
@@ -193,7 +193,7 @@ def _refusals(state: TableState) -> Iterator[None]:
         invalid = ICEBERG_EXCEPTIONS + "ValidationException"
         if any(is_java(error, name) for name in (*refused, invalid)):
             title, why = state.title(), java_message(error)
-            message = f"table {title!r} cannot be laid out so: {why}"
+            message = f"table {title!r} cannot apply this layout: {why}"
             raise BadRequest(message[:MESSAGE_CHARACTERS]) from error
         raise
 
@@ -278,8 +278,9 @@ def drop_unreadable_manifests(publisher: Publisher, state: TableState) -> None:
         if not all(field.name.isascii() for field in spec.fields)
         or (spec.fields and spec.spec_id != state.spec_id)
     }
-    if unreadable and state.snapshot is not None:
-        location = readable(str(state.snapshot.manifest_list))
+    manifest_list = state.manifest_list() if unreadable else None
+    if manifest_list is not None:
+        location = readable(manifest_list)
         rows = publisher.read.reader.query(queries.manifests(location)).to_pylist()
         if any(
             row["partition_spec_id"] in unreadable

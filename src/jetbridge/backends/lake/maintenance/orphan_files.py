@@ -99,10 +99,11 @@ def remove_files(warehouse: Warehouse, locations: Sequence[str]) -> None:
 def referenced_names(reader: LakeReader, state: TableState) -> set[str]:
     """Return the names of all files that the table refers to in any kept snapshot.
 
-    Raises QueryError if a manifest cannot be read: then the files are not known.
+    Raises QueryError or Unavailable if a manifest or the metadata cannot be read: then the files
+    are not known.
     """
     metadata = state.file.metadata
-    locations = {state.location, *state.file.earlier_files()}
+    locations = {state.location, *state.earlier_files()}
     for statistics in (metadata.statistics, metadata.partition_statistics):
         locations.update(file.statistics_path for file in statistics or ())
     snapshots = state.snapshots()

@@ -356,21 +356,24 @@ class Sweeper:
 
     def __init__(self, lake: Lake, grace: Grace | None = None, period: float = PERIOD) -> None:
         self._lake, self._grace, self._period = lake, grace or Grace(), period
+        self._thread: threading.Thread | None = None
         # A second sweep at the same time would take what the first has locked for alive.
-        self._sweeping = threading.Lock()
+        self._starting, self._sweeping = threading.Lock(), threading.Lock()
         self._wake, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jetbridge-sweeper", daemon=True)
 
     def sweep(self, grace: Grace | None = None) -> SweepReport:
-        """Remove what dead servers, failed jobs and dropped tables left behind."""
+        """Remove what dead servers, failed jobs and dropped tables left; default: `Grace()`."""
         with self._sweeping:
-            return _sweep(self._lake, grace or self._grace)
+            return _sweep(self._lake, grace or Grace())
 
     def start(self, grace: Grace | None = None) -> None:
         """Begin to sweep in the background; a second call does nothing."""
-        if self._thread.ident is None:
+        with self._starting:
+            if self._thread is not None:
+                return
             self._grace = grace or self._grace
             self._lake.warehouse.on_trouble = self.wake
+            self._thread = threading.Thread(target=self._run, name="jetbridge-sweeper", daemon=True)
             self._thread.start()
 
     def wake(self) -> None:
@@ -381,13 +384,13 @@ class Sweeper:
         """End the background sweeps, and wait so long for one that runs."""
         self._ended.set()
         self._wake.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(seconds)
 
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                self.sweep()
+                self.sweep(self._grace)
             except Exception as error:
                 # Without Spark, as when the server ends, a later sweep does it.
                 level = logging.DEBUG if isinstance(error, Unavailable) else logging.WARNING

@@ -39,11 +39,11 @@ _EXTRAS = msgspec.json.Decoder(TableExtras)
 
 
 def decode_extras(text: str) -> TableExtras:
-    """Decode the property; a value that another program damaged says nothing."""
-    try:
-        return _EXTRAS.decode(text)
-    except ValueError:
-        return TableExtras()
+    """Decode the property; raises ValueError if one part of it is damaged.
+
+    A damaged part must not hide the checks and keys beside it: rows would break them.
+    """
+    return _EXTRAS.decode(text)
 
 
 def encode_extras(

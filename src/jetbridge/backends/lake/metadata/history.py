@@ -50,7 +50,7 @@ def _by_number(
     for snapshot in history:
         if snapshot.sequence_number == number:
             return state.at_snapshot(snapshot)
-    other = state.file.snapshot_list.find(number)  # the id of a snapshot of another branch
+    other = state.find_snapshot(number)  # the id of a snapshot of another branch
     return None if other is None else state.at_snapshot(other)
 
 

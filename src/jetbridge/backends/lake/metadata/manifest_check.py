@@ -67,9 +67,9 @@ class ManifestChecker:
         return frozenset(listed.spec for listed in self._manifests(state))
 
     def _manifests(self, state: TableState) -> _ManifestList:
-        if state.snapshot is None:
+        location = state.manifest_list()
+        if location is None:
             return ()
-        location = str(state.snapshot.manifest_list)
         known = self._lists.get(location)
         if known is not None:
             return known

@@ -111,9 +111,9 @@ class SnapshotFilesReader:
 
     def read(self, state: TableState) -> SnapshotFiles:
         """Return the files of a snapshot; raises Unavailable with a damaged manifest."""
-        if state.snapshot is None:
+        manifest_list = state.manifest_list()
+        if manifest_list is None:
             return SnapshotFiles((), {})
-        manifest_list = str(state.snapshot.manifest_list)
         known = self._cache.get(manifest_list)
         if known is None:
             known = _read(self._reader, state, manifest_list)

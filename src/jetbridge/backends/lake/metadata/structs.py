@@ -19,6 +19,18 @@ from jetbridge.backends.lake.types.iceberg_types import (
     to_json,
 )
 
+# Iceberg says that values are strings; other programs also write numbers and true or false.
+Scalars = dict[str, str | int | float | bool | None]
+
+
+def as_texts(values: Scalars | None) -> dict[str, str]:
+    """Return values as the strings that they should be, without those that are null."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in (values or {}).items()
+        if value is not None
+    }
+
 
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """Describe one snapshot of a table."""
@@ -32,11 +44,11 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     # Format 1 may name the manifests themselves.
     manifests: tuple[str, ...] | None = None
     first_row_id: int | None = None
-    summary: dict[str, str] | None = None
+    summary: Scalars | None = None
 
     def property(self, name: str) -> str | None:
         """Return a property of the summary."""
-        return (self.summary or {}).get(name)
+        return as_texts(self.summary).get(name)
 
     def total(self, name: str) -> int | None:
         """Return a number of the summary, such as `total-records`; None if it is not there."""
@@ -180,7 +192,7 @@ class TableMetadata(msgspec.Struct, rename="kebab"):
     default_spec_id: int | None = None
     sort_orders: tuple[SortOrder, ...] | None = None
     default_sort_order_id: int | None = None
-    properties: dict[str, str] | None = None
+    properties: Scalars | None = None
     current_snapshot_id: int | None = None
     refs: dict[str, Reference] | None = None
     next_row_id: int | None = None

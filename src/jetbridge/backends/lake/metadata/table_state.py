@@ -3,7 +3,8 @@
 Metadata files never change, so a state can be kept for as long as someone reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from jetbridge.backends.lake.metadata.structs import (
     Reference,
     Snapshot,
     SortField,
+    as_texts,
 )
 from jetbridge.backends.lake.types import IcebergField
 from jetbridge.backends.tables.definition import Definition
@@ -35,6 +37,11 @@ CREATED = "jetbridge.created-ms"
 ENFORCE_KEYS = "jetbridge.enforce-keys"
 COMMENT = "comment"
 _DATA_FOLDER = "write.data.path"
+_DAMAGED_PROPERTY = (
+    f"its property {PROPERTY!r} is damaged: {{}}; correct the property with Spark, or remove it "
+    "there, which removes the checks, keys, defaults and exact types of the table"
+)
+_PROBLEM_CHARACTERS = 120
 # Columns that `iceberg_scan` adds; a column of the table with such a name shadows them.
 FILE_COLUMNS = ("filename", "file_row_number")
 _WITH_ROW_IDS = 3
@@ -54,8 +61,44 @@ class TableState:
     schema_id: int
 
     def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots that the file names, decoded anew each time."""
-        return self.file.snapshot_list.decode()
+        """Return all snapshots that the file names, as new objects; raises Unavailable."""
+        with self._damages():
+            return self.file.snapshot_list.decode()
+
+    def find_snapshot(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot of this id that the file names; raises Unavailable."""
+        with self._damages():
+            return self.file.snapshot_list.find(snapshot_id)
+
+    def earlier_files(self) -> list[str]:
+        """Return the metadata files before this one that the table names; raises Unavailable."""
+        with self._damages():
+            return self.file.earlier_files()
+
+    @contextmanager
+    def _damages(self) -> Iterator[None]:
+        """Raise Unavailable where a part of the metadata file cannot be decoded."""
+        try:
+            yield
+        except ValueError as error:
+            problem = f"the metadata is damaged: {error}"
+            raise unreadable_table(self.title(), problem, self.location) from error
+
+    def manifest_list(self) -> str | None:
+        """Return the manifest list of the snapshot; raises Unavailable if it has none.
+
+        The empty table needs none.
+        """
+        if self.snapshot is None:
+            return None
+        if self.snapshot.manifest_list is None:
+            problem = (
+                f"snapshot {self.snapshot_id} names its manifests without a manifest list, which "
+                "is not supported; insert or rewrite rows with another engine, so that the table "
+                "has a newer snapshot"
+            )
+            raise unreadable_table(self.title(), problem, self.location)
+        return self.snapshot.manifest_list
 
     @property
     def updated(self) -> int:
@@ -110,7 +153,7 @@ class TableState:
     @property
     def properties(self) -> dict[str, str]:
         """Return the table properties."""
-        return dict(self.file.metadata.properties or {})
+        return as_texts(self.file.metadata.properties)
 
     @property
     def last_column_id(self) -> int:
@@ -201,17 +244,24 @@ class TableState:
 
     @cached_property
     def extras(self) -> TableExtras:
-        """Return what the table property `jetbridge.table` says."""
-        return decode_extras(self.properties.get(PROPERTY, "{}"))
+        """Return what the table property `jetbridge.table` says; raises Unavailable."""
+        try:
+            return decode_extras(self.properties.get(PROPERTY, "{}"))
+        except ValueError as error:
+            problem = _DAMAGED_PROPERTY.format(str(error)[:_PROBLEM_CHARACTERS])
+            raise unreadable_table(self.title(), problem) from error
 
     @cached_property
     def schema(self) -> KeptSchema:
-        """Return the schema of this snapshot; raises Unavailable if the file has none."""
+        """Return the schema of this snapshot; raises Unavailable if the file does not have it."""
         for schema in self.schemas:
             if schema.schema_id == self.schema_id:
                 return schema
         if not self.schemas:
             raise unreadable_table(self.title(), "the metadata has no schema", self.location)
+        if self.schema_id != (self.file.metadata.current_schema_id or 0):
+            problem = f"the metadata has no schema {self.schema_id}, as snapshot {self.snapshot_id}"
+            raise unreadable_table(self.title(), f"{problem} needs it", self.location)
         return self.schemas[-1]
 
     @property

@@ -77,7 +77,7 @@ def find_split(context: ReadContext, state: TableState, name: str | None) -> Sca
         return None
     scan_split = _parse(context.snapshot_files(state), name or "")
     if scan_split is None:
-        raise BadRequest(f"table {state.title()!r} has no part {name!r}")
+        raise BadRequest(f"table {state.title()!r} has no split {name!r}")
     return scan_split
 
 

@@ -14,9 +14,8 @@ from jetbridge.backends.lake.types import ROW_ID_COLUMN
 from jetbridge.backends.lake.write import spark_writes
 from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.backends.lake.write.row_locations import (
-    RowLocations,
     check_row_ids,
-    locate_rows,
+    locate_all,
     refuse_without_row_ids,
 )
 from jetbridge.backends.tables.column_mapping import map_insert_columns
@@ -101,11 +100,7 @@ class _LakeMerge:
             raise Conflict(
                 f"table {latest.title()!r} was altered while the statement ran; run it again"
             )
-        row_ids = self._row_ids.sorted()
-        locations = RowLocations(self.pinned, latest)
-        for batch in locate_rows(self.publisher.read, latest, files, row_ids):
-            locations.add(batch)
-        locations.refuse_missing(row_ids)
+        locate_all(self.publisher.read, self.pinned, latest, files, self._row_ids.sorted())
 
     def close(self) -> None:
         """Remove the staged rows."""

@@ -46,7 +46,7 @@ class RowLocations:
 
     def _conflict(self) -> Conflict:
         return Conflict(
-            f"a row of {self._latest.title()!r} was changed or deleted by someone else meanwhile; "
+            f"a row of {self._latest.title()!r} was changed or deleted by another transaction; "
             "run the statement again"
         )
 
@@ -59,6 +59,21 @@ class RowLocations:
             for code, name in enumerate(files.dictionary.to_pylist()):
                 parts.setdefault(name, []).append(positions[codes == code])
         return {name: np.sort(np.concatenate(part)) for name, part in parts.items()}
+
+
+def locate_all(
+    context: ReadContext,
+    pinned: TableState,
+    latest: TableState,
+    files: SnapshotFiles,
+    row_ids: Integers,
+) -> RowLocations:
+    """Return where all of these rows are now; raises Conflict if one changed since `pinned`."""
+    locations = RowLocations(pinned, latest)
+    for batch in locate_rows(context, latest, files, row_ids):
+        locations.add(batch)
+    locations.refuse_missing(row_ids)
+    return locations
 
 
 def locate_rows(

@@ -31,6 +31,7 @@ from jetbridge.backends.lake.write.row_locations import (
     Integers,
     RowLocations,
     check_row_ids,
+    locate_all,
     locate_rows,
     refuse_without_row_ids,
 )
@@ -259,11 +260,7 @@ class _LakeDelete:
 
     def _locate(self, latest: TableState, files: SnapshotFiles) -> RowLocations:
         row_ids = self._row_ids.sorted()
-        locations = RowLocations(self.pinned, latest)
-        for batch in locate_rows(self.publisher.read, latest, files, row_ids):
-            locations.add(batch)
-        locations.refuse_missing(row_ids)
-        return locations
+        return locate_all(self.publisher.read, self.pinned, latest, files, row_ids)
 
     def _describe(self, latest: TableState) -> TableCommit:
         self._files.begin_attempt()

@@ -75,9 +75,9 @@ def test_an_empty_text_removes_the_layout(recorded: RecordedLake):
 
 
 def test_a_term_may_be_there_once(recorded: RecordedLake):
-    with pytest.raises(BadRequest, match=r"'bucket\(4, ID\)' is there twice"):
+    with pytest.raises(BadRequest, match=r"duplicate column 'bucket\(4, ID\)'"):
         _changes(recorded.state("plain"), parse_partitions("bucket(4, id), bucket(4, ID)"), None)
-    with pytest.raises(BadRequest, match="sort_by: 'id' is there twice"):
+    with pytest.raises(BadRequest, match="sort_by: duplicate column 'id'"):
         _changes(recorded.state("plain"), None, parse_order("id, id DESC"))
 
 

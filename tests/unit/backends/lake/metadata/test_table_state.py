@@ -3,15 +3,22 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
+from jetbridge.backends.lake.files import Files
+from jetbridge.backends.lake.maintenance.orphan_files import referenced_names
+from jetbridge.backends.lake.metadata.history import state_at
+from jetbridge.backends.lake.metadata.manifest_check import ManifestChecker
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFilesReader
 from jetbridge.backends.lake.metadata.structs import decode_schema
 from jetbridge.backends.lake.metadata.table_state import TableState, read_state
-from jetbridge.catalog import UniqueKey
+from jetbridge.backends.lake.schema import LakeSchema
+from jetbridge.catalog import AsOf, AtUnit, UniqueKey
 from jetbridge.errors import Unavailable
 from tests.unit.backends.lake.recorded_lake import RecordedLake
 
@@ -119,11 +126,100 @@ def test_keys_checks_and_defaults_come_from_the_property(recorded: RecordedLake)
     assert (state.definition.schema.field("label").metadata or {})[b"default"] == b"'x'"
 
 
-@pytest.mark.parametrize("text", ["", "5", "[]", '{"keys": 3}', '{"checks": [1]}'])
-def test_property_that_another_program_damaged_says_nothing(recorded: RecordedLake, text: str):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"checks": ["(id > 0)"',
+        "5",
+        "[]",
+        '{"keys": 3}',
+        '{"checks": [1]}',
+        '{"checks": ["(id > 0)"], "keys": [{"columns": [1]}]}',
+        '{"checks": ["(id > 0)"], "defaults": {"2": null}}',
+        '{"checks": ["(id > 0)"], "notes": {"1": {"storage": "int"}}}',
+        '{"checks": ["(id > 0)"], "keys": null}',
+    ],
+)
+def test_a_damaged_property_does_not_drop_the_checks(recorded: RecordedLake, text: str):
     state = recorded.change("plain", properties={"jetbridge.table": text})
-    assert state.definition.checks == ()
-    assert state.definition.keys == ()
+    problem = (
+        r"table 's\.plain' cannot be read: its property 'jetbridge\.table' is damaged: .*Spark"
+    )
+    with pytest.raises(Unavailable, match=problem):
+        _ = state.definition
+    schema = LakeSchema(recorded.lake, "s")
+    assert [table.info().name for table in schema.list_tables()] == ["laid_out"]
+
+
+def test_properties_that_are_not_texts_are_read(recorded: RecordedLake):
+    values = {"a": "x", "b": 5, "c": True, "d": 1.5, "e": None}
+    state = recorded.change("plain", properties=values)
+    assert state.properties == {"a": "x", "b": "5", "c": "true", "d": "1.5"}
+
+
+def test_a_summary_that_is_not_texts_is_read(recorded: RecordedLake):
+    snapshots = recorded_snapshots(recorded)
+    snapshots[-1]["summary"] |= {"total-records": 5, "total-position-deletes": 1, "done": False}
+    state = recorded.change("plain", snapshots=snapshots)
+    assert state.count() == 4
+    assert state.snapshot is not None
+    assert state.snapshot.property("done") == "false"
+
+
+def recorded_snapshots(recorded: RecordedLake) -> list[dict[str, Any]]:
+    document = json.loads(Path(recorded.state("plain").location).read_text())
+    snapshots: list[dict[str, Any]] = document["snapshots"]
+    return snapshots
+
+
+def test_a_snapshot_whose_schema_is_missing_is_not_read_with_another(recorded: RecordedLake):
+    snapshots = recorded_snapshots(recorded)
+    snapshots[0]["schema-id"] = 77
+    state = recorded.change("plain", snapshots=snapshots)
+    assert state.definition.schema.names == ["id", "label", "size"]
+    first = state.at_snapshot(state.snapshots()[0])
+    problem = rf"table 's\.plain' cannot be read: .*no schema 77, as snapshot {first.snapshot_id}"
+    with pytest.raises(Unavailable, match=problem):
+        _ = first.definition
+
+
+def test_a_damaged_older_snapshot_is_an_error_with_the_file(recorded: RecordedLake):
+    snapshots = recorded_snapshots(recorded)
+    snapshots[0]["timestamp-ms"] = "yesterday"
+    state = recorded.change("plain", snapshots=snapshots)
+    assert state.count() == 4
+    problem = (
+        r"table 's\.plain' cannot be read: .*metadata\.json: the metadata is damaged: Expected"
+    )
+    for read in (
+        state.snapshots,
+        lambda: state_at(state, AsOf(AtUnit.VERSION, "1")),
+        lambda: state.find_snapshot(77),
+        lambda: referenced_names(recorded.reader, state),
+    ):
+        with pytest.raises(Unavailable, match=problem):
+            read()
+
+
+def test_a_damaged_list_of_earlier_files_is_an_error_with_the_file(recorded: RecordedLake):
+    state = recorded.change("plain", **{"metadata-log": [{"metadata-file": 5}]})
+    with pytest.raises(Unavailable, match=r"table 's\.plain' cannot be read: .* is damaged"):
+        referenced_names(recorded.reader, state)
+
+
+def test_a_snapshot_without_a_manifest_list_is_an_error(recorded: RecordedLake):
+    snapshots = recorded_snapshots(recorded)
+    del snapshots[-1]["manifest-list"]
+    snapshots[-1]["manifests"] = ["m0.avro"]
+    state = recorded.change("plain", snapshots=snapshots)
+    problem = r"table 's\.plain' cannot be read: .*without a manifest list, which is not supported"
+    for read in (
+        SnapshotFilesReader(recorded.reader).read,
+        ManifestChecker(recorded.reader, Files({})).formats,
+    ):
+        with pytest.raises(Unavailable, match=problem):
+            read(state)
 
 
 def test_one_bad_note_leaves_the_checks(recorded: RecordedLake):

@@ -60,7 +60,7 @@ def test_a_small_table_is_one_split(recorded: RecordedLake):
     request = Scan(("id",))
     assert table(recorded).split(request) == [splits.WHOLE]
     for name in ("x", "9-10", "0:5-6", "2-1"):
-        with pytest.raises(BadRequest, match="has no part"):
+        with pytest.raises(BadRequest, match="has no split"):
             splits.find_split(recorded.lake.read, recorded.state("plain"), name)
     chosen = splits.find_split(recorded.lake.read, recorded.state("plain"), "1-3")
     assert chosen is not None
