@@ -32,9 +32,9 @@ from jetbridge.backends.tables.updates import (
     RowIdSet,
     StagedUpdate,
     UpdatedRows,
-    read_row_ids,
+    read_deleted_row_ids,
 )
-from jetbridge.catalog import ROWID, DMLOptions, DMLResult, UniqueKey, Write
+from jetbridge.catalog import DMLOptions, DMLResult, UniqueKey, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast
 from jetbridge.errors import BadRequest, Conflict, NotFound
@@ -191,10 +191,7 @@ class _MemoryDelete:
         self._returned_schema = project_schema(state.schema, [*range(len(state.schema)), -1])
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
-        names = [fold(name) for name in batch.schema.names]
-        if ROWID not in names:
-            raise BadRequest(f"table {self.cell.name()!r}: DELETE needs a column 'rowid'")
-        rowids = read_row_ids(batch.column(names.index(ROWID)), self.cell.name())
+        rowids = read_deleted_row_ids(batch, self.cell.name())
         check_row_ids(rowids, self.cell)
         count = self._row_ids.add(rowids)
         return DMLResult(

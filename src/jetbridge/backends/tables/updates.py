@@ -10,6 +10,7 @@ import pyarrow as pa
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
 from jetbridge.backends.tables.staging import Staging
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult
+from jetbridge.catalog.identifiers import fold
 from jetbridge.errors import BadRequest, LimitExceeded
 
 Integers = npt.NDArray[np.int64]
@@ -25,6 +26,14 @@ def read_row_ids(column: pa.Array, table: str) -> Integers:
         raise BadRequest(f"the row ids of table {table!r} must be integers without NULL")
     values: Integers = column.cast(pa.int64()).to_numpy()
     return values
+
+
+def read_deleted_row_ids(batch: pa.RecordBatch, table: str) -> Integers:
+    """Return the row ids of a batch of DELETE; raise BadRequest without them."""
+    names = [fold(name) for name in batch.schema.names]
+    if ROWID not in names:
+        raise BadRequest(f"table {table!r}: DELETE needs a column 'rowid'")
+    return read_row_ids(batch.column(names.index(ROWID)), table)
 
 
 class RowIdSet:

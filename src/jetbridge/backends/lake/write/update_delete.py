@@ -38,9 +38,13 @@ from jetbridge.backends.lake.write.row_locations import (
 from jetbridge.backends.tables.column_mapping import refuse_null
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.backends.tables.staging import Staging
-from jetbridge.backends.tables.updates import RowIdSet, StagedUpdate, UpdatedRows, read_row_ids
+from jetbridge.backends.tables.updates import (
+    RowIdSet,
+    StagedUpdate,
+    UpdatedRows,
+    read_deleted_row_ids,
+)
 from jetbridge.catalog import ROWID, DMLOptions, DMLResult, Write
-from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import cast
 from jetbridge.errors import BadRequest, Conflict
@@ -222,10 +226,7 @@ class _LakeDelete:
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
         """Add row ids; returns the rows if RETURNING asks for them."""
-        names = [fold(name) for name in batch.schema.names]
-        if ROWID not in names:
-            raise BadRequest(f"table {self.pinned.title()!r}: DELETE needs a column 'rowid'")
-        row_ids = read_row_ids(batch.column(names.index(ROWID)), self.pinned.title())
+        row_ids = read_deleted_row_ids(batch, self.pinned.title())
         check_row_ids(row_ids, self.pinned)
         count = self._row_ids.add(row_ids)
         return DMLResult(count, self._returned_rows(row_ids) if self.options.returning else None)
