@@ -33,6 +33,7 @@ from jetbridge.duckdb_engine.statements import (
 from jetbridge.duckdb_engine.types import duckdb_type
 from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 from jetbridge.runtime.cancellation import current
+from jetbridge.runtime.plain_layout import plain_rows
 
 _WORK = "jetbridge_work"
 # Where tables are as they were.
@@ -246,7 +247,7 @@ class StatementConnection:
         self._make(path, "VIEW", f"AS {query}")
 
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
-        self._cursor.register(name, rows)
+        self._cursor.register(name, plain_rows(rows))
 
     def create_table_as(self, path: Path, query: str) -> None:
         """A table with the rows of a query, which can be read more than once."""

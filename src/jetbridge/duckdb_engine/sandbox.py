@@ -12,6 +12,7 @@ from jetbridge.duckdb_engine.statements import SET, execute
 from jetbridge.duckdb_engine.watchdog import Watchdog
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError
 from jetbridge.runtime.cancellation import current
+from jetbridge.runtime.plain_layout import plain_rows
 
 # How long one evaluation of an expression in DDL or DML may take. A filter gets less: it can be
 # left to the client.
@@ -76,7 +77,10 @@ def session(
 
 
 def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """The data without slices of nested arrays: DuckDB 1.5 reads wrong rows of their children."""
+    """The data as DuckDB 1.5 reads it: in the plain layout, and without slices of nested arrays,
+    of whose children it reads wrong rows.
+    """
+    data = plain_rows(data)
     if isinstance(data, pa.Table):
         for index, field in enumerate(data.schema):
             if pa.types.is_nested(field.type):

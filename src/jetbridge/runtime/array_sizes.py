@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.runtime.plain_layout import is_plain
+
 # The bytes of each row: one number for all rows, or one per row. A list may hold 300 million NULLs
 # in no memory, so they are never written out.
 Sizes = int | npt.NDArray[np.int64]
@@ -111,10 +113,14 @@ def _view_lengths(array: Any) -> npt.NDArray[np.int64]:
 
 
 def _of_dictionary(array: Any, target: pa.DataType) -> Sizes:
-    sizes = _sizes(array.dictionary, target)
+    values, rows = array.dictionary, array.indices.fill_null(0).cast(pa.int64()).to_numpy()
+    if len(rows) < len(values) and is_plain(values.type):  # read no more of it than is used
+        used, rows = np.unique(rows, return_inverse=True)
+        values = values.take(pa.array(used))
+    sizes = _sizes(values, target)
     if isinstance(sizes, int) or len(sizes) == 0:
         return max(null_bytes(target), sizes if isinstance(sizes, int) else 0)
-    taken: npt.NDArray[np.int64] = sizes[array.indices.fill_null(0).cast(pa.int64()).to_numpy()]
+    taken: npt.NDArray[np.int64] = sizes[rows]
     return taken
 
 

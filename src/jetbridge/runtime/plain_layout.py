@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.runtime.nested_types import dictionary_types, with_inner_types
+
 # Positions in an array; -1 stands for NULL.
 Rows = npt.NDArray[np.int64]
 _Test = Callable[[Any], bool]
@@ -49,26 +51,33 @@ _NESTED: tuple[_Test, ...] = (
 @lru_cache(maxsize=1024)
 def is_plain(data_type: pa.DataType) -> bool:
     """Return whether the type is known to have the plain layout, with all types inside of it."""
-    if isinstance(data_type, pa.BaseExtensionType):
+    if _is_extension(data_type):
         return is_plain(data_type.storage_type)
     if any(test(data_type) for test in _NESTED):
         return all(is_plain(data_type.field(i).type) for i in range(data_type.num_fields))
     return any(test(data_type) for test in _FLAT)
 
 
-@lru_cache(maxsize=1024)
 def plain_type(data_type: pa.DataType) -> pa.DataType:
     """Return the type that `write_plain` gives to arrays of a type."""
     if is_plain(data_type):
         return data_type
-    if isinstance(data_type, pa.BaseExtensionType):
+    if _is_extension(data_type):
         return _plain_extension(data_type)
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
         return plain_type(data_type.value_type)
-    for matches, rebuild in _REBUILT:
+    for matches, rebuild in _STORED_AS:
         if matches(data_type):
             return rebuild(data_type)
-    raise pa.ArrowNotImplementedError(f"type {data_type} is not supported")
+    return with_inner_types(data_type, plain_type)
+
+
+_STORED_AS: tuple[tuple[_Test, Callable[[Any], pa.DataType]], ...] = (
+    (pa.types.is_string_view, lambda t: pa.string()),
+    (pa.types.is_binary_view, lambda t: pa.binary()),
+    (pa.types.is_list_view, lambda t: plain_type(pa.list_(t.value_field))),
+    (pa.types.is_large_list_view, lambda t: plain_type(pa.large_list(t.value_field))),
+)
 
 
 def _plain_extension(data_type: Any) -> pa.DataType:
@@ -80,6 +89,20 @@ def _plain_extension(data_type: Any) -> pa.DataType:
     return storage
 
 
+def with_plain_dictionaries(data_type: pa.DataType) -> pa.DataType:
+    """Return the type with plain values in its dictionaries."""
+    if pa.types.is_dictionary(data_type):
+        values = plain_type(data_type.value_type)
+        return pa.dictionary(data_type.index_type, values, data_type.ordered)
+    if next(dictionary_types(data_type), None) is None or _is_extension(data_type):
+        return data_type
+    return with_inner_types(data_type, with_plain_dictionaries)
+
+
+def _is_extension(data_type: pa.DataType) -> bool:
+    return isinstance(data_type, pa.BaseExtensionType)
+
+
 def is_plain_schema(schema: pa.Schema) -> bool:
     """Return whether all types of a schema are plain."""
     return all(map(is_plain, schema.types))
@@ -89,34 +112,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with the plain types. A plain schema is returned as it is."""
     if is_plain_schema(schema):
         return schema
-    return pa.schema([_field(field) for field in schema], schema.metadata)
-
-
-def _field(field: pa.Field) -> pa.Field:
-    return field.with_type(plain_type(field.type))
-
-
-def _fields(data_type: Any) -> list[pa.Field]:
-    return [_field(data_type.field(i)) for i in range(data_type.num_fields)]
-
-
-def _plain_map(data_type: Any) -> pa.DataType:
-    key, item = _field(data_type.key_field), _field(data_type.item_field)
-    return pa.map_(key, item, keys_sorted=data_type.keys_sorted)
-
-
-_REBUILT: tuple[tuple[_Test, Callable[[Any], pa.DataType]], ...] = (
-    (pa.types.is_string_view, lambda t: pa.string()),
-    (pa.types.is_binary_view, lambda t: pa.binary()),
-    (pa.types.is_struct, lambda t: pa.struct(_fields(t))),
-    (pa.types.is_map, _plain_map),
-    (pa.types.is_list, lambda t: pa.list_(_field(t.value_field))),
-    (pa.types.is_large_list, lambda t: pa.large_list(_field(t.value_field))),
-    (pa.types.is_list_view, lambda t: pa.list_(_field(t.value_field))),
-    (pa.types.is_large_list_view, lambda t: pa.large_list(_field(t.value_field))),
-    (pa.types.is_fixed_size_list, lambda t: pa.list_(_field(t.value_field), t.list_size)),
-    (pa.types.is_union, lambda t: pa.union(_fields(t), t.mode, t.type_codes)),
-)
+    return pa.schema([f.with_type(plain_type(f.type)) for f in schema], schema.metadata)
 
 
 def write_plain(array: pa.Array) -> pa.Array:
@@ -143,12 +139,16 @@ def plain_table(data: pa.Table) -> pa.Table:
 
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the same rows in the plain layout; `schema` is the plain schema of the batch."""
+    if is_plain_schema(batch.schema):
+        return batch
     columns = [write_plain(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def plain_reader(data: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a stream of the same rows in the plain layout; a plain stream as it is."""
+def plain_rows(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """Return a table or stream of the same rows in the plain layout; a plain one as it is."""
+    if isinstance(data, pa.Table):
+        return plain_table(data)
     if is_plain_schema(data.schema):
         return data
     schema = plain_schema(data.schema)
@@ -170,8 +170,7 @@ def _take(array: Any, rows: Rows) -> pa.Array:
 
 def _take_extension(array: Any, rows: Rows) -> pa.Array:
     storage, wanted = _take(array.storage, rows), plain_type(array.type)
-    is_extension = isinstance(wanted, pa.BaseExtensionType)
-    return wanted.wrap_array(storage) if is_extension else storage
+    return wanted.wrap_array(storage) if _is_extension(wanted) else storage
 
 
 def _take_views(array: Any, rows: Rows) -> pa.Array:

@@ -37,7 +37,7 @@ from jetbridge.errors import (
 from jetbridge.runtime.cancellation import shield
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import read_ahead, within
-from jetbridge.service.batch_layout import conform
+from jetbridge.service.batch_layout import conform, no_rows
 from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
@@ -201,9 +201,13 @@ def _write_and_answer(
     statement: StatementInput, decoder: BatchDecoder, write: Write, reply: pa.Schema
 ) -> Generator[bytes, None, int]:
     total = 0
+    empty = encode_batch(no_rows(reply))
     for data in statement.messages():
         decoder.feed(data)
         for batch in decoder.flush():
+            if not batch.num_rows:
+                yield empty
+                continue
             result = write(statement.check(batch))
             total += result.affected_rows
             rows = result.returning_data
