@@ -6,7 +6,7 @@ read outside the buffers if these are wrong.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -120,7 +120,7 @@ class BatchDecoder:
         A single batch without rows is one of them: the client may wait for its answer.
         """
         if self._pending_empty == 1 and not self._pending_batches:
-            yield self._empty_batch()
+            yield self._empty
         groups, several = self._pending, self._pending_batches > 1
         self._pending, self._pending_batches, self._pending_empty = [], 0, 0
         self.pending_bytes = 0
@@ -130,7 +130,8 @@ class BatchDecoder:
                 for batch in read_batches(stream, several):
                     yield self._plain(batch, group.dictionaries)
 
-    def _empty_batch(self) -> pa.RecordBatch:
+    @cached_property
+    def _empty(self) -> pa.RecordBatch:
         columns = [pa.nulls(0, data_type) for data_type in self.schema.types]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -139,6 +140,8 @@ class BatchDecoder:
 
         Raise LimitExceeded before it is large. Each use of a value that is sent once counts.
         """
+        if not self._expanding:
+            return batch
         columns, total, used = batch.columns, 0, iter(dictionaries)
         for index in self._expanding:
             columns[index] = attach_dictionaries(columns[index], self._types[index], used)

@@ -6,17 +6,22 @@ heap; 169 KB of a dictionary kept the server busy for 29 s. DuckDB misreads such
 """
 
 import random
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
 
 from jetbridge.client import Client, connect
 from jetbridge.runtime.plain_layout import plain_type
+from jetbridge.wire.flight_data import encode_batch
+from jetbridge.wire.ipc_headers import split_stream
 from tests.helpers.peers import ServerProcess
 from tests.helpers.raw import Answer, Raw, opening, read_answer
-from tests.security.input.crafted import messages
+from tests.security.input.corpus import flight_data
+from tests.security.input.crafted import COMPRESSED, messages
 from tests.security.input.layouts import anything
 
 NO_OPTIONS = pa.ipc.IpcWriteOptions()
@@ -133,3 +138,92 @@ def test_many_random_layouts_are_stored_as_their_values(server: ServerProcess, r
         for seed in range(1_000, 4_000):
             array = storable(seed)
             assert stored(client, raw, array, array.type) == array.to_pylist(), seed
+
+
+# --- time
+
+
+def in_time(raw: Raw, operation: str, sent: list[bytes], schema: pa.Schema) -> Answer:
+    started = time.monotonic()
+    answer = send(raw, operation, sent, schema)
+    assert time.monotonic() - started < SECONDS
+    return answer
+
+
+@pytest.fixture
+def table(server: ServerProcess, raw: Raw) -> Iterator[Client]:
+    with connect(server.location, "memory") as client:
+        client.create_table("s", "layouts", pa.schema([("c", pa.string())]))
+        yield client
+        client.drop_table("s", "layouts")
+
+
+def test_a_dictionary_is_decoded_once_for_many_batches(table, raw):
+    values = pa.array(["x" * 1_000] * 12_000)
+    one = pa.DictionaryArray.from_arrays(pa.array([5], pa.int32()), values)
+    _, dictionary, row = messages(pa.record_batch({"c": one}), COMPRESSED)
+    assert len(dictionary) < 200_000
+    sent = [dictionary, *[row] * 300]
+    answer = in_time(raw, "insert", sent, pa.schema([("c", one.type)]))
+    assert [r["c"] for r in answer.rows] == ["x" * 1_000] * 300
+
+
+def deltas(count: int) -> tuple[pa.Schema, list[bytes]]:
+    """Return a stream that extends its dictionary so often, with a row after each 100th."""
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    kind = pa.dictionary(pa.int32(), pa.string())
+    words = pa.array([f"w{i}" for i in range(2)])
+    both = [
+        pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), words.slice(0, n)) for n in (1, 2)
+    ]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("c", kind)]), options=options) as writer:
+        for array in both:
+            writer.write_batch(pa.record_batch({"c": array}))
+    data = sink.getvalue().to_pybytes()
+    parts = [flight_data(*each) for each in split_stream(memoryview(data))]
+    _, first, row, delta, last = parts
+    sent = [first, row]
+    for number in range(count):
+        sent += [delta, last] if number % 100 == 99 else [delta]
+    return pa.schema([("c", kind)]), sent
+
+
+def test_a_dictionary_may_be_extended_often_but_not_without_end(table, raw):
+    schema, sent = deltas(4_000)
+    answer = in_time(raw, "insert", sent, schema)
+    assert [row["c"] for row in answer.rows] == ["w0"] * 41
+    schema, sent = deltas(20_000)
+    with pytest.raises(grpc.RpcError) as error:
+        in_time(raw, "insert", sent, schema)
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "extends its dictionaries more than" in error.value.details()
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_dictionaries_that_are_replaced_are_paid_for(table, raw, compressed):
+    """What is sent in full may be replaced as often as you like."""
+    texts = ["x" * 1000] * 10_000 if compressed else [f"{n:030}" for n in range(1_000)]
+    one = pa.DictionaryArray.from_arrays(pa.array([5], pa.int32()), pa.array(texts))
+    options = COMPRESSED if compressed else NO_OPTIONS
+    _, dictionary, row = messages(pa.record_batch({"c": one}), options)
+    sent = [dictionary, row] * (200 if compressed else 600)
+    if not compressed:
+        answer = in_time(raw, "insert", sent, pa.schema([("c", one.type)]))
+        assert [r["c"] for r in answer.rows] == [texts[5]] * 600
+        return
+    with pytest.raises(grpc.RpcError) as error:
+        in_time(raw, "insert", sent, pa.schema([("c", one.type)]))
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "unpack to far more than is sent" in error.value.details()
+
+
+@pytest.mark.parametrize("operation", ["insert", "delete"])
+def test_batches_without_rows_cost_little(table, raw, operation):
+    schema = pa.schema([("c", pa.string()), ("rowid", pa.int64())])
+    if operation == "insert":
+        schema = schema.remove(1)
+    empty = encode_batch(pa.RecordBatch.from_pylist([], schema))
+    answer = in_time(raw, operation, [empty] * 10_000, schema)
+    assert len(answer.batches) == 10_000
+    assert not answer.rows
