@@ -67,26 +67,13 @@ def session(
     cursor = _root().cursor()
     try:
         if data is not None:
-            cursor.register(DATA, _whole(data))
+            cursor.register(DATA, plain_rows(data))
         for name, table in more.items():
-            cursor.register(name, _whole(table))
+            cursor.register(name, plain_rows(table))
         with _watchdog.limit(cursor, seconds), current().on_cancel(cursor.interrupt):
             yield cursor
     finally:
         cursor.close()
-
-
-def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """The data as DuckDB 1.5 reads it: in the plain layout, and without slices of nested arrays,
-    of whose children it reads wrong rows.
-    """
-    data = plain_rows(data)
-    if isinstance(data, pa.Table):
-        for index, field in enumerate(data.schema):
-            if pa.types.is_nested(field.type):
-                chunks = [pa.concat_arrays([c, c.slice(0, 0)]) for c in data.column(index).chunks]
-                data = data.set_column(index, field, pa.chunked_array(chunks, field.type))
-    return data
 
 
 def query(

@@ -125,18 +125,6 @@ def write_plain(array: pa.Array) -> pa.Array:
     return _take(array, np.arange(len(array), dtype=np.int64))
 
 
-def plain_table(data: pa.Table) -> pa.Table:
-    """Return the same rows in the plain layout; a plain table as it is."""
-    if is_plain_schema(data.schema):
-        return data
-    schema = plain_schema(data.schema)
-    columns = [
-        pa.chunked_array(map(write_plain, column.chunks), field.type)
-        for column, field in zip(data.columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the same rows in the plain layout; `schema` is the plain schema of the batch."""
     if is_plain_schema(batch.schema):
@@ -146,13 +134,35 @@ def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def plain_rows(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """Return a table or stream of the same rows in the plain layout; a plain one as it is."""
-    if isinstance(data, pa.Table):
-        return plain_table(data)
-    if is_plain_schema(data.schema):
+    """Return the same rows as DuckDB reads them: in the plain layout, without nested slices.
+
+    Of a slice of a nested array, DuckDB 1.5.5 reads wrong rows of the children.
+    """
+    types = data.schema.types
+    if all(map(is_plain, types)) and not any(map(_is_nested, types)):
         return data
     schema = plain_schema(data.schema)
-    return pa.RecordBatchReader.from_batches(schema, (plain_batch(b, schema) for b in data))
+    if isinstance(data, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(schema, (_whole(b, schema) for b in data))
+    columns = [
+        pa.chunked_array(map(_whole_array, column.chunks), field.type)
+        for column, field in zip(data.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(map(_whole_array, batch.columns)), schema=schema)
+
+
+def _whole_array(array: pa.Array) -> pa.Array:
+    if not is_plain(array.type):
+        return write_plain(array)
+    return pa.concat_arrays([array, array.slice(0, 0)]) if _is_nested(array.type) else array
+
+
+def _is_nested(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(data_type))
 
 
 def _take(array: Any, rows: Rows) -> pa.Array:

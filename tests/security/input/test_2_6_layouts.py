@@ -6,8 +6,11 @@ heap; 169 KB of a dictionary kept the server busy for 29 s. DuckDB misreads such
 """
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -25,6 +28,7 @@ from tests.security.input.crafted import COMPRESSED, messages
 from tests.security.input.layouts import anything
 
 NO_OPTIONS = pa.ipc.IpcWriteOptions()
+ROOT = Path(__file__).resolve().parents[3]
 MANY = 2_500
 SECONDS = 5.0
 
@@ -227,3 +231,23 @@ def test_batches_without_rows_cost_little(table, raw, operation):
     answer = in_time(raw, operation, [empty] * 10_000, schema)
     assert len(answer.batches) == 10_000
     assert not answer.rows
+
+
+# --- behind the wire
+
+
+def fuzz(first: int, count: int, depth: int) -> None:
+    command = [sys.executable, "-m", "tests.security.input.layout_child"]
+    command += map(str, (first, count, depth))
+    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2_000:]
+
+
+def test_duckdb_reads_random_layouts_as_their_values():
+    fuzz(0, 300, 3)
+
+
+@pytest.mark.soak
+def test_duckdb_reads_many_random_layouts_as_their_values():
+    for first in range(1_000, 21_000, 2_000):
+        fuzz(first, 2_000, 4)
