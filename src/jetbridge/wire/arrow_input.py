@@ -231,7 +231,7 @@ class _Dictionaries:
             )
 
 
-def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
+def read_stream(data: bytes | memoryview, limits: InputLimits) -> list[pa.RecordBatch]:
     """Return the batches of an IPC stream. Raises Arrow's errors, too."""
     messages = split_stream(memoryview(data))
     header, _ = next(messages, (memoryview(b""), None))
