@@ -179,8 +179,8 @@ def _take(array: Any, rows: Rows) -> pa.Array:
 
 
 def _take_extension(array: Any, rows: Rows) -> pa.Array:
-    storage, wanted = _take(array.storage, rows), plain_type(array.type)
-    return wanted.wrap_array(storage) if _is_extension(wanted) else storage
+    storage, data_type = _take(array.storage, rows), plain_type(array.type)
+    return data_type.wrap_array(storage) if _is_extension(data_type) else storage
 
 
 def _take_views(array: Any, rows: Rows) -> pa.Array:

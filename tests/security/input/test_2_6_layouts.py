@@ -22,7 +22,7 @@ from jetbridge.runtime.plain_layout import plain_type
 from jetbridge.wire.flight_data import encode_batch
 from jetbridge.wire.ipc_headers import split_stream
 from tests.helpers.peers import ServerProcess
-from tests.helpers.raw import Answer, Raw, opening, read_answer
+from tests.helpers.raw import Answer, Raw, opening, read_answer, said
 from tests.security.input.corpus import flight_data
 from tests.security.input.crafted import COMPRESSED, messages
 from tests.security.input.layouts import anything
@@ -201,7 +201,7 @@ def test_a_dictionary_may_be_extended_often_but_not_without_end(table, raw):
     with pytest.raises(grpc.RpcError) as error:
         in_time(raw, "insert", sent, schema)
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "extends its dictionaries more than" in error.value.details()
+    assert "extends its dictionaries more than" in said(error)
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -219,7 +219,7 @@ def test_dictionaries_that_are_replaced_are_paid_for(table, raw, compressed):
     with pytest.raises(grpc.RpcError) as error:
         in_time(raw, "insert", sent, pa.schema([("c", one.type)]))
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "unpack to far more than is sent" in error.value.details()
+    assert "unpack to far more than is sent" in said(error)
 
 
 @pytest.mark.parametrize("operation", ["insert", "delete"])
