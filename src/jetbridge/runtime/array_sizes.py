@@ -18,7 +18,7 @@ from jetbridge.runtime.plain_layout import is_plain
 # in no memory, so they are never written out.
 Sizes = int | npt.NDArray[np.int64]
 
-_OFFSET = 8
+_OFFSET = _POSITION = 8
 
 
 @lru_cache(maxsize=1024)
@@ -170,6 +170,8 @@ def _of_lists(array: Any, target: pa.DataType) -> Sizes:
     child = array.values
     inner = target.field(0).type if pa.types.is_nested(target) else child.type
     sizes = _sizes(child, inner)
+    if not is_plain(array.type):  # while it is written out, each element has a position
+        sizes = sizes + _POSITION
     if isinstance(sizes, int):
         return least + lengths * sizes
     before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])

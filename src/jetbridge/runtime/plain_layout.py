@@ -169,7 +169,8 @@ def _take(array: Any, rows: Rows) -> pa.Array:
     """Return the rows of an array in the plain layout."""
     data_type = array.type
     if is_plain(data_type):
-        return array.take(pa.array(rows, mask=rows == _NULL))
+        missing = rows == _NULL
+        return array.take(pa.array(rows, mask=missing if missing.any() else None))
     if isinstance(array, pa.ExtensionArray):
         return _take_extension(array, rows)
     for matches, take in _TAKES:
@@ -310,7 +311,8 @@ def _pick(values: Any, rows: Rows, otherwise: Any = 0) -> Any:
 def _ranges(starts: Rows, lengths: Rows) -> Rows:
     """Return the numbers from each start on, as many as its length, all in one array."""
     before = np.cumsum(lengths) - lengths
-    ranges: Rows = np.repeat(starts - before, lengths) + np.arange(lengths.sum(), dtype=np.int64)
+    ranges: Rows = np.repeat(starts - before, lengths)
+    ranges += np.arange(len(ranges), dtype=np.int64)
     return ranges
 
 

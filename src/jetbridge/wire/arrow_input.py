@@ -161,10 +161,11 @@ class _Dictionaries:
         self._limits = replace(limits, batch_rows=2**31 - 1)
         types = [kind for data_type in schema.types for kind in dictionary_types(data_type)]
         self._ids = dictionary_ids(header) if types else []
-        self._types = {
-            number: pa.schema([("values", data_type.value_type)])
-            for number, data_type in zip(self._ids, types, strict=True)
-        }
+        self._types: dict[int, pa.Schema] = {}
+        for number, data_type in zip(self._ids, types, strict=True):
+            values = pa.schema([("values", data_type.value_type)])
+            if self._types.setdefault(number, values) != values:
+                raise Malformed(f"columns of several types have the dictionary {number}")
         self._parts: dict[int, list[pa.Array]] = {
             number: [pa.nulls(0, plain_type(self._types[number].field(0).type))]
             for number in self._ids

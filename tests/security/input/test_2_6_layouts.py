@@ -58,7 +58,7 @@ def enum_structs() -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(range(0, MANY + 1, 5), pa.int32()), structs)
 
 
-OVERLAPS = views([0] * 1000, [1000] * 1000, pa.array(["q" * 5] * 1000))
+OVERLAPS = views([0] * 700, [700] * 700, pa.array(["q" * 5] * 700))
 GAPS = views([0, 5], [1, 4], pa.array(range(10)))
 ATTACKS = {
     "overlaps": OVERLAPS,
@@ -72,6 +72,12 @@ ATTACKS = {
     "lists of enums in a struct": pa.StructArray.from_arrays([enum_lists()], ["x"]),
     "maps of enums": enum_maps(),
     "lists of structs of enums": enum_structs(),
+    "lists of enums of views": pa.ListArray.from_arrays(
+        pa.array([0, 1, 3], pa.int32()),
+        pa.DictionaryArray.from_arrays(
+            pa.array([1, None, 0], pa.int8()), pa.array(["a", "b" * 20], pa.string_view())
+        ),
+    ),
     "arrays of enums": pa.FixedSizeListArray.from_arrays(enums(), 5),
 }
 
