@@ -78,7 +78,8 @@ def test_missing_extra_is_one_line_with_the_remedy(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "jetbridge: catalog 'lake' needs pyiceberg, which is not installed: run "
-        "pip install 'jetbridge[lake]', or configure other catalogs and pass the file with --config\n"
+        "pip install 'jetbridge[lake]', or configure other catalogs "
+        "and pass the file with --config\n"
     )
 
 
