@@ -125,7 +125,7 @@ def test_log_of_spark_is_beside_the_tables_or_in_the_cache(tmp_path, monkeypatch
     [
         ({"warehouse": "{tmp}/file/lake"}, Unavailable, "the warehouse .* cannot be used: Not a d"),
         ({"warehouse": "s3://bucket/lake"}, BadRequest, "needs a uri for its catalog"),
-        ({"properties": {"uri": "ftp://x"}}, BadRequest, "is no catalog: it must begin with"),
+        ({"properties": {"uri": "ftp://x"}}, BadRequest, "is not a catalog: it must begin with"),
         (
             {"properties": {"uri": "jdbc:postgresql://127.0.0.1:1/lake"}},
             Unavailable,
