@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test test-all test-rest check format unit conformance integration faults bench soak \
-	docs lock demo proto
+	scoreboard docs lock demo proto
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ faults: setup ## cut streams, killed peers, slow readers
 
 bench: setup ## measure, and write benchmarks/results; ARGS=lake or ARGS=service runs a part
 	$(PY) -m benchmarks $(ARGS)
+
+scoreboard: setup ## queries as stages in plain DuckDB, compared; ARGS="--tests WORKTREE" adds DuckDB's own
+	nice $(PY) -m benchmarks.scoreboard $(ARGS)
 
 soak: setup ## the tests that run for minutes
 	$(PYTEST) -m soak $(ARGS)

@@ -50,7 +50,7 @@ class ByHand:
     def _metadata(self, body: bytes) -> Iterator[bytes]:
         """Return the current metadata file of a table."""
         schema, name = body.decode().split(".")
-        yield self._catalog.lake.load(schema, name).location.encode()
+        yield self._catalog.lake.tables.load(schema, name).location.encode()
 
     def _sql(self, session: SparkConnection, text: str) -> float:
         start = time.perf_counter()

@@ -72,23 +72,13 @@ A statement of `run` may call all functions above, without their limits on argum
 functions of this section. A cast to VARIANT, and to an ARRAY of more than a million values, is
 refused.
 
-DuckDB computes 2,048 rows at once and does not count long strings and lists in `sql.memory_limit`.
-So the server limits functions that return far more than they get, before a statement runs:
+Each call of `run` has a process of its own, whose memory the system limits: see
+[what calls of `run` share](configuration.md#what-calls-of-run-share). Values that need more end the
+statement with RESOURCE_EXHAUSTED. One row of a result, or of a table that DuckDB copies, has at
+most `limits.message_bytes`.
 
-- `repeat`, `lpad`, `rpad`, `bar`, `to_base` and `bitstring` need a length that is a constant of at
-  most 100,000, `list_resize` and `array_resize` one of at most 5,000. `least(n, 100000)` counts as
-  a constant: write `repeat(x, least(n, 100000))`.
-- `range` and `generate_series` as lists need constant bounds and at most 5,000 values, and at most
-  1,000,000 directly in `unnest(...)`. In FROM they have no limit.
-- `format` and `printf` need a constant format; its widths are at most 1,000.
-- Constants add at most 128 KiB to one value, and 256 KiB to all values of a row, also through
-  lambdas, subqueries, WITH and aliases. A value has at most 1,000 times the bytes of the row. If
-  you need more, cut the argument first: `repeat(left(x, 10), 2000)`.
-- `levenshtein`, `damerau_levenshtein`, `jaro_similarity` and similar functions compare strings of
-  at most 1,000 characters: `levenshtein(left(a, 1000), left(b, 1000))`.
-- The lambda of `list_reduce` uses its first parameter only once.
-- `user`, `current_user`, `current_schema` and similar names without brackets are columns, if there
-  are columns with these names. Otherwise they are constants that reveal nothing about the server.
+`user`, `current_user`, `current_schema` and similar names without brackets are columns, if there
+are columns with these names. Otherwise they are constants that reveal nothing about the server.
 """
 
 

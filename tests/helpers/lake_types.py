@@ -2,12 +2,18 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
 
-from jetbridge.backends.lake.types import RowCodec, arrow_field, iceberg_type, note
+from jetbridge.backends.lake.types import (
+    IcebergField,
+    RowCodec,
+    arrow_field,
+    iceberg_type,
+    note,
+)
 from tests.integration.rows.type_cases import CASES
 
 # Values that `type_cases` has not, by type.
@@ -46,7 +52,7 @@ NESTINGS: dict[str, tuple[str, str]] = {
 
 
 class Table(NamedTuple):
-    fields: list[dict[str, Any]]
+    fields: Sequence[IcebergField]
     codec: RowCodec
 
 
@@ -87,24 +93,19 @@ def table_for(schema: pa.Schema) -> Table:
     """Return the fields of an Iceberg schema, whose notes restore exactly the Arrow schema."""
     next_id = itertools.count(1).__next__
     fields = [
-        {
-            "id": next_id(),
-            "name": column.name,
-            "required": not column.nullable,
-            "type": iceberg_type(column, next_id),
-        }
+        IcebergField(next_id(), column.name, not column.nullable, iceberg_type(column, next_id))
         for column in schema
     ]
     return Table(fields, codec_for(schema, fields))
 
 
-def codec_for(schema: pa.Schema, fields: list[dict[str, Any]]) -> RowCodec:
+def codec_for(schema: pa.Schema, fields: Sequence[IcebergField]) -> RowCodec:
     restored = []
     for column, field in zip(schema, fields, strict=True):
-        made = note(column, field["type"])
+        made = note(column, field.type)
         notes = [] if made is None else [made]
-        required = field["required"]
-        restored.append(arrow_field(field["name"], field["type"], required=required, notes=notes))
+        required = field.required
+        restored.append(arrow_field(field.name, field.type, required=required, notes=notes))
     assert pa.schema(restored).equals(schema, check_metadata=True)
     return RowCodec(pa.schema(restored), fields)
 

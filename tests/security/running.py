@@ -9,6 +9,7 @@ from jetbridge.app.run_function import statements_for_clients, with_run_function
 from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.service import Server
 from tests.helpers import lakes
 from tests.helpers.run_calls import run_sql
@@ -37,9 +38,11 @@ def running(
 ) -> Iterator[Caller]:
     """Start a server of these catalogs; the caller attaches one of them."""
     given = config or Config()
-    execute = statements_for_clients(given, SharedResources(given.limits, lakes.engine()), catalogs)
-    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
-    with Server(offered, port=0) as server:
-        server.start()
-        with Wire(server.location) as wire:
-            yield Caller(wire, attached)
+    resources = SharedResources(given.limits, lakes.engine())
+    with StatementProcesses() as processes:
+        execute = statements_for_clients(given, resources, catalogs, processes)
+        offered = {name: with_run_function(c, name, execute) for name, c in catalogs.items()}
+        with Server(offered, port=0) as server:
+            server.start()
+            with Wire(server.location) as wire:
+                yield Caller(wire, attached)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.config.credentials import keep_seal_key, reading
 from jetbridge.config.model import DEFAULT_HOST, DEFAULT_PORT, Limits, Openness, Token
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.report import ProgressListener, ignore_progress
 from jetbridge.runtime.temporary_folders import start_sweep
@@ -43,6 +45,8 @@ class Application:
         self, config: Config, catalogs: Mapping[str, Catalog], resources: SharedResources
     ) -> None:
         self.config, self.catalogs, self.resources = config, catalogs, resources
+        # In which statements of clients run.
+        self._processes = StatementProcesses()
 
     @property
     def engine(self) -> SparkEngine | None:
@@ -74,7 +78,9 @@ class Application:
     def _catalogs_for_clients(self) -> Mapping[str, Catalog]:
         if not self.config.sql.clients:
             return self.catalogs
-        execute = statements_for_clients(self.config, self.resources, self.catalogs)
+        execute = statements_for_clients(
+            self.config, self.resources, self.catalogs, self._processes
+        )
         return {
             name: with_run_function(catalog, name, execute)
             for name, catalog in self.catalogs.items()
@@ -94,6 +100,8 @@ class Application:
         when the first one comes.
         """
         start_sweep()
+        if self.config.sql.clients:
+            threading.Thread(target=self._processes.start, name="run-start", daemon=True).start()
         kinds = {config.type for config in self.config.catalogs.values()}
         if self.engine and any(BACKENDS[kind].uses_spark == "for writes" for kind in kinds):
             self.engine.start()
@@ -124,6 +132,7 @@ class Application:
         """
         if "server" in vars(self):
             self.server.stop(grace)
+        self._processes.close()
         if self.engine:
             self.engine.stop(SPARK_END_SECONDS)
         for catalog in self.catalogs.values():
@@ -320,7 +329,7 @@ def optimize_table(
             raise BadRequest(f"catalog {request.catalog!r} is not a lake, which optimize needs")
         catalog.load_schema(request.schema).load_table(request.table)
         progress("starting Spark")
-        catalog.lake.engine.start()
+        catalog.lake.warehouse.engine.start()
         options = OptimizeOptions(
             older_than=request.older_than,
             upgrade=request.upgrade,

@@ -31,6 +31,7 @@ from jetbridge.catalog.backend import SharedResources
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import byte_count
 from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import AlreadyExists, BadRequest, FailedPrecondition, NotFound, without_paths
 from jetbridge.pipeline.report import REPORT
 
@@ -165,7 +166,10 @@ def with_run_function(catalog: Catalog, name: str, execute: Execute) -> Catalog:
 
 
 def statements_for_clients(
-    config: Config, resources: SharedResources, catalogs: Mapping[str, Catalog]
+    config: Config,
+    resources: SharedResources,
+    catalogs: Mapping[str, Catalog],
+    processes: StatementProcesses,
 ) -> Execute:
     """Return a function that runs statements over these catalogs and yields a report for each."""
     limit = byte_count("sql.memory_limit", config.sql.memory_limit)
@@ -178,6 +182,8 @@ def statements_for_clients(
         from jetbridge.app.sessions import client_reports  # noqa: PLC0415
 
         with memory.reserve(owner) as share:
-            yield from client_reports(config, resources, catalogs, text, catalog, may_use, share)
+            yield from client_reports(
+                config, resources, catalogs, text, catalog, may_use, share, processes
+            )
 
     return execute

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from jetbridge.catalog import CanSpool, Catalog, SpoolFolder, supports
 from jetbridge.catalog.backend import AttachRequest, SharedResources
 from jetbridge.catalog.identifiers import fold
 from jetbridge.config import Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
+from jetbridge.duckdb_engine.child.remote import ArrowInput, ChildEngine, ChildLimits
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.commands.show import EXPLAIN
@@ -31,6 +34,9 @@ from jetbridge.pipeline.settings import SettingValues
 from jetbridge.runtime.temporary_folders import TemporaryFolder, start_sweep
 from jetbridge.spark import SparkEngine
 from jetbridge.spark.settings import is_local
+from jetbridge.wire.arrow_input import read_stream
+from jetbridge.wire.limits import ANSWER_LIMITS, MIB
+from jetbridge.wire.schemas import read_schema
 from jetbridge.wire.wide_integers import decimal_batch, decimal_schema
 
 # The type of a location that no backend is sure to recognize: the path of a folder.
@@ -185,6 +191,7 @@ def client_reports(
     catalog: str,
     may_use: frozenset[str] | None,
     share: StatementShare,
+    processes: StatementProcesses,
 ) -> Iterator[dict[str, Any]]:
     """Run the statements of a client of the server, and yield a report for each.
 
@@ -202,6 +209,7 @@ def client_reports(
         spark=spark_runner(config, shared.engine, visible.values()),
         limits=DuckDBLimits(f"{share.memory_bytes}B", share.threads, share.spill_bytes),
         settings=_settings(config),
+        engine=_child_engine(processes, share, config.limits.message_bytes),
     )
     opened = Session(visible, resources, search_path=SearchPath(catalog))
     try:
@@ -209,6 +217,20 @@ def client_reports(
             yield from (report.as_row() for report in _reports(outcome))
     finally:
         opened.close()
+
+
+def _child_engine(
+    processes: StatementProcesses, share: StatementShare, message_bytes: int
+) -> ChildEngine:
+    """Return the DuckDB of one call of `run`: a process with a limit of memory.
+
+    One row of a result may be as long as one that a client can send.
+    """
+    limits = replace(ANSWER_LIMITS, unpacked_bytes=message_bytes + MIB * 4)
+    arrow = ArrowInput(
+        partial(read_stream, limits=limits), partial(read_schema, title="the schema of the query")
+    )
+    return ChildEngine(processes, ChildLimits(share.memory_bytes, message_bytes), arrow)
 
 
 def _reports(outcome: StatementResult) -> Iterator[Report]:

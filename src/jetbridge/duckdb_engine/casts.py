@@ -23,7 +23,7 @@ _LONGEST_TIMESTAMP = 1000
 
 
 def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
-    """The same values with the type of the field; raises BadRequest with column and row."""
+    """Return the same values with the type of the field; raise BadRequest with column and row."""
     if array.type == target.type:
         return array
     try:
@@ -37,7 +37,7 @@ def cast(array: pa.Array, target: pa.Field, first_row: int = 0) -> pa.Array:
 
 
 def explicit_cast(array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
-    """What DuckDB's CAST makes of it, as in ALTER COLUMN ... TYPE; raises BadRequest."""
+    """Cast values as DuckDB's CAST does, as in ALTER COLUMN ... TYPE; raise BadRequest."""
     if duckdb_type(source) == duckdb_type(target):
         return cast(array, target)
     data = pa.Table.from_arrays([array], schema=pa.schema([source.with_name("c")]))
@@ -61,7 +61,7 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
 
 
 def is_misread(kind: pa.DataType, is_in_array: bool = False) -> bool:
-    """Whether DuckDB 1.5.5 reads the indexes of a dictionary in an ARRAY as its values."""
+    """Return whether DuckDB 1.5.5 reads indexes of a dictionary in an ARRAY as its values."""
     if pa.types.is_dictionary(kind):
         return is_in_array
     is_in_array = is_in_array or bool(pa.types.is_fixed_size_list(kind))
@@ -85,7 +85,7 @@ def _has_zone(kind: pa.DataType) -> bool:
 
 
 def _longest_text(array: Any) -> int:
-    """In bytes, at any depth."""
+    """Return the size of the values in bytes, at any depth."""
     parts = array.chunks if isinstance(array, pa.ChunkedArray) else _inner(array)
     longest = 0
     if is_text(array.type) and not isinstance(array.type, pa.BaseExtensionType):
@@ -122,7 +122,7 @@ def _first_failure(array: pa.Array, target: pa.Field) -> int:
 
 
 def format_value(value: pa.Scalar) -> str:
-    """A value for an error message, cut to a length a human reads."""
+    """Return a value for an error message, cut to a length a human reads."""
     try:
         plain = value.as_py()
         text = repr(plain) if isinstance(plain, str | bytes) else str(plain)
@@ -131,33 +131,33 @@ def format_value(value: pa.Scalar) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
-def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values as `wanted`, without DuckDB; raises `pa.ArrowException`."""
-    if array.type == wanted:
+def conform(array: pa.Array, target_type: pa.DataType) -> pa.Array:
+    """Return the same values as `target_type`, without DuckDB; raise `pa.ArrowException`."""
+    if array.type == target_type:
         return array
-    same_bytes = _reinterpreted(array, wanted)
+    same_bytes = _reinterpreted(array, target_type)
     if same_bytes is not None:
         return same_bytes
-    return _converter(array.type, wanted)(array, wanted)
+    return _converter(array.type, target_type)(array, target_type)
 
 
-def _converter(source: pa.DataType, wanted: pa.DataType) -> Callable[[Any, Any], pa.Array]:
-    nested = _NESTED.get((_shape(source), _shape(wanted)))
+def _converter(source: pa.DataType, target_type: pa.DataType) -> Callable[[Any, Any], pa.Array]:
+    nested = _NESTED.get((_shape(source), _shape(target_type)))
     if nested is not None:
         return nested
-    if isinstance(wanted, pa.BaseExtensionType):
+    if isinstance(target_type, pa.BaseExtensionType):
         return _extended
     if isinstance(source, pa.BaseExtensionType):
         return _plain
     return _flat
 
 
-def _flat(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _flat(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     # pyarrow would take the number of days for a date, and back; DuckDB has no such cast.
-    for one, other in ((array.type, wanted), (wanted, array.type)):
+    for one, other in ((array.type, target_type), (target_type, array.type)):
         if pa.types.is_temporal(one) and _is_number(other):
-            raise pa.ArrowInvalid(f"no cast from {array.type} to {wanted}")
-    return array.cast(wanted)
+            raise pa.ArrowInvalid(f"no cast from {array.type} to {target_type}")
+    return array.cast(target_type)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -165,17 +165,17 @@ def _is_number(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _reinterpreted(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+def _reinterpreted(array: pa.Array, target_type: pa.DataType) -> pa.Array | None:
     """DuckDB writes HUGEINT and BIT with the same bytes, lossless or not."""
-    source, target = _opaque_name(array.type), _opaque_name(wanted)
-    if source in {"hugeint", "uhugeint"} and wanted == _HUGE:
-        return _with_bytes(array.storage, wanted)
+    source, target = _opaque_name(array.type), _opaque_name(target_type)
+    if source in {"hugeint", "uhugeint"} and target_type == _HUGE:
+        return _with_bytes(array.storage, target_type)
     if target in {"hugeint", "uhugeint"} and array.type == _HUGE:
-        return wanted.wrap_array(_with_bytes(array, wanted.storage_type))
-    if source == "bit" and wanted == pa.binary():
+        return target_type.wrap_array(_with_bytes(array, target_type.storage_type))
+    if source == "bit" and target_type == pa.binary():
         return array.storage
     if target == "bit" and array.type == pa.binary():
-        return wanted.wrap_array(array)
+        return target_type.wrap_array(array)
     return None
 
 
@@ -187,23 +187,23 @@ def _with_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
 
 
-def _extended(array: pa.Array, wanted: Any) -> pa.Array:
+def _extended(array: pa.Array, target_type: Any) -> pa.Array:
     if array.type == pa.null():
-        return pa.nulls(len(array), wanted)
-    if wanted.extension_name == "arrow.bool8" and pa.types.is_boolean(array.type):
-        return wanted.wrap_array(array.cast(pa.int8()))
-    if isinstance(array.type, pa.JsonType) and isinstance(wanted, pa.JsonType):
-        return wanted.wrap_array(array.storage.cast(wanted.storage_type))
+        return pa.nulls(len(array), target_type)
+    if target_type.extension_name == "arrow.bool8" and pa.types.is_boolean(array.type):
+        return target_type.wrap_array(array.cast(pa.int8()))
+    if isinstance(array.type, pa.JsonType) and isinstance(target_type, pa.JsonType):
+        return target_type.wrap_array(array.storage.cast(target_type.storage_type))
     # A text must be proved to be JSON or a UUID, and a TIME gets its offset: that is DuckDB's.
-    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {target_type}")
 
 
-def _plain(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _plain(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     if isinstance(array.type, pa.JsonType):
-        return array.storage.cast(wanted)
+        return array.storage.cast(target_type)
     if isinstance(array.type, pa.Bool8Type):
-        return pc.not_equal(array.storage, pa.scalar(0, pa.int8())).cast(wanted)
-    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+        return pc.not_equal(array.storage, pa.scalar(0, pa.int8())).cast(target_type)
+    raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {target_type}")
 
 
 _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
@@ -222,62 +222,64 @@ def _shape(kind: pa.DataType) -> str:
     return next((name for test, name in _SHAPES if test(kind)), "flat")
 
 
-def _list(array: Any, wanted: Any) -> pa.Array:
-    large = pa.types.is_large_list(wanted)
+def _list(array: Any, target_type: Any) -> pa.Array:
+    large = pa.types.is_large_list(target_type)
     if pa.types.is_large_list(array.type) != large:
         cast_type = (pa.large_list if large else pa.list_)(array.type.value_field)
         array = array.cast(cast_type)
     array = _trimmed(array)
     kind = pa.LargeListArray if large else pa.ListArray
-    values = conform(array.values, wanted.value_type)
-    return kind.from_arrays(array.offsets, values, type=wanted, mask=_nulls(array))
+    values = conform(array.values, target_type.value_type)
+    return kind.from_arrays(array.offsets, values, type=target_type, mask=_nulls(array))
 
 
-def _view(array: Any, wanted: Any) -> pa.Array:
+def _view(array: Any, target_type: Any) -> pa.Array:
     # pyarrow's own cast makes too few offsets where there are NULLs.
-    large = pa.types.is_large_list(wanted)
+    large = pa.types.is_large_list(target_type)
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
     start = pa.array([0], ends.type)
     offsets = pa.concat_arrays([start, ends]).cast(pa.int64() if large else pa.int32())
-    values = conform(array.flatten(), wanted.value_type)
+    values = conform(array.flatten(), target_type.value_type)
     kind = pa.LargeListArray if large else pa.ListArray
-    return kind.from_arrays(offsets, values, type=wanted, mask=_nulls(array))
+    return kind.from_arrays(offsets, values, type=target_type, mask=_nulls(array))
 
 
-def _array(array: Any, wanted: Any) -> pa.Array:
-    size = wanted.list_size
+def _array(array: Any, target_type: Any) -> pa.Array:
+    size = target_type.list_size
     if array.type.list_size != size:
-        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
+        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {target_type}")
     values = array.values.slice(array.offset * size, len(array) * size)
-    inner = conform(values, wanted.value_type)
-    return pa.FixedSizeListArray.from_arrays(inner, type=wanted, mask=_nulls(array))
+    inner = conform(values, target_type.value_type)
+    return pa.FixedSizeListArray.from_arrays(inner, type=target_type, mask=_nulls(array))
 
 
-def _struct(array: Any, wanted: Any) -> pa.Array:
+def _struct(array: Any, target_type: Any) -> pa.Array:
     # pyarrow's own cast fills a field of another name with NULL, silently.
     names = {fold(field.name): index for index, field in enumerate(array.type)}
-    if sorted(names) != sorted(fold(field.name) for field in wanted):
-        raise pa.ArrowInvalid(f"the fields of {array.type} are not those of {wanted}")
-    children = [conform(array.field(names[fold(f.name)]), f.type) for f in wanted]
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_nulls(array))
+    if sorted(names) != sorted(fold(field.name) for field in target_type):
+        raise pa.ArrowInvalid(f"the fields of {array.type} are not those of {target_type}")
+    children = [conform(array.field(names[fold(f.name)]), f.type) for f in target_type]
+    return pa.StructArray.from_arrays(children, fields=list(target_type), mask=_nulls(array))
 
 
-def _map(array: Any, wanted: Any) -> pa.Array:
+def _map(array: Any, target_type: Any) -> pa.Array:
     array = _trimmed(array)
-    keys = conform(array.keys, wanted.key_type)
-    items = conform(array.items, wanted.item_type)
-    return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=_nulls(array))
+    keys = conform(array.keys, target_type.key_type)
+    items = conform(array.items, target_type.item_type)
+    return pa.MapArray.from_arrays(array.offsets, keys, items, type=target_type, mask=_nulls(array))
 
 
-def _union(array: Any, wanted: Any) -> pa.Array:
+def _union(array: Any, target_type: Any) -> pa.Array:
     if array.offset:  # which `type_codes` would pass over
         array = pa.concat_arrays([array, array.slice(0, 0)])
     fields = [array.type.field(i) for i in range(array.type.num_fields)]
-    names = [wanted.field(i).name for i in range(wanted.num_fields)]
-    if [f.name for f in fields] != names or {array.type.mode, wanted.mode} != {"sparse"}:
-        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {wanted}")
-    children = [conform(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
-    return pa.UnionArray.from_sparse(array.type_codes, children, names, wanted.type_codes)
+    names = [target_type.field(i).name for i in range(target_type.num_fields)]
+    if [f.name for f in fields] != names or {array.type.mode, target_type.mode} != {"sparse"}:
+        raise pa.ArrowNotImplementedError(f"no cast from {array.type} to {target_type}")
+    children = [
+        conform(array.field(i), target_type.field(i).type) for i in range(target_type.num_fields)
+    ]
+    return pa.UnionArray.from_sparse(array.type_codes, children, names, target_type.type_codes)
 
 
 _NESTED: dict[tuple[str, str], Callable[[Any, Any], pa.Array]] = {
@@ -291,7 +293,7 @@ _NESTED: dict[tuple[str, str], Callable[[Any, Any], pa.Array]] = {
 
 
 def _trimmed(array: Any) -> Any:
-    """Without the values of rows that were sliced off: they must not fail the cast."""
+    """Remove the values of rows that were sliced off: they must not fail the cast."""
     whole = not array.offset and (not len(array) or array.offsets[-1].as_py() == len(array.values))
     return array if whole else pa.concat_arrays([array, array.slice(0, 0)])
 

@@ -18,7 +18,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def find_duplicate_key(keys: pa.Table) -> int | None:
-    """The first row whose key an earlier row has too."""
+    """Return the first row whose key an earlier row has too."""
     if keys.num_rows < 2:  # noqa: PLR2004
         return None
     numbers = _numbers(keys)
@@ -28,19 +28,19 @@ def find_duplicate_key(keys: pa.Table) -> int | None:
         return None
     names = [f"k{i}" for i in range(keys.num_columns)]
     listed = ", ".join(names)
-    there = f"FROM {DATA} WHERE {_all_set(names)}"
+    rows = f"FROM {DATA} WHERE {_all_set(names)}"
     # Most often there is none, and grouping is much cheaper than numbering.
-    sql = f"SELECT 1 {there} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
-    if _asked(sql, keys, names).num_rows == 0:
+    sql = f"SELECT 1 {rows} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+    if _query(sql, keys, names).num_rows == 0:
         return None
     sql = (
         f"SELECT min(i) FROM (SELECT i, row_number() OVER (PARTITION BY {listed} ORDER BY i) AS n "
-        f"{there}) WHERE n > 1"
+        f"{rows}) WHERE n > 1"
     )
-    return _answer(_asked(sql, keys, names))
+    return _answer(_query(sql, keys, names))
 
 
-def _asked(sql: str, keys: pa.Table, names: list[str], **more: pa.Table) -> pa.Table:
+def _query(sql: str, keys: pa.Table, names: list[str], **more: pa.Table) -> pa.Table:
     try:
         return query(sql, _numbered(keys, names), **more)
     except duckdb.Error as error:
@@ -53,23 +53,23 @@ def _all_differ(column: pa.ChunkedArray) -> bool:
 
 
 def find_existing_key(keys: pa.Table, existing: Iterable[pa.Table]) -> int | None:
-    """A row of `keys` that is in `existing`, the first one within the first table that has any."""
+    """Return a row of `keys` that is in `existing`: the first one in the first table with any."""
     if keys.num_rows == 0:
         return None
     sets: list[pa.Array | None] | None = None
     for table in existing:
-        if sets is None:  # not before there is something to look through
+        if sets is None:  # only for a table with rows
             sets = [_value_set(column) for column in keys.columns]
         candidates = _candidates(table, sets)
         if candidates.num_rows:
-            found = _joined(keys, candidates)
-            if found is not None:
-                return found
+            row = _joined(keys, candidates)
+            if row is not None:
+                return row
     return None
 
 
 def _numbers(keys: pa.Table) -> Integers | None:
-    """The key as int64, if it is one integer, date or timestamp column without NULLs."""
+    """Return the key as int64, if it is one integer, date or timestamp column without NULLs."""
     column = keys.column(0)
     if keys.num_columns != 1 or column.null_count or not is_ordinal(column.type):
         return None
@@ -89,7 +89,7 @@ def _duplicate_number(numbers: Integers) -> int | None:
 
 
 def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
-    """The values to look for, or None where `is_in` cannot compare as DuckDB does."""
+    """Return the values to look for, or None where `is_in` cannot compare as DuckDB does."""
     if column.nbytes >= _MOST_BYTES:
         return None
     array = _storage(column)
@@ -124,7 +124,7 @@ def _joined(keys: pa.Table, existing: pa.Table) -> int | None:
     equal = " AND ".join(f"d.{n} = e.{n}" for n in names)
     sql = f"SELECT min(d.i) FROM {DATA} d JOIN {quoted('existing')} e ON {equal}"
     other = existing.rename_columns(names)
-    return _answer(_asked(sql, keys, names, existing=other))
+    return _answer(_query(sql, keys, names, existing=other))
 
 
 def _numbered(keys: pa.Table, names: list[str]) -> pa.Table:

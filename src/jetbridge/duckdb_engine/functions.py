@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Size(Enum):
-    """How many bytes a result has, by the bytes of the arguments. Time grows likewise."""
+    """Name how many bytes a result has, by the bytes of the arguments; time grows likewise."""
 
     FIXED = "a number, a date, or something as short"
     PART = "a number or a date; which one is said by the first argument, a constant"
@@ -41,7 +41,7 @@ class Size(Enum):
     FORMAT = "a constant text with the arguments in it"
 
 
-def words(text: str) -> frozenset[str]:
+def name_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -180,7 +180,7 @@ SIZES: Mapping[str, Size] = {
 }
 
 # Their value changes from call to call: a DEFAULT or USING may call them, a CHECK may not.
-CHANGING = words(
+CHANGING = name_set(
     """
     random uuid uuidv4 uuidv7 gen_random_uuid now today ago current_date current_localtime
     current_localtimestamp get_current_time get_current_timestamp transaction_timestamp
@@ -188,10 +188,10 @@ CHANGING = words(
 )
 
 # Of these DuckDB's parser knows, and its list of functions does not.
-UNLISTED_CHANGING = words("current_time current_timestamp localtime localtimestamp")
+UNLISTED_CHANGING = name_set("current_time current_timestamp localtime localtimestamp")
 UNLISTED_RUN = frozenset(["unnest"])
 
-AGGREGATES = words(
+AGGREGATES = name_set(
     """
     any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null
     arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg avg
@@ -210,7 +210,7 @@ AGGREGATES = words(
 # `run` may call these besides. Stored expressions may not: lambdas run for as long as they like;
 # the time of some grows with the product of two lengths, and DuckDB cannot be interrupted in them;
 # the size of others is not bounded by what they are given.
-RUN = words(
+RUN = name_set(
     """
     apply array_apply array_filter array_reduce array_transform filter list_apply list_filter
     list_reduce list_transform reduce aggregate array_aggr array_aggregate list_aggr
@@ -228,7 +228,7 @@ RUN = words(
 REFUSED_FUNCTIONS: Mapping[str, str] = {
     # The first group reads settings, variables, secrets, or what the machine and DuckDB are.
     **dict.fromkeys(
-        words(
+        name_set(
             """
     current_catalog current_connection_id current_database current_query current_query_id
     current_role current_schema current_schemas current_setting current_transaction_id
@@ -240,7 +240,7 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {
         "tells of the session or the machine",
     ),
     **dict.fromkeys(
-        words(
+        name_set(
             """
     col_description format_pg_type format_type has_any_column_privilege has_column_privilege
     has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege
@@ -256,19 +256,19 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {
         "reads the catalog of the embedded DuckDB",
     ),
     **dict.fromkeys(
-        words("currval nextval pg_sleep setseed sleep_ms write_log"),
+        name_set("currval nextval pg_sleep setseed sleep_ms write_log"),
         "changes the state of the server, or waits",
     ),
     **dict.fromkeys(
-        words("json_deserialize_sql json_serialize_plan json_serialize_sql"),
+        name_set("json_deserialize_sql json_serialize_plan json_serialize_sql"),
         "binds or prints other SQL",
     ),
     **dict.fromkeys(
-        words("json_contains json_group_structure json_merge_patch json_structure"),
+        name_set("json_contains json_group_structure json_merge_patch json_structure"),
         "stops the process for JSON that is nested a million levels deep",
     ),
     **dict.fromkeys(
-        words(
+        name_set(
             """
     __internal_compress_integral_ubigint __internal_compress_integral_uinteger
     __internal_compress_integral_usmallint __internal_compress_integral_utinyint
@@ -290,14 +290,14 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {
 }
 
 # Table functions that make rows of their arguments.
-ROW_TABLE_FUNCTIONS = words(
+ROW_TABLE_FUNCTIONS = name_set(
     """
     unnest range generate_series repeat repeat_row json_each json_tree icu_calendar_names
     pg_timezone_names
     """
 )
 # Table functions that read files: only where the session may read some.
-FILE_TABLE_FUNCTIONS = words(
+FILE_TABLE_FUNCTIONS = name_set(
     """
     glob read_parquet parquet_scan read_csv read_csv_auto sniff_csv read_json read_json_auto
     read_json_objects read_json_objects_auto read_ndjson read_ndjson_auto read_ndjson_objects
@@ -306,7 +306,7 @@ FILE_TABLE_FUNCTIONS = words(
     """
 )
 # Read files, too, of which some are named in others: where they are cannot be seen beforehand.
-REMOTE_FILE_TABLE_FUNCTIONS = words(
+REMOTE_FILE_TABLE_FUNCTIONS = name_set(
     """
     iceberg_column_stats iceberg_metadata iceberg_partition_stats iceberg_scan iceberg_snapshots
     read_avro read_duckdb
@@ -314,7 +314,7 @@ REMOTE_FILE_TABLE_FUNCTIONS = words(
 )
 REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
-        words(
+        name_set(
             """
     duckdb_approx_database_count duckdb_columns duckdb_connection_count duckdb_constraints
     duckdb_coordinate_systems duckdb_databases duckdb_dependencies duckdb_extensions
@@ -330,7 +330,7 @@ REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
         "tells of the embedded DuckDB or the machine",
     ),
     **dict.fromkeys(
-        words(
+        name_set(
             """
     checkpoint disable_logging disable_profiling enable_logging enable_profiling
     force_checkpoint truncate_duckdb_logs iceberg_to_ducklake iceberg_load_table_response
@@ -341,7 +341,7 @@ REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
         "changes a state, or reaches another catalog",
     ),
     **dict.fromkeys(
-        words(
+        name_set(
             """
     json_execute_serialized_sql query query_table histogram histogram_values summary
     """
@@ -349,7 +349,7 @@ REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
         "runs other SQL, or reads a table by a name in its arguments",
     ),
     **dict.fromkeys(
-        words(
+        name_set(
             """
     arrow_scan arrow_scan_dumb pandas_scan python_map_function seq_scan test_all_types
     test_vector_types
@@ -362,7 +362,7 @@ REFUSED_TABLE_FUNCTIONS: Mapping[str, str] = {
 
 # The second argument is a type, written as JSON: nested deeply it stops the process.
 JSON_TYPED_FUNCTIONS = frozenset(
-    words("json_transform json_transform_strict from_json from_json_strict")
+    name_set("json_transform json_transform_strict from_json from_json_strict")
 )
 
 
@@ -370,16 +370,16 @@ _ALL_RUN = AGGREGATES | RUN | UNLISTED_RUN
 
 
 def is_stored(name: str) -> bool:
-    """Whether stored expressions and pushed filters may call it."""
+    """Return whether stored expressions and pushed filters may call a function."""
     return name in SIZES or name in CHANGING
 
 
 def may_run(name: str) -> bool:
-    """Whether `run` may call it where a value stands."""
+    """Return whether `run` may call a function where a value stands."""
     changing = name in CHANGING or name in UNLISTED_CHANGING
     return name in SIZES or changing or name in _ALL_RUN or is_collation(name)
 
 
 def is_collation(name: str) -> bool:
-    """A function for each language that ICU knows: which ones depends on its data."""
+    """Return whether a function compares by a language, of which ICU has many."""
     return name.startswith("icu_collate_")

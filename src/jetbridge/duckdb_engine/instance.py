@@ -39,9 +39,10 @@ def needs_extensions(query: str) -> bool:
 
 
 class DuckDBInstance:
-    """`folders` None: all files may be read. `statements` run before it is shut.
+    """Open a DuckDB at the first use, run `statements` in it, and shut it.
 
-    If it `spills`, each instance has a temporary folder of its own.
+    `folders` None: all files may be read. If it `spills`, it uses `spill_folder`; None: a temporary
+    folder of its own.
     """
 
     def __init__(
@@ -52,11 +53,12 @@ class DuckDBInstance:
         extensions: Sequence[str] = EXTENSIONS,
         *,
         spills: bool = True,
+        spill_folder: str | None = None,
     ) -> None:
         self._extensions = extensions
         self._config = {**_CONFIG, **config}
         self._folders, self._statements = folders, statements
-        self._spills = spills
+        self._spills, self._spill_folder = spills, spill_folder
         self._temporary: list[TemporaryFolder] = []
         self._lock = threading.Lock()
         self._root: duckdb.DuckDBPyConnection | None = None
@@ -83,17 +85,13 @@ class DuckDBInstance:
     def _spill(self) -> str:
         if not self._spills:
             return ""
-        try:
-            self._temporary.append(TemporaryFolder("duckdb"))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise Unavailable(
-                f"there is no temporary folder for DuckDB: {reason}; free some space, or set TMPDIR"
-            ) from error
+        if self._spill_folder is not None:
+            return self._spill_folder
+        self._temporary.append(create_spill_folder())
         return str(self._temporary[-1].path)
 
     def forget(self, root: duckdb.DuckDBPyConnection) -> None:
-        """The next use opens another; those that use this one may end by themselves."""
+        """Open another DuckDB at the next use; those that use this one may end by themselves."""
         with self._lock:
             if self._root is root:
                 self._root = None
@@ -107,10 +105,21 @@ class DuckDBInstance:
                 self._temporary.pop().remove()
 
 
+def create_spill_folder() -> TemporaryFolder:
+    """Create the folder into which a DuckDB spills; raise Unavailable if there is no room."""
+    try:
+        return TemporaryFolder("duckdb")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Unavailable(
+            f"there is no temporary folder for DuckDB: {reason}; free some space, or set TMPDIR"
+        ) from error
+
+
 def arrow_batches(
     cursor: duckdb.DuckDBPyConnection, sql: str, rows_per_batch: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a query, batch by batch in bounded memory; raises `duckdb.Error`."""
+    """Return the rows of a query, batch by batch in bounded memory; raise `duckdb.Error`."""
     batches = iter(execute(cursor, sql).to_arrow_reader(rows_per_batch))
     while True:
         try:
@@ -126,7 +135,7 @@ def arrow_batches(
 
 
 def extension_file(name: str) -> Path:
-    """The signed extension from its package, of exactly this version of DuckDB."""
+    """Return the signed extension from its package, of exactly this version of DuckDB."""
     package = f"duckdb_extension_{name}"
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:

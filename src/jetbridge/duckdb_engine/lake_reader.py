@@ -61,7 +61,7 @@ class LakeReader:
     def stream(
         self, sql: str, rows_per_batch: int = 16_384, **tables: Rows
     ) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch in bounded memory; raises `duckdb.Error`.
+        """Return the rows, batch by batch in bounded memory; raise `duckdb.Error`.
 
         A table may be a stream of batches itself, which the query reads once.
         """
@@ -69,10 +69,10 @@ class LakeReader:
             yield from arrow_batches(cursor, sql, rows_per_batch)
 
     def query(self, sql: str, parameters: Any = None, **tables: Rows) -> pa.Table:
-        """The whole result; raises `duckdb.Error`."""
+        """Return the whole result; raise `duckdb.Error`."""
         with self._cursor(tables) as cursor:
-            found = execute(cursor, sql, QUERY, EXPLAIN, parameters=parameters)
-            answer: pa.Table = found.to_arrow_table()
+            result = execute(cursor, sql, QUERY, EXPLAIN, parameters=parameters)
+            answer: pa.Table = result.to_arrow_table()
             return answer
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class LakeReader:
 
 
 def is_about_files(error: Exception) -> bool:
-    """Whether a query failed for what is in the files, not for what it asks."""
+    """Return whether a query failed for what is in the files, not for what it asks."""
     return not isinstance(error, (*_ABOUT_SQL, *_FATAL)) and not is_out_of_memory(error)
 
 

@@ -1,25 +1,39 @@
 """The DuckDB in which statements of the pipeline are planned and run.
 
-It knows the catalogs as databases of its own. A table is declared empty, with its columns, to plan
+It has the catalogs as databases of its own. A table is declared empty, with its columns, to plan
 a query; to run it, the name becomes a view of the rows. It is opened for one session, with the
 folders that its statements may read.
 """
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from jetbridge.catalog.settings import SQL_MEMORY
 from jetbridge.dialects.quoting import identifier
+from jetbridge.duckdb_engine.connection import (
+    PAST,
+    ROWS_PER_BATCH,
+    SCRATCH,
+    SPILL_SETTING,
+    WORK,
+    DuckDBAccess,
+    Path,
+    StatementConnection,
+    statement_error,
+)
 from jetbridge.duckdb_engine.instance import EXTENSIONS, DuckDBInstance, Setting, arrow_batches
+from jetbridge.duckdb_engine.references import (
+    QueryReferences,
+    base_tables,
+    nodes,
+    query_references,
+)
 from jetbridge.duckdb_engine.statements import (
     CREATE,
     DROP,
@@ -31,50 +45,7 @@ from jetbridge.duckdb_engine.statements import (
     query_tree,
 )
 from jetbridge.duckdb_engine.types import duckdb_type
-from jetbridge.errors import BadRequest, LimitExceeded, NotFound, ServerError
 from jetbridge.runtime.cancellation import current
-
-_WORK = "jetbridge_work"
-# Where tables are as they were.
-PAST = "jetbridge_past"
-# A table that is made to look at, and dropped.
-SCRATCH = f"{_WORK}.main.jetbridge_scratch"
-_LONGEST = 450
-_MISSING = re.compile(r"(?:Table|Schema) with name (.+?) does not exist!")
-Path = tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class DuckDBAccess:
-    """What the DuckDB of a session may read and how much it may use.
-
-    `folders` None means every file. Without `include_table_folders` the folders of the catalogs are
-    not among them. Only `load_extensions` adds Iceberg, Avro and object stores. `threads` and
-    `spill_bytes` (on disk) are upper limits; None: DuckDB's own.
-    """
-
-    folders: Sequence[str] | None = ()
-    secrets: Sequence[str] = ()
-    memory_limit: str = SQL_MEMORY
-    include_table_folders: bool = True
-    load_extensions: bool = True
-    threads: int | None = None
-    spill_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class QueryReferences:
-    """The names in a query: tables (each as its parts), functions, and CTEs.
-
-    `table_functions` stand in FROM; `tree` is the query as DuckDB's parser gives it.
-    """
-
-    tables: frozenset[tuple[str, ...]]
-    table_functions: frozenset[str]
-    called_functions: frozenset[str]
-    cte_names: frozenset[str]
-    tree: Any
-
 
 # They look at the rows that are there, and a plan is asked for over empty tables.
 # The others it cannot write down.
@@ -85,15 +56,6 @@ _PLANNING = {"disabled_optimizers": f"{_KNOW_ROWS},{_UNWRITTEN}"}
 
 # For a client. A planner holds no rows: what it needs grows with the columns, 48 MB for some 6,000.
 _PLANNER_MEMORY = "64MB"
-_SPILL_SETTING = "max_temp_directory_size"
-_SPILLED = (
-    "the statement needs more room in the temporary folder than its share of limits.staged_bytes; "
-    "let it sort, join or group fewer rows, or raise limits.staged_bytes"
-)
-_OUT_OF_MEMORY = (
-    "the statement needs more memory than its share of sql.memory_limit; try again when fewer "
-    "statements run, or raise sql.memory_limit"
-)
 
 
 def _limits(access: DuckDBAccess) -> dict[str, Setting]:
@@ -104,117 +66,145 @@ def _limits(access: DuckDBAccess) -> dict[str, Setting]:
 
 
 def _spilling(access: DuckDBAccess) -> list[str]:
-    """A statement, since DuckDB 1.5.5 does not keep to this setting where it is opened with it."""
+    """Return a statement, because DuckDB 1.5.5 ignores this setting where it is opened with it."""
     if access.spill_bytes is None:
         return []
-    return [f"SET GLOBAL {_SPILL_SETTING} = '{access.spill_bytes}B'"]
+    return [f"SET GLOBAL {SPILL_SETTING} = '{access.spill_bytes}B'"]
 
 
 class PlannerDatabase:
+    """Open two DuckDBs for a session: one runs statements, the other plans them.
+
+    The planner plans as if no table were empty.
+    """
+
     def __init__(self, databases: Sequence[str], access: DuckDBAccess) -> None:
+        self._access = access
         config = _limits(access)
-        self._is_shared = access.spill_bytes is not None
         # DuckDB calls its first database `memory`, as a catalog may be called.
-        work = (f"ATTACH ':memory:' AS {_WORK}", f"USE {_WORK}", "DETACH memory")
+        work = (f"ATTACH ':memory:' AS {WORK}", f"USE {WORK}", "DETACH memory")
         attached = [f"ATTACH ':memory:' AS {identifier(name)}" for name in (*databases, PAST)]
-        self._reads_table_files = access.include_table_folders
-        statements = [*_spilling(access), *access.secrets, *work, *attached]
-        extensions = EXTENSIONS if access.load_extensions else ()
-        self._duckdb = DuckDBInstance(config, access.folders, statements, extensions)
-        planned = [*work, *attached]
-        if self._is_shared:
+        self._duckdb = DuckDBInstance(
+            config,
+            access.folders,
+            [*_spilling(access), *access.secrets, *work, *attached],
+            EXTENSIONS if access.load_extensions else (),
+            spill_folder=access.spill_folder,
+        )
+        if access.spill_bytes is not None:
             config |= {"memory_limit": _PLANNER_MEMORY, "threads": 1}
         self._planner = DuckDBInstance(
-            {**config, **_PLANNING}, access.folders, planned, (), spills=False
+            {**config, **_PLANNING}, access.folders, [*work, *attached], (), spills=False
         )
 
     @contextmanager
-    def connect(self) -> Iterator["StatementConnection"]:
-        """For one statement; what it declares is gone afterwards."""
+    def connect(self) -> Iterator[StatementConnection]:
+        """Open a connection for one statement; what it declares is gone afterwards."""
         with self._open_connection(self._duckdb) as connection:
             yield connection
 
     @contextmanager
-    def _open_connection(self, duckdb_of: DuckDBInstance) -> Iterator["StatementConnection"]:
-        cursor = duckdb_of.instance().cursor()
+    def _open_connection(self, instance: DuckDBInstance) -> Iterator["LocalConnection"]:
+        cursor = instance.instance().cursor()
         planning = partial(self._open_connection, self._planner)
-        connection = StatementConnection(
-            cursor, planning, reads_table_files=self._reads_table_files
+        connection = LocalConnection(
+            cursor, planning, reads_table_files=self._access.include_table_folders
         )
         try:
-            execute(cursor, f"USE {_WORK}", SET)
+            execute(cursor, f"USE {WORK}", SET)
             with current().on_cancel(cursor.interrupt):
                 yield connection
         except duckdb.Error as error:
-            raise self._translated(error) from error
+            raise statement_error(error, self._access) from error
         finally:
             connection.clear()
             cursor.close()
 
-    def _translated(self, error: duckdb.Error) -> ServerError:
-        """A client is told the limits of the server, not DuckDB's settings, which it cannot set."""
-        if not (self._is_shared and isinstance(error, duckdb.OutOfMemoryException)):
-            return error_from_duckdb(error)
-        return LimitExceeded(_SPILLED if _SPILL_SETTING in str(error) else _OUT_OF_MEMORY)
-
     def close(self) -> None:
+        """Close both DuckDBs."""
         self._duckdb.close()
         self._planner.close()
 
 
-class StatementConnection:
-    """`planning` gives another one, whose DuckDB plans as if no table were empty."""
+class LocalEngine:
+    """Parse, plan and run statements in this process."""
+
+    def open(self, databases: Sequence[str], access: DuckDBAccess) -> PlannerDatabase:
+        """Return a DuckDB with these databases; it starts when it is used."""
+        return PlannerDatabase(databases, access)
+
+    def parsing(self) -> AbstractContextManager[None]:
+        """Do nothing: texts are parsed in this process."""
+        return nullcontext()
+
+    def references(self, query: str) -> QueryReferences:
+        """Return what a query names; raise BadRequest for anything but one query."""
+        return query_references(query)
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""
+
+
+class LocalConnection:
+    """Run statements by a cursor of a DuckDB in this process.
+
+    `planning` opens a connection to the DuckDB that plans as if no table were empty.
+    """
 
     def __init__(
         self,
         cursor: duckdb.DuckDBPyConnection,
-        planning: Callable[[], AbstractContextManager["StatementConnection"]],
+        planning: Callable[[], AbstractContextManager["LocalConnection"]],
         *,
         reads_table_files: bool = True,
     ) -> None:
         self.reads_table_files = reads_table_files
         self._cursor, self._planning = cursor, planning
-        self._place: tuple[str, str] | None = None
-        self._made: dict[Path, str] = {}
+        self._search_path: tuple[str, str] | None = None
+        self._created: dict[Path, str] = {}
 
-    def references(self, query: str) -> "QueryReferences":
-        """What a query names where a table may stand, and the functions it calls."""
+    def references(self, query: str) -> QueryReferences:
+        """Return the tables that a query names, and the functions it calls."""
         return query_references(query)
 
     def time_travel_positions(self, query: str) -> list[int]:
-        """Where in the text tables are named that are wanted as of another time."""
-        tree = query_tree(query)
-        text = query.encode()
-        places = {each["query_location"] for each in _tables(tree) if each.get("at_clause")}
-        return sorted(len(text[:place].decode()) for place in places)
+        """Return where in the text tables are named as of another time."""
+        tree, text = query_tree(query), query.encode()
+        tables = (table for table in base_tables(tree) if table.get("at_clause"))
+        positions = {table["query_location"] for table in tables}
+        return sorted(len(text[:position].decode()) for position in positions)
 
     def table_scans(self, query: str) -> list[tuple[Path, dict[str, Any]]]:
-        """What a query would read of each table, as DuckDB writes its plan; [] if it cannot."""
-        found = []
-        for node in nodes(self._planned(query)):
+        """Return what a query would read of each table, as DuckDB writes its plan.
+
+        The list is empty for a plan that DuckDB cannot write.
+        """
+        scans = []
+        for node in nodes(self._plan_unknown(query)):
             data = node.get("function_data") or {}
             if node.get("type") == "LOGICAL_GET" and "table" in data:
-                found.append(((data["catalog"], data["schema"], data["table"]), node))
-        return found
+                scans.append(((data["catalog"], data["schema"], data["table"]), node))
+        return scans
 
     def single_table_read(self, query: str) -> tuple[Path, tuple[str, ...]] | None:
-        """The one table that a query reads, and its columns, if it does nothing else with them."""
-        return _single_table_read(self._planned(query))
+        """Return the one table that a query reads, and its columns; None if it does more."""
+        return _single_table_read(self._plan_unknown(query))
 
-    def _planned(self, query: str) -> Any:
-        """None for what DuckDB cannot write down."""
-        with self._planning() as other:
-            if self._place is not None:
-                other.use(*self._place)
-            for path in self._made:
+    def _plan_unknown(self, query: str) -> Any:
+        """Return the plan of a query over tables of unknown size; None if it cannot be written."""
+        with self._planning() as planner:
+            if self._search_path is not None:
+                planner.use(*self._search_path)
+            for path in self._created:
                 columns = self.types(f"SELECT * FROM {'.'.join(map(identifier, path))}")
-                other.declare_types(path, columns)
-            return other.plan(query)
+                planner.declare_types(path, columns)
+            return planner.plan(query)
 
     def plan(self, query: str) -> Any:
+        """Return the plan of a query as DuckDB writes it; None if it cannot be written."""
         try:
-            asked = "SELECT json_serialize_plan(?, optimize := true)"
-            row = execute(self._cursor, asked, parameters=[query]).fetchone()
+            serialize = "SELECT json_serialize_plan(?, optimize := true)"
+            row = execute(self._cursor, serialize, parameters=[query]).fetchone()
             # DuckDB answers '' for a plan with a value that is not UTF-8, such as most of BIT.
             tree = json.loads(row[0]) if row and row[0] else {"error": True}
         except (duckdb.Error, ValueError, RecursionError):
@@ -222,101 +212,105 @@ class StatementConnection:
         return None if tree.get("error") else tree
 
     def constant(self, text: str) -> str:
-        """The value of an expression without columns, as DuckDB prints it."""
+        """Return the value of an expression without columns, as DuckDB prints it."""
         sql = f"SELECT CAST(({check_expression_text(text)}) AS VARCHAR)"
         row = execute(self._cursor, sql).fetchone()
         return str(row[0]) if row else ""
 
     def declare(self, path: Path, schema: pa.Schema) -> None:
-        """An empty table."""
-        columns = ", ".join(
-            f"{identifier(field.name)} {duckdb_type(field)}{'' if field.nullable else ' NOT NULL'}"
-            for field in schema
-        )
-        self._make(path, "TABLE", f"({columns})")
+        """Create an empty table."""
+        self.declare_types(path, column_types(schema))
 
     def declare_types(self, path: Path, columns: Sequence[tuple[str, str]]) -> None:
-        """An empty table of names and DuckDB's types."""
-        made = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns)
-        self._make(path, "TABLE", f"({made})")
+        """Create an empty table with these names and types of DuckDB."""
+        listed = ", ".join(f"{identifier(name)} {data_type}" for name, data_type in columns)
+        self._create(path, "TABLE", f"({listed})")
 
     def create_view(self, path: Path, query: str) -> None:
-        """A view."""
+        """Create a view."""
         parsed(self._cursor, query)
-        self._make(path, "VIEW", f"AS {query}")
+        self._create(path, "VIEW", f"AS {query}")
 
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
+        """Give rows a name under which `create_table_as` finds them."""
         self._cursor.register(name, rows)
 
     def create_table_as(self, path: Path, query: str) -> None:
-        """A table with the rows of a query, which can be read more than once."""
+        """Create a table with the rows of a query, which can be read more than once."""
         parsed(self._cursor, query)
-        self._make(path, "TABLE", f"AS {query}")
+        self._create(path, "TABLE", f"AS {query}")
 
-    def _make(self, path: Path, kind: str, rest: str) -> None:
+    def _create(self, path: Path, kind: str, rest: str) -> None:
         self._drop(path)
         database, schema, name = map(identifier, path)
         execute(self._cursor, f"CREATE SCHEMA IF NOT EXISTS {database}.{schema}", CREATE)
         execute(self._cursor, f"CREATE {kind} {database}.{schema}.{name} {rest}", CREATE)
-        self._made[path] = kind
+        self._created[path] = kind
 
     def _drop(self, path: Path) -> None:
-        kind = self._made.pop(path, None)
+        kind = self._created.pop(path, None)
         if kind is not None:
             execute(self._cursor, f"DROP {kind} {'.'.join(map(identifier, path))}", DROP)
 
     def clear(self) -> None:
-        for path in list(self._made):
+        """Drop what the statement has created."""
+        for path in list(self._created):
             self._drop(path)
 
     @contextmanager
     def scratch(self, columns: str) -> Iterator[None]:
-        """`SCRATCH`, declared so, for the time of the block."""
-        # The one before stays there if its statement was interrupted.
-        sql = f"CREATE OR REPLACE TABLE {SCRATCH} {in_brackets(columns)}"
-        execute(self._cursor, sql, CREATE)
+        """Declare `SCRATCH` with these columns, in brackets, for the time of the block."""
+        self.create_scratch(columns)
         try:
             yield
         finally:
-            execute(self._cursor, f"DROP TABLE {SCRATCH}", DROP)
+            self.drop_scratch()
+
+    def create_scratch(self, columns: str) -> None:
+        """Declare `SCRATCH` with these columns, in brackets."""
+        # The one before still exists if its statement was interrupted.
+        sql = f"CREATE OR REPLACE TABLE {SCRATCH} {in_brackets(columns)}"
+        execute(self._cursor, sql, CREATE)
+
+    def drop_scratch(self) -> None:
+        """Drop `SCRATCH`."""
+        execute(self._cursor, f"DROP TABLE {SCRATCH}", DROP)
 
     def use(self, database: str, schema: str) -> None:
-        """Where names without a database or schema are looked for."""
-        place = f"{identifier(database)}.{identifier(schema)}"
-        execute(self._cursor, f"CREATE SCHEMA IF NOT EXISTS {place}", CREATE)
-        execute(self._cursor, f"USE {place}", SET)
-        self._place = (database, schema)
+        """Set where names without a database or schema are looked for."""
+        path = f"{identifier(database)}.{identifier(schema)}"
+        execute(self._cursor, f"CREATE SCHEMA IF NOT EXISTS {path}", CREATE)
+        execute(self._cursor, f"USE {path}", SET)
+        self._search_path = (database, schema)
 
     def schema(self, query: str) -> pa.Schema:
-        """The columns of a query as Arrow, without its rows."""
+        """Return the columns of a query as Arrow, without its rows."""
         parsed(self._cursor, query)
         answer = execute(self._cursor, f"SELECT * FROM ({query}\n) LIMIT 0").to_arrow_table()
         schema: pa.Schema = answer.schema
         return schema
 
     def types(self, query: str) -> list[tuple[str, str]]:
-        """The columns of a query, and what DuckDB calls their types."""
+        """Return the columns of a query, and what DuckDB calls their types."""
         parsed(self._cursor, query)
         rows = execute(self._cursor, f"DESCRIBE {query}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
 
-    def stream(self, query: str, rows_per_batch: int = 122_880) -> Iterator[pa.RecordBatch]:
+    def stream(self, query: str, rows_per_batch: int = ROWS_PER_BATCH) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query, batch by batch in bounded memory."""
         return arrow_batches(self._cursor, query, rows_per_batch)
 
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
         return execute(self._cursor, query).fetchall()
 
 
-def nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Everything in what DuckDB writes as JSON, however deep."""
-    left = [tree]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            yield node
-            left += reversed(node.values())
-        elif isinstance(node, list):
-            left += reversed(node)
+def column_types(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the names of columns and DuckDB's types, with NOT NULL."""
+    return [
+        (field.name, f"{duckdb_type(field)}{'' if field.nullable else ' NOT NULL'}")
+        for field in schema
+    ]
 
 
 def _single_table_read(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
@@ -325,64 +319,21 @@ def _single_table_read(tree: Any) -> tuple[Path, tuple[str, ...]] | None:
             "plans": [
                 {
                     "type": "LOGICAL_PROJECTION",
-                    "expressions": written,
+                    "expressions": expressions,
                     "children": [
                         {
                             "type": "LOGICAL_GET",
                             "table_filters": {"filters": []},
                             "function_data": {"catalog": one, "schema": two, "table": three},
-                            "projection_ids": [_, *_] as places,
+                            "projection_ids": [_, *_] as positions,
                         } as scan
                     ],
                 }
             ]
-        } if all(each["type"] == "BOUND_REF" for each in written):
-            read = [scan["column_indexes"][place] for place in places]
-            wanted = [read[each["index"]] for each in written]
+        } if all(expression["type"] == "BOUND_REF" for expression in expressions):
+            scanned = [scan["column_indexes"][position] for position in positions]
+            columns = [scanned[expression["index"]] for expression in expressions]
             names = scan["names"]
-            if all(each["index"] < len(names) and not each.get("child") for each in wanted):
-                return (one, two, three), tuple(names[each["index"]] for each in wanted)
+            if all(c["index"] < len(names) and not c.get("child") for c in columns):
+                return (one, two, three), tuple(names[column["index"]] for column in columns)
     return None
-
-
-def _tables(tree: Any) -> Iterator[dict[str, Any]]:
-    return (node for node in nodes(tree) if node.get("type") == "BASE_TABLE")
-
-
-def _parts(table: dict[str, Any]) -> tuple[str, ...]:
-    parts = (table["catalog_name"], table["schema_name"], table["table_name"])
-    if not parts[-1]:
-        raise BadRequest("the name of a table is empty")
-    return tuple(part for part in parts if part)
-
-
-def query_references(query: str) -> QueryReferences:
-    """Raises BadRequest for anything but one query."""
-    tree = query_tree(query)
-    functions, calls, parts = set(), set(), set()
-    stand_for_tables = set()
-    for node in nodes(tree):
-        if node.get("type") == "TABLE_FUNCTION":
-            functions.add(str(node["function"]["function_name"]).lower())
-            stand_for_tables.add(id(node["function"]))
-        elif node.get("class") in ("FUNCTION", "WINDOW") and id(node) not in stand_for_tables:
-            calls.add(str(node["function_name"]).lower())
-        for each in (node.get("cte_map") or {}).get("map") or ():
-            parts.add(str(each["key"]).lower())
-    tables = frozenset(map(_parts, _tables(tree)))
-    return QueryReferences(tables, frozenset(functions), frozenset(calls), frozenset(parts), tree)
-
-
-_ERRORS: Mapping[type[duckdb.Error], type[ServerError]] = {
-    duckdb.OutOfMemoryException: LimitExceeded,
-    duckdb.InterruptException: LimitExceeded,
-}
-
-
-def error_from_duckdb(error: duckdb.Error) -> ServerError:
-    """What DuckDB says, in one line."""
-    message = str(error).split("\n\n", 1)[0].replace("\n", " ").strip()[:_LONGEST]
-    missing = _MISSING.search(message)
-    if missing:
-        return NotFound("table", missing[1])
-    return _ERRORS.get(type(error), BadRequest)(message)

@@ -9,7 +9,7 @@ _ROW = "jetbridge_row"
 
 
 def as_texts(batch: pa.RecordBatch) -> list[list[str | None]]:
-    """Each row as texts; NULL is None."""
+    """Return each row as texts; NULL is None."""
     names = _numbered(batch)
     listed = ", ".join(f"CAST({name} AS VARCHAR)" for name in names.schema.names)
     with session(pa.Table.from_batches([names])) as cursor:
@@ -17,7 +17,7 @@ def as_texts(batch: pa.RecordBatch) -> list[list[str | None]]:
 
 
 def as_json(batch: pa.RecordBatch) -> list[str]:
-    """Each row as a JSON object; numbers keep all their digits."""
+    """Return each row as a JSON object; numbers keep all their digits."""
     names = _numbered(batch)
     fields = ", ".join(
         f"{quoted(name)} := {_member(field)}"
@@ -43,10 +43,10 @@ def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         other, number = name or "_", 1
-        while other.lower() in map(str.lower, found):
+        while other.lower() in map(str.lower, distinct):
             other, number = f"{name}_{number}", number + 1
-        found.append(other)
-    return found
+        distinct.append(other)
+    return distinct

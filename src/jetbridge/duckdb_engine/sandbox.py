@@ -1,6 +1,8 @@
 """The one in-memory DuckDB of the process, shut off from files, network and Python variables."""
 
+import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +11,6 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.duckdb_engine.statements import SET, execute
-from jetbridge.duckdb_engine.watchdog import Watchdog
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError
 from jetbridge.runtime.cancellation import current
 
@@ -33,6 +34,65 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
     "threads": 2,
 }
+
+
+class Watchdog:
+    """Interrupt statements that run too long, with one thread for all of them.
+
+    The thread is woken only for a deadline earlier than the one it waits for. As most limits are
+    the same, a statement costs two entries in a dictionary, not a wake-up, let alone a thread.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._running: dict[int, tuple[float, duckdb.DuckDBPyConnection]] = {}
+        self._next = math.inf
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def limit(self, cursor: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+        """Interrupt what runs on the cursor after so many seconds; None is no limit.
+
+        Then it raises `duckdb.InterruptException`. DuckDB checks between two vectors of rows, so
+        one call of a slow function ends first.
+        """
+        if seconds is None:
+            yield
+            return
+        deadline = time.monotonic() + seconds
+        with self._condition:
+            self._running[id(cursor)] = (deadline, cursor)
+            if deadline < self._next:
+                self._wake(deadline)
+        try:
+            yield
+        finally:
+            # Under the lock of the interrupt, which therefore never meets a closed cursor.
+            with self._condition:
+                self._running.pop(id(cursor), None)
+
+    def _wake(self, deadline: float) -> None:
+        self._next = deadline
+        if self._thread is None or not self._thread.is_alive():  # none survives a fork
+            self._thread = threading.Thread(
+                target=self._watch, name="jetbridge-watchdog", daemon=True
+            )
+            self._thread.start()
+        self._condition.notify()
+
+    def _watch(self) -> None:
+        with self._condition:
+            while True:
+                self._interrupt(time.monotonic())
+                self._next = min((d for d, _ in self._running.values()), default=math.inf)
+                wait = None if math.isinf(self._next) else self._next - time.monotonic()
+                self._condition.wait(wait)
+
+    def _interrupt(self, moment: float) -> None:
+        late = [key for key, (deadline, _) in self._running.items() if deadline <= moment]
+        for key in late:
+            self._running.pop(key)[1].interrupt()
+
 
 _lock = threading.Lock()
 _instance: duckdb.DuckDBPyConnection | None = None
@@ -59,7 +119,7 @@ def session(
     seconds: float | None = None,
     **more: pa.Table,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A cursor of its own: what it registers or creates temporarily is seen by no one else.
+    """Open a cursor; nobody else finds what it registers or creates temporarily.
 
     Its statement is interrupted after so many seconds, and when nobody waits for it any more.
     """
@@ -76,7 +136,7 @@ def session(
 
 
 def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """The data without slices of nested arrays: DuckDB 1.5 reads wrong rows of their children."""
+    """Remove slices of nested arrays, of whose children DuckDB 1.5 reads wrong rows."""
     if isinstance(data, pa.Table):
         for index, field in enumerate(data.schema):
             if pa.types.is_nested(field.type):
@@ -92,7 +152,7 @@ def query(
     seconds: float | None = None,
     **more: pa.Table,
 ) -> pa.Table:
-    """The result of one statement; raises `duckdb.Error`."""
+    """Return the result of one statement; raise `duckdb.Error`."""
     with session(data, seconds, **more) as cursor:
         answer: pa.Table = execute(cursor, sql, parameters=list(parameters)).to_arrow_table()
         return answer
@@ -103,12 +163,12 @@ def quoted(name: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The message of a DuckDB or Arrow error, without the lines that quote the statement."""
+    """Return the message of a DuckDB or Arrow error, without lines that quote the statement."""
     return str(error).split("\n", 1)[0][:300]
 
 
 def refusal(error: duckdb.Error | pa.ArrowException, what: str) -> ServerError:
-    """What the caller is told of a statement that failed."""
+    """Return the error of a statement that failed."""
     if isinstance(error, duckdb.InterruptException):
         return LimitExceeded(f"{what} took too long and was interrupted; make it simpler"[:450])
     if isinstance(error, duckdb.OutOfMemoryException | pa.ArrowMemoryError):

@@ -1,4 +1,4 @@
-"""The one place where SQL reaches DuckDB, each time as one statement of the kind that is meant.
+"""Runs SQL in DuckDB, in this one place only, each time as one statement of an expected kind.
 
 DuckDB's own parser says what a text is, and what it has parsed is what runs: text that would become
 two statements, or another one, is refused before anything happens. Text of users that becomes a
@@ -8,9 +8,11 @@ part of a statement is an expression by the same parser (`expression_tree`).
 import json
 import re
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -49,10 +51,48 @@ _IGNORED = re.compile("[\u00a0\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
 _LOCATION = re.compile(r'"query_location": \d+')
 _lock = threading.Lock()
 _instance: Cursor | None = None
+T = TypeVar("T")
+# Runs a function of `TEXT_FUNCTIONS`, by its name, on a text.
+TextReader = Callable[[str, str], Any]
+_reader: ContextVar[TextReader | None] = ContextVar("reader", default=None)
+
+
+@contextmanager
+def reading_texts(reader: TextReader) -> Iterator[None]:
+    """Let `reader` run the functions of `TEXT_FUNCTIONS` in this thread until the block ends."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+def _by_reader(function: Callable[[str], T]) -> Callable[[str], T]:
+    @wraps(function)
+    def call(text: str) -> T:
+        reader = _reader.get()
+        if reader is None:
+            return function(text)
+        result: T = reader(function.__name__, text)
+        return result
+
+    return call
+
+
+def _checked_by_reader(function: Callable[[str], str]) -> Callable[[str], str]:
+    @wraps(function)
+    def call(text: str) -> str:
+        reader = _reader.get()
+        if reader is None:
+            return function(text)
+        reader(function.__name__, text)
+        return text
+
+    return call
 
 
 def execute(cursor: Cursor, text: str, *kinds: str, parameters: Any = None) -> Cursor:
-    """Runs one statement of one of these kinds, by DuckDB's names for them; else SELECT.
+    """Run one statement of one of these kinds, by DuckDB's names for them; without any, SELECT.
 
     Raises BadRequest for any other text, and `duckdb.Error`.
     """
@@ -65,48 +105,50 @@ def execute(cursor: Cursor, text: str, *kinds: str, parameters: Any = None) -> C
 
 
 def parsed(cursor: Cursor, text: str, *kinds: str) -> duckdb.Statement:
-    """The text as one statement of one of these kinds; raises what `execute` raises."""
-    wanted = kinds or (QUERY,)
+    """Return the text as one statement of one of these kinds; raise what `execute` raises."""
+    expected = kinds or (QUERY,)
     statements = _extracted(cursor, text)
-    found = [_kind(each, text) for each in statements]
-    if len(found) != 1 or found[0] not in wanted:
-        expected = " or ".join(wanted)
-        raise BadRequest(f"expected one {expected} statement, found {_listed(found)}")
+    parsed_kinds = [_kind(statement, text) for statement in statements]
+    if len(parsed_kinds) != 1 or parsed_kinds[0] not in expected:
+        raise BadRequest(
+            f"expected one {' or '.join(expected)} statement, found {_listed(parsed_kinds)}"
+        )
     return statements[0]
 
 
+@_by_reader
 def kind_of_statement(text: str) -> str:
-    """What DuckDB calls it: SELECT, CREATE, MERGE_INTO, ..., or REWRITTEN; "" for no statement.
+    """Return what DuckDB calls a statement: SELECT, CREATE, ..., or REWRITTEN; "" for no statement.
 
-    Raises BadRequest for more than one, and with what DuckDB says, and where.
+    Raises BadRequest for more than one, and for what DuckDB refuses, with its reason and place.
     """
     with _parser() as cursor:
         try:
-            found = [_kind(each, text) for each in _extracted(cursor, text)]
+            kinds = [_kind(statement, text) for statement in _extracted(cursor, text)]
         except duckdb.PermissionException:  # to parse it, DuckDB would read files
             return REWRITTEN
         except duckdb.Error as error:
             raise BadRequest(_sentence(str(error))) from None
-    if REWRITTEN in found:
+    if REWRITTEN in kinds:
         return REWRITTEN
-    if len(found) > 1:
-        raise BadRequest(f"expected one statement, found {_listed(found)}")
-    return found[0] if found else ""
+    if len(kinds) > 1:
+        raise BadRequest(f"expected one statement, found {_listed(kinds)}")
+    return kinds[0] if kinds else ""
 
 
 def _extracted(cursor: Cursor, text: str) -> list[duckdb.Statement]:
     _check_characters(text)
-    found = cursor.extract_statements(text)
-    if _IGNORED.search(text) and any(_kind(each, text) == REWRITTEN for each in found):
+    statements = cursor.extract_statements(text)
+    if _IGNORED.search(text) and any(_kind(s, text) == REWRITTEN for s in statements):
         raise BadRequest(
             "the statement has a character without width, or a space that is not ASCII, outside of "
             "quotes: write a plain space"
         )
-    return found
+    return statements
 
 
 def _check_characters(text: str) -> None:
-    """DuckDB would stop at a NUL, and run what is before it."""
+    """Raise BadRequest for a NUL, at which DuckDB would stop, and run what is before it."""
     if "\0" in text:
         raise BadRequest("the statement contains a NUL character: write chr(0)")
     try:
@@ -116,9 +158,9 @@ def _check_characters(text: str) -> None:
 
 
 def _kind(statement: duckdb.Statement, text: str) -> str:
-    """One that is no part of the text was made by DuckDB of something else."""
-    written = str(statement.query)
-    return statement.type.name if written and written in text else REWRITTEN
+    """Return the kind of a statement; REWRITTEN if its text is not a part of the whole text."""
+    query = str(statement.query)
+    return statement.type.name if query and query in text else REWRITTEN
 
 
 def _listed(kinds: Sequence[str]) -> str:
@@ -126,43 +168,45 @@ def _listed(kinds: Sequence[str]) -> str:
 
 
 def in_brackets(text: str) -> str:
-    """The text, if a bracket at its start is closed by its end; raises BadRequest.
+    """Return the text, if its end closes a bracket at its start; raise BadRequest if not.
 
     So it is a list and nothing more, such as the columns of CREATE TABLE without AS SELECT.
     """
-    wanted = text.encode().rstrip()
+    encoded = text.encode().rstrip()
     starts = [start for start, _ in duckdb.tokenize(text)]
     depth, end = 0, -1
     for start in starts:
-        mark = wanted[start : start + 1]
+        mark = encoded[start : start + 1]
         depth += (mark == b"(") - (mark == b")")
         if not depth:
             end = start
             break
-    if wanted[:1] + wanted[end:] != b"()" or end != starts[-1]:
+    if encoded[:1] + encoded[end:] != b"()" or end != starts[-1]:
         raise BadRequest(f"{short(text)} is not one list in brackets")
     return text
 
 
+@_by_reader
 def token_starts(text: str) -> list[int]:
-    """Where DuckDB's tokens begin, in bytes of UTF-8; it tells of no error, and stops there."""
+    """Return where DuckDB's tokens begin, in bytes of UTF-8, up to the first error."""
     return [start for start, _ in duckdb.tokenize(text)]
 
 
 def expression_tree(text: str) -> Tree:
-    """One expression as DuckDB has parsed it; raises BadRequest for any other text.
+    """Return one expression as DuckDB has parsed it; raise BadRequest for any other text.
 
-    It is one with brackets around it and without: `1) || (2` is one only within them. A comment at
-    its end does not take what follows, if that stands in another line.
+    The text must be one expression with brackets around it and without: `1) || (2` is one only
+    within them. A comment at its end does not take what follows, if that is in another line.
     """
     tree = _single(_serialized(f"SELECT ({text}\n)", text), text)
     _single(_serialized(f"SELECT {text}\n", text), text)
     return tree
 
 
+@_checked_by_reader
 @lru_cache(maxsize=1024)
 def check_expression_text(text: str) -> str:
-    """The text, if it is one expression wherever it is put; raises BadRequest.
+    """Return the text, if it is one expression wherever it is put; raise BadRequest if not.
 
     Unlike a stored expression it may hold queries, and names of anything.
     """
@@ -172,51 +216,55 @@ def check_expression_text(text: str) -> str:
 
 
 def query_tree(text: str) -> Tree:
-    """One query as DuckDB has parsed it; raises BadRequest for any other text."""
+    """Return one query as DuckDB has parsed it; raise BadRequest for any other text."""
     check_query_text(text)
     return _serialized(text, text, "query")
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_query_text(text: str) -> str:
-    """The text, if it is one query; raises BadRequest."""
+    """Return the text, if it is one query; raise BadRequest if not."""
     if kind_of_statement(text) != QUERY:
         raise BadRequest(f"{short(text)} is not one query")
     return text
 
 
+@_checked_by_reader
 def check_with_text(text: str) -> str:
-    """The text, if it is WITH and what may stand before SELECT; raises BadRequest."""
+    """Return the text, if it is WITH and what may precede SELECT; raise BadRequest if not."""
     part = _check_part(f"{text} SELECT 1", "SELECT 1", text, "cte_map")
     check_query_text(f"{text} SELECT 1")
     return part
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_list_text(text: str) -> str:
-    """The text, if it is what may stand between SELECT and FROM; raises BadRequest."""
+    """Return the text, if it may stand between SELECT and FROM; raise BadRequest if not."""
     return _check_part(f"SELECT {text}", "SELECT 1", text, "select_list")
 
 
+@_checked_by_reader
 @lru_cache(maxsize=256)
 def check_sources_text(text: str) -> str:
-    """The text, if it is what may stand between FROM and WHERE; raises BadRequest."""
+    """Return the text, if it may stand between FROM and WHERE; raise BadRequest if not."""
     return _check_part(f"SELECT 1 FROM x, {text}", "SELECT 1 FROM x", text, "from_table")
 
 
 def _check_part(statement: str, plain: str, text: str, part: str) -> str:
-    """Whether the statement differs from the plain one in this part only."""
-    found, bare = _serialized(statement, text), _serialized(plain, text)
-    for each in (found, bare):
-        each["statements"][0]["named_param_map"] = None
-        each["statements"][0]["node"][part] = None
-    if _LOCATION.sub("", json.dumps(found)) != _LOCATION.sub("", json.dumps(bare)):
+    """Return the text; raise BadRequest if the statements differ in more than this part."""
+    whole, bare = _serialized(statement, text), _serialized(plain, text)
+    for tree in (whole, bare):
+        tree["statements"][0]["named_param_map"] = None
+        tree["statements"][0]["node"][part] = None
+    if _LOCATION.sub("", json.dumps(whole)) != _LOCATION.sub("", json.dumps(bare)):
         raise BadRequest(f"{short(text)} is more than it may be here")
     return text
 
 
 def printed(tree: Tree) -> str:
-    """An expression in DuckDB's own spelling; raises `duckdb.Error`."""
+    """Return an expression in DuckDB's own spelling; raise `duckdb.Error`."""
     document = json.loads(_bare())
     document["statements"][0]["node"]["select_list"] = [tree]
     sql = _scalar("SELECT json_deserialize_sql(?::JSON)", json.dumps(document))
@@ -244,7 +292,7 @@ def _about(what: str, message: str) -> str:
 
 @lru_cache(maxsize=1)
 def _bare() -> str:
-    """What the tree of a SELECT holds around its one expression, when nothing else was said."""
+    """Return the tree of a SELECT with one expression, without the expression."""
     answer = _serialized("SELECT 1", "1")
     answer["statements"][0]["node"]["select_list"] = None
     return json.dumps(answer)
@@ -263,8 +311,8 @@ def _single(answer: Tree, text: str) -> Tree:
 def _is_bare(answer: Tree) -> bool:
     bare = json.loads(_bare())
     # Parameters are counted beside the tree.
-    for each in (answer, bare):
-        each["statements"][0]["named_param_map"] = None
+    for tree in (answer, bare):
+        tree["statements"][0]["named_param_map"] = None
     return bool(answer == bare)
 
 
@@ -275,7 +323,7 @@ def _scalar(sql: str, parameter: str) -> str:
 
 
 def _parser() -> Cursor:
-    """A cursor; `with` closes it."""
+    """Return a cursor; `with` closes it."""
     global _instance  # noqa: PLW0603 - one for the process, made at the first use
     with _lock:
         if _instance is None:
@@ -284,13 +332,28 @@ def _parser() -> Cursor:
 
 
 def short(text: str) -> str:
-    """For a message."""
+    """Return a text in brackets, cut to a length that fits into a message."""
     text = " ".join(text.replace("\0", "\\0").split())
     return f"({text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + '...'})"
 
 
 def _sentence(message: str) -> str:
-    """`Parser Error: ...` and the line with its marker, in one line."""
+    """Return `Parser Error: ...` and the line with its marker, in one line."""
     first, _, rest = message.partition("\n")
     where = next((line for line in rest.splitlines() if line.startswith("LINE ")), "")
     return f"{first}{' at ' + where.strip() if where else ''}"[:_LONGEST]
+
+
+# What the pipeline reads out of the text of a statement. The checks return the text itself.
+TEXT_FUNCTIONS: Mapping[str, Callable[[str], Any]] = {
+    function.__name__: function
+    for function in (
+        kind_of_statement,
+        token_starts,
+        check_expression_text,
+        check_query_text,
+        check_with_text,
+        check_list_text,
+        check_sources_text,
+    )
+}

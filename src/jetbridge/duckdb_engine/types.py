@@ -24,7 +24,7 @@ def is_ordinal(kind: pa.DataType) -> bool:
 
 
 def duckdb_types(schema: pa.Schema) -> list[str]:
-    """The DuckDB type of every field, as SQL text; raises BadRequest for one DuckDB cannot read."""
+    """Return DuckDB's type of every field, as SQL; raise BadRequest for one it cannot read."""
     return [_named(field) for field in schema]
 
 

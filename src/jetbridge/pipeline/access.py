@@ -1,31 +1,20 @@
 """Checks what a query may use besides the tables of the catalogs, depending on its caller."""
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import prod
-from typing import Any
 
 from jetbridge.catalog.identifiers import fold
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.duckdb_engine.functions import (
     FILE_TABLE_FUNCTIONS,
-    JSON_TYPED_FUNCTIONS,
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
     REMOTE_FILE_TABLE_FUNCTIONS,
     ROW_TABLE_FUNCTIONS,
     may_run,
 )
-from jetbridge.duckdb_engine.planner import QueryReferences, StatementConnection, nodes
-from jetbridge.duckdb_engine.run_growth import check_volumes
+from jetbridge.duckdb_engine.references import QueryReferences
 from jetbridge.errors import PermissionDenied
-
-# Nobody nests the type of a JSON function deeper than this.
-_MOST_LEVELS = 100
-# `[3]` in the name of a type, with whatever DuckDB may skip inside.
-_ARRAY_SIZE = re.compile(r"\[[^\d\]]*(\d+)")
-_MOST_VALUES = 1_000_000
 
 
 def reads_files(references: QueryReferences) -> bool:
@@ -73,7 +62,6 @@ class AccessRules:
             )
         if not self.trusted:
             _refuse_functions(references)
-            check_volumes(references.tree)
         return references
 
     def refuses_unknown(self, parts: tuple[str, ...], references: QueryReferences) -> bool:
@@ -95,40 +83,11 @@ def _refuse_functions(references: QueryReferences) -> None:
     for name in sorted(references.called_functions):
         if not may_run(name):
             raise _refusal(name, known=name in REFUSED_FUNCTIONS)
-    for node in nodes(references.tree):
-        _refuse_type(node)
-        if str(node.get("function_name")).lower() in JSON_TYPED_FUNCTIONS:
-            _refuse_deep_type(node)
+    if references.refused_type:
+        raise PermissionDenied(references.refused_type)
 
 
 def _refusal(name: str, *, known: bool) -> PermissionDenied:
     return PermissionDenied(
         f"function {name} is {'not supported' if known else 'unknown'} in run(); use another one"
     )
-
-
-def _refuse_type(node: Mapping[str, Any]) -> None:
-    """Refuse a type of which one value may fill the memory, or stop the process."""
-    if node.get("id") == "VARIANT":
-        raise PermissionDenied("type VARIANT is not supported in run(); use another one")
-    size, data_type = 1, node
-    while (data_type.get("type_info") or {}).get("type") == "ARRAY_TYPE_INFO":
-        size *= data_type["type_info"]["size"]
-        data_type = data_type["type_info"]["child_type"]
-    if size > _MOST_VALUES:
-        raise PermissionDenied(f"an ARRAY of {size} values is not supported in run(); use a list")
-
-
-def _refuse_deep_type(call: Mapping[str, Any]) -> None:
-    """Refuse a deep type in a JSON function: DuckDB reads it recursively, on its stack."""
-    for argument in call["children"][1:]:
-        text = argument.get("value", {}).get("value")
-        if not isinstance(text, str):
-            raise PermissionDenied(f"{call['function_name']} needs its type as a string in run()")
-        # An escaped character could stand for any other one.
-        is_deep = "\\" in text or text.count("[") + text.count("{") > _MOST_LEVELS
-        sizes = map(int, _ARRAY_SIZE.findall(text))
-        if is_deep or "VARIANT" in text.upper() or prod(sizes) > _MOST_VALUES:
-            raise PermissionDenied(
-                f"the type of {call['function_name']} is too large for run(); use a smaller one"
-            )

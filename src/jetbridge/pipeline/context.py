@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from jetbridge.catalog import Write
 from jetbridge.catalog.identifiers import fold
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import NameResolver, Path

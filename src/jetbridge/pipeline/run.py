@@ -69,7 +69,8 @@ def check(session: Session, text: str) -> list[Statement]:
     session may not do. Whether tables and columns exist depends on the statements before.
     """
     try:
-        statements = parse(text, session.settings.dialect)
+        with session.parsing():
+            statements = parse(text, session.settings.dialect)
     except RecursionError:
         raise BadRequest(_TOO_DEEP) from None
     if not statements:
@@ -86,7 +87,7 @@ def _run_statement(session: Session, statement: Statement) -> StatementResult:
     transaction = None if isinstance(statement, TransactionStatement) else context.transaction
     if transaction is not None and transaction.failed:
         raise FailedPrecondition("a statement of this transaction has failed; ROLLBACK first")
-    with _failing(transaction), scope(context.cancellation):
+    with _failing(transaction), scope(context.cancellation), session.parsing():
         result = _dispatch(session, context, statement)
     if result.schema is not None:
         result.batches = own_scope(context.cancellation, result.batches)

@@ -1,12 +1,15 @@
 """Keeps a session: what stays between the statements of one user, and how statements change it."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jetbridge.catalog import CanConfigure, Catalog, OnConflict, supports
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.settings import DIALECTS, truth
+from jetbridge.duckdb_engine.connection import StatementEngine
+from jetbridge.duckdb_engine.planner import LocalEngine
 from jetbridge.errors import BadRequest, Cancelled, FailedPrecondition, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.context import StatementContext, WriteTransaction
@@ -61,6 +64,7 @@ class SessionResources:
     """Hold what a session may use besides its catalogs.
 
     `attach` None: the session has no ATTACH and no secrets. `settings` are the first values.
+    `engine` is for this session alone, which closes it.
     """
 
     access: AccessRules = AccessRules(FileScope.ALL, trusted=True)
@@ -68,6 +72,7 @@ class SessionResources:
     limits: DuckDBLimits = DuckDBLimits()
     attach: AttachSupport | None = None
     settings: SettingValues = SettingValues()
+    engine: StatementEngine = LocalEngine()
 
 
 class Session:
@@ -94,7 +99,9 @@ class Session:
         self._search_path = search_path or SearchPath(next(iter(self._catalogs)))
         self._secrets = Secrets()
         self._transaction: WriteTransaction | None = None
-        self._databases = PlannerDatabases(self._resources.access, self._resources.limits)
+        self._databases = PlannerDatabases(
+            self._resources.access, self._resources.limits, self._resources.engine
+        )
         self._listener = listener
         self._cancellation = Cancellation()
 
@@ -112,6 +119,10 @@ class Session:
             self._cancellation,
         )
 
+    def parsing(self) -> AbstractContextManager[None]:
+        """Parse the texts of the block where the statements of the session run."""
+        return self._resources.engine.parsing()
+
     def interrupt(self) -> None:
         """End the statement that runs, from another thread; it raises Cancelled."""
         self._cancellation.cancel(Cancelled("the statement was interrupted"))
@@ -126,6 +137,7 @@ class Session:
             for alias in list(self._attached):
                 self.detach(alias)
             self._databases.close()
+            self._resources.engine.close()
 
     def _names(self) -> NameResolver:
         names = NameResolver(self._configure_catalogs(), self._search_path, self._read_only)

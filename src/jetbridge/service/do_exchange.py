@@ -34,7 +34,8 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from jetbridge.runtime.cancellation import shield
+from jetbridge.runtime.array_sizes import null_bytes
+from jetbridge.runtime.cancellation import current, shield
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import read_ahead, within
 from jetbridge.service.batch_layout import conform
@@ -138,7 +139,8 @@ class DoExchange:
         reply = _reply_schema(operation, info, decoder.schema, options)
         yield encode_schema(reply)
         with self.staged.count(call.owner) as count, start(options) as write:
-            statement = StatementInput(self.limits, requests, count)
+            unsent = _unsent_row_bytes(info.schema, decoder.schema) if operation == "insert" else 0
+            statement = StatementInput(self.limits, requests, count, unsent)
             if options.returning:
                 total = yield from _write_and_answer(statement, decoder, write, reply)
             else:
@@ -149,12 +151,21 @@ class DoExchange:
 
 
 class StatementInput:
-    """Count what a statement sends, both as sent and as unpacked: compressed batches grow."""
+    """Count what a statement sends, both as sent and as unpacked: compressed batches grow.
+
+    `unsent_row_bytes` are the bytes of a row in the columns that the statement does not send. They
+    are staged, too.
+    """
 
     def __init__(
-        self, limits: Limits, requests: Iterator[bytes], count: Callable[[int], None]
+        self,
+        limits: Limits,
+        requests: Iterator[bytes],
+        count: Callable[[int], None],
+        unsent_row_bytes: int = 0,
     ) -> None:
         self._limits, self._requests, self._count = limits, requests, count
+        self._unsent_row_bytes = unsent_row_bytes
         self._sent = self._unpacked = self._staged = 0
 
     def messages(self) -> Iterator[FlightData]:
@@ -167,8 +178,14 @@ class StatementInput:
                 yield data
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Count an unpacked batch and return it. Raises LimitExceeded or BadRequest."""
-        self._unpacked += batch.get_total_buffer_size()
+        """Count an unpacked batch and return it.
+
+        Raises LimitExceeded or BadRequest, and what a cancelled call raises: a few bytes can hold
+        thousands of batches.
+        """
+        current().check()
+        self._unpacked += max(batch.get_total_buffer_size(), batch.nbytes)
+        self._unpacked += batch.num_rows * self._unsent_row_bytes
         self._refuse_over(self._unpacked)
         return check_boolean_bytes(batch)
 
@@ -294,6 +311,12 @@ def _check_columns(operation: str, located: LocatedTable, sent: pa.Schema) -> No
         raise BadRequest(f"{operation} on {table}: a column was sent twice")
     if operation != "insert" and ROWID not in sent.names:
         raise BadRequest(f"{operation} on {table}: the column 'rowid' must be sent")
+
+
+def _unsent_row_bytes(schema: pa.Schema, sent: pa.Schema) -> int:
+    """Return the bytes of a row in the columns that are not sent, if they are NULL."""
+    names = {fold(name) for name in sent.names}
+    return sum(null_bytes(field.type) for field in schema if fold(field.name) not in names)
 
 
 def _reply_schema(

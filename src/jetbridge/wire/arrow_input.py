@@ -140,7 +140,7 @@ class _Dictionaries:
         return max(batch.unpacked_bytes, sum(map(len, pieces)))
 
 
-def read_stream(data: bytes, limits: InputLimits) -> list[pa.RecordBatch]:
+def read_stream(data: bytes | memoryview, limits: InputLimits) -> list[pa.RecordBatch]:
     """Return the batches of an IPC stream. Raises Arrow's errors, too."""
     messages = split_stream(memoryview(data))
     header, _ = next(messages, (memoryview(b""), None))

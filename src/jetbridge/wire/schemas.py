@@ -86,7 +86,7 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]
 )
 
 
-def read_schema(data: bytes, title: str) -> pa.Schema:
+def read_schema(data: bytes | memoryview, title: str) -> pa.Schema:
     """Return an Arrow IPC schema of the other side. Raises BadRequest and LimitExceeded."""
     with as_bad_request(f"{title} is not an Arrow IPC schema"):
         header, _ = next(split_stream(memoryview(data)), (memoryview(b""), None))

@@ -113,7 +113,7 @@ def test_rest_catalog_whose_warehouse_is_a_name_needs_the_folder_of_its_tables(t
         given = {"uri": uri, "jetbridge.folders": folder}
         catalog = with_a_table(LakeCatalog(name, "prod", engine(), given))
         assert read(catalog) == [(1,)]
-        assert catalog.lake.options.warehouse == folder
+        assert catalog.lake.warehouse.folder == folder
     assert not Path("prod").exists()
 
 
@@ -131,7 +131,7 @@ def test_nested_namespaces_of_a_rest_catalog_are_schemas(tmp_path):
 @contextmanager
 def locked(catalog: LakeCatalog) -> Iterator[None]:
     """Lock the catalog's file as another process would."""
-    file = Path(catalog.lake.options.warehouse) / "catalog.db"
+    file = Path(catalog.lake.warehouse.folder) / "catalog.db"
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         yield
@@ -182,18 +182,18 @@ def test_sqlite_file_that_stays_locked_is_unavailable_and_nothing_has_changed(tm
 
 def test_sqlite_file_that_is_locked_in_the_moment_of_the_commit_is_unavailable(tmp_path):
     catalog = with_a_table(open_lake(tmp_path, **{"jetbridge.busy-seconds": "0.3"}))
-    commits: Any = catalog.lake.commits
-    change = commits.change
+    commits: Any = catalog.lake.publisher.committer
+    change = commits.commit
 
     def while_locked(*given: object) -> None:
         with locked(catalog):
             change(*given)
 
-    commits.change = while_locked
+    commits.commit = while_locked
     table = catalog.load_schema("s").load_table("t")
     with pytest.raises(Unavailable, match="locked"):
         insert(table, {"id": [2]})
-    commits.change = change
+    commits.commit = change
     insert(table, {"id": [3]})
     assert read(catalog) == [(1,), (3,)]
 
@@ -219,7 +219,7 @@ def test_a_folder_whose_name_means_something_else_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a..b", ".", "..", ".a", "a.", "a\0b"])
 def test_names_that_are_no_schema_are_refused(tmp_path, name):
-    with pytest.raises(BadRequest, match="no name for a schema"):
+    with pytest.raises(BadRequest, match="not a name for a schema"):
         open_lake(tmp_path).create_schema(SchemaInfo(name))
 
 

@@ -56,7 +56,9 @@ def test_a_large_table_in_an_object_store_is_read_in_parts_changed_and_compacted
     optimize(lake.lake, "s", "t", OptimizeOptions(older_than=timedelta(0)))
     assert rows(schema.load_table("t")) == [(n, str(n)) for n in range(10)]
     assert_all_agree(lake, "s", "t")
-    files = lake.lake.files.list_folder(f"{schema.load_table('t').state.folder}/data", ".parquet")
+    files = lake.lake.read.files.list_folder(
+        f"{schema.load_table('t').state.folder}/data", ".parquet"
+    )
     assert len(files) == 1
 
 
@@ -65,8 +67,8 @@ def test_an_object_that_is_gone_is_named(lake):
     insert(schema.create_table(CreateTable("t", COLUMNS)), {"id": [1], "name": ["a"]})
     table = schema.load_table("t")
     folder = f"{table.state.folder}/data"
-    (file,) = lake.lake.files.list_folder(folder, ".parquet")
-    lake.lake.files.delete([file])
+    (file,) = lake.lake.read.files.list_folder(folder, ".parquet")
+    lake.lake.read.files.delete([file])
     with pytest.raises(Unavailable, match=r"s\.t.*cannot be read.*\.parquet"):
         rows(table)
 

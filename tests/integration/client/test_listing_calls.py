@@ -74,13 +74,13 @@ def lake_of(app: Application) -> LakeCatalog:
 def reads_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
     """Count the metadata files that the lake reads from now on."""
     read: Counter[str] = Counter()
-    read_file = lake.lake.files.read
+    read_file = lake.lake.read.files.read
 
     def counting(location: str) -> bytes:
         read[location] += 1
         return read_file(location)
 
-    monkeypatch.setattr(lake.lake.files, "read", counting)
+    monkeypatch.setattr(lake.lake.read.files, "read", counting)
     return read
 
 

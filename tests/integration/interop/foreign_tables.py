@@ -12,7 +12,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.write.commit import identifier
+from jetbridge.backends.lake.warehouse.java_catalog import identifier
 from tests.helpers.lakes import engine
 from tests.integration.interop.session import spark_sql
 

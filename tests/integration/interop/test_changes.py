@@ -51,7 +51,7 @@ def table(lake: LakeCatalog, name: str) -> Any:
 
 
 def staged(lake: LakeCatalog) -> list[str]:
-    folder = Path(local_path(lake.lake.staging_folder()) or "")
+    folder = Path(local_path(lake.lake.warehouse.staging_folder()) or "")
     return sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
 
 
@@ -240,12 +240,12 @@ def test_positions_that_share_a_file_are_kept_only_as_long_as_needed(lake):
     foreign.by_spark(lake, "shared", 3)
     spark_sql(f"DELETE FROM {lake.lake.name}.s.shared WHERE id IN (1, 8)")
     state = table(lake, "shared").state
-    with open_snapshot(lake.lake, state) as there:
+    with open_snapshot(lake.lake.read, state) as there:
         (kept,) = staged(lake)
-        lake.lake.sources.clear()
+        lake.lake.read.sources.clear()
         gc.collect()
         assert staged(lake) == [kept]
-        assert len(lake.lake.reader.query(f"SELECT id FROM {there.sql}")) == 7
+        assert len(lake.lake.read.reader.query(f"SELECT id FROM {there.sql}")) == 7
     del there
     gc.collect()
     assert staged(lake) == []

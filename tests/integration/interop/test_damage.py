@@ -12,8 +12,6 @@ import pytest
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.errors import unreadable_table as damage_error
 from jetbridge.backends.lake.files import local_path
-from jetbridge.backends.lake.metadata import snapshot_files as inventories
-from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.client import connect
 from jetbridge.dialects.duckdb import iceberg as queries
@@ -51,21 +49,21 @@ WAYS = {"missing": missing, "cut": cut, "garbled": garbled}
 
 
 def data_file(lake: LakeCatalog, state: Any) -> str:
-    return inventory(lake.lake.reader, state).files[-1].location
+    return lake.lake.read.snapshot_files(state).files[-1].location
 
 
 def vector(lake: LakeCatalog, state: Any) -> str:
-    (found,) = {each.location for each in inventory(lake.lake.reader, state).vectors.values()}
+    (found,) = {each.location for each in lake.lake.read.snapshot_files(state).vectors.values()}
     return str(found)
 
 
 def manifest(lake: LakeCatalog, state: Any) -> str:
-    listed = lake.lake.reader.query(queries.manifests(path_of(manifest_list(lake, state))))
+    listed = lake.lake.read.reader.query(queries.manifests(path_of(manifest_list(lake, state))))
     return str(listed.column("manifest_path")[0].as_py())
 
 
 def manifest_list(_: LakeCatalog, state: Any) -> str:
-    return str(state.snapshot["manifest-list"])
+    return str(state.snapshot.manifest_list)
 
 
 def metadata(_: LakeCatalog, state: Any) -> str:
@@ -116,9 +114,8 @@ def other_reader() -> LakeReader:
 
 
 @pytest.fixture
-def unread(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> LakeCatalog:
+def unread(lake: LakeCatalog) -> LakeCatalog:
     """Return the lake as one sees it who has read none of its tables."""
-    monkeypatch.setattr(inventories, "_kept", {})
     name = lake.lake.name
     return LakeCatalog(name, folder() / name, engine(), reader=other_reader())
 
@@ -194,7 +191,7 @@ def test_damaged_file_of_a_table_that_duckdb_cannot_read_is_named(lake, name, fo
         with damaged(lake, name, "data file", way) as location:
             assert_unavailable(lambda: rows(lake.load_schema("s").load_table(name)), name, location)
     assert len(rows(lake.load_schema("s").load_table(name))) == len(foreign.IDS)
-    staging = Path(path_of(lake.lake.staging_folder()))
+    staging = Path(path_of(lake.lake.warehouse.staging_folder()))
     assert list(staging.glob("*/")) == []
 
 
@@ -202,7 +199,7 @@ def test_damaged_vector_that_shares_its_file_is_named(lake, name):
     foreign.by_spark(lake, name, 3)
     spark_sql(f"DELETE FROM {lake.lake.name}.s.{name} WHERE id IN (1, 8)")
     state = lake.load_schema("s").load_table(name).state
-    assert inventory(lake.lake.reader, state).shares_vectors()
+    assert lake.lake.read.snapshot_files(state).shares_vectors()
     for way in WAYS:
         with damaged(lake, name, "deletion vector", way) as location:
             assert_unavailable(lambda: rows(lake.load_schema("s").load_table(name)), name, location)
@@ -222,8 +219,8 @@ def test_file_is_named_however_long_its_path_is(lake):
     state = lake.load_schema("s").load_table("sound").state
     location = f"/{'folder/' * 60}rows.parquet"
     for error in (
-        damage_error(state, f'Cannot open file "{location}": No such file'),
-        damage_error(state, f'Cannot open file "{location}": No such file', location),
-        damage_error(state, f"the job failed\nat a task\nfile:{location}"),
+        damage_error(state.title(), f'Cannot open file "{location}": No such file'),
+        damage_error(state.title(), f'Cannot open file "{location}": No such file', location),
+        damage_error(state.title(), f"the job failed\nat a task\nfile:{location}"),
     ):
         assert_said(error, "sound", location)

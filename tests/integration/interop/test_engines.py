@@ -207,7 +207,7 @@ def upgrade(lake: LakeCatalog, name: str) -> str:
     """Run this step of `optimize` alone: delete files of format 2 stay as they are."""
     said: list[str] = []
     options = OptimizeOptions(upgrade=True)
-    _Optimize(lake.lake, lake.lake.load("s", name), options, said.append).upgrade()
+    _Optimize(lake.lake, lake.lake.tables.load("s", name), options, said.append).upgrade()
     return said[0]
 
 

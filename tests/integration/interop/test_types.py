@@ -12,8 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
-from jetbridge.backends.lake.types import RowCodec, iceberg_type, promotes, signature
-from jetbridge.backends.lake.write.commit import identifier
+from jetbridge.backends.lake.types import (
+    IcebergField,
+    IcebergType,
+    ListType,
+    MapType,
+    RowCodec,
+    iceberg_type,
+    promotes,
+    signature,
+)
+from jetbridge.backends.lake.types.iceberg_types import children_of, decode_fields, to_json
+from jetbridge.backends.lake.warehouse.java_catalog import identifier
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.spark.engine import SparkConnection
 from tests.helpers.lake_types import codec_for, connected, listed, rows_of, texts, values_of
@@ -56,21 +66,22 @@ class Made:
         self.session, self.name = session, f"{WAREHOUSE}.s.{name}"
         next_id = itertools.count(1).__next__
         fields = [
-            {"id": next_id(), "name": c.name, "required": False, "type": iceberg_type(c, next_id)}
+            IcebergField(next_id(), c.name, required=False, type=iceberg_type(c, next_id))
             for c in schema
         ]
         parser = session.jvm.org.apache.iceberg.SchemaParser
-        made = parser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+        made = parser.fromJson(
+            json.dumps({"type": "struct", "schema-id": 0, "fields": to_json(fields)})
+        )
         catalog = session.catalog(WAREHOUSE)
         builder = catalog.buildTable(identifier(session, "s", name), made)
         self.table = builder.withProperties({"format-version": "3"}).create()
         self._numbers = itertools.count()
 
-    def fields(self) -> list[dict[str, Any]]:
+    def fields(self) -> Sequence[IcebergField]:
         """Return the fields as they are in the table: Iceberg gives them ids of its own."""
         text = self.session.jvm.org.apache.iceberg.SchemaParser.toJson(self.table.schema())
-        found: list[dict[str, Any]] = json.loads(text)["fields"]
-        return found
+        return decode_fields(json.dumps(json.loads(text)["fields"]))
 
     def append(self, batches: Sequence[pa.RecordBatch]) -> None:
         iceberg = self.session.jvm.org.apache.iceberg
@@ -220,19 +231,20 @@ def exported(local: duckdb.DuckDBPyConnection, kind: str, values: Sequence[str])
     return batch
 
 
-def widen(session: SparkConnection, update: Any, path: str, old: Any, new: Any) -> None:
+def widen(
+    session: SparkConnection, update: Any, path: str, old: IcebergType, new: IcebergType
+) -> None:
     """Give the table the new type, as far as it is another one."""
     if isinstance(new, str):
         if signature(old) != signature(new):
             types = session.jvm.org.apache.iceberg.types.Types
             update.updateColumn(path, types.fromPrimitiveString(new.replace(",", ", ")))
         return
-    inner = {"list": "element", "map": "value"}.get(new["type"])
-    if inner:
-        widen(session, update, f"{path}.{inner}", old[inner], new[inner])
-        return
-    for one, other in zip(old["fields"], new["fields"], strict=True):
-        widen(session, update, f"{path}.{other['name']}", one["type"], other["type"])
+    before, after = children_of(old), children_of(new)
+    if isinstance(new, ListType | MapType):
+        before, after = before[-1:], after[-1:]  # a key stays as it is
+    for one, other in zip(before, after, strict=True):
+        widen(session, update, f"{path}.{other.name}", one.type, other.type)
 
 
 @pytest.mark.sampled(4)
@@ -246,7 +258,7 @@ def test_a_widened_column_has_the_values_that_cast_makes(session, local, reader,
     fields = made.fields()
     made.append([codec_for(before.schema, fields).to_storage(before)])
     update = made.table.updateSchema()
-    widen(session, update, "c", fields[1]["type"], iceberg_type(after.schema.field("c"), int))
+    widen(session, update, "c", fields[1].type, iceberg_type(after.schema.field("c"), int))
     update.commit()
     codec = codec_for(after.schema, made.fields())
     sql = f"SELECT {listed(codec)} FROM iceberg_scan('{made.location()}')"

@@ -12,6 +12,7 @@ import pytest
 
 from jetbridge import catalog
 from jetbridge.backends.lake import LakeCatalog
+from jetbridge.backends.lake.metadata.history import read_history
 from jetbridge.backends.lake.write import spark_writes
 from jetbridge.catalog import CreateTable, RemoveColumn, SchemaInfo, UniqueKey
 from jetbridge.client import connect
@@ -72,14 +73,14 @@ class Laid:
         return self.lake.load_schema("s").load_table(self.name)
 
     def state(self) -> Any:
-        return self.lake.lake.load("s", self.name)
+        return self.lake.lake.tables.load("s", self.name)
 
     def lay_out(self, partition_by: str | None = None, sort_by: str | None = None) -> Any:
         return self.load().lay_out(partition_by, sort_by)
 
     def ask(self, what: str) -> list[tuple[Any, ...]]:
         """Return rows of Spark; `{}` stands for the table."""
-        with self.lake.lake.engine.session() as session:
+        with self.lake.lake.warehouse.engine.session() as session:
             name = f"`{self.lake.lake.name}`.s.`{self.name}`"
             return [tuple(row) for row in session.sql(what.format(name)).collect()]
 
@@ -87,7 +88,7 @@ class Laid:
         return self.ask("SELECT file_path FROM {}.files WHERE content = 0")
 
     def refs(self) -> list[str]:
-        return list(self.state().raw.get("refs", {}))
+        return list(self.state().references)
 
 
 LAYOUTS = {
@@ -199,7 +200,7 @@ def test_a_job_that_another_engine_outruns_runs_again(lake, monkeypatch):
     assert len(moves) == 2
     assert table.refs() == ["main"]
     snapshots = table.state().snapshots()
-    assert len(snapshots) == len(table.state().history())
+    assert len(snapshots) == len(read_history(table.state()))
 
 
 def test_a_layout_can_be_changed_and_taken_away(lake):
@@ -240,10 +241,10 @@ REFUSED = {
     "nothing": "no column 'nothing'",
     "inner": "struct",
     "inner.town": "no column 'inner.town'",
-    "day(region)": "kept as string",
+    "day(region)": "stored as string",
     "bucket(id)": "bucket needs a number",
     "bucket(0, id)": "bucket needs a number",
-    "truncate(3, amount)": "kept as double",
+    "truncate(3, amount)": "stored as double",
     "week(ts)": "'week' is not one of",
     "region region": "comma",
     "region, region": "twice",
@@ -287,7 +288,7 @@ def test_uuids_go_through_spark(lake):
 def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
     name = f"`{lake.lake.name}`.s.foreign{version}"
     properties = f"TBLPROPERTIES ('format-version' = '{version}')"
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         session.sql(
             f"CREATE TABLE {name} (id BIGINT, region STRING) USING iceberg "
             f"PARTITIONED BY (region) {properties}"
@@ -295,7 +296,7 @@ def test_a_partitioned_table_of_another_engine_takes_rows(lake, version):
     load = lambda: lake.load_schema("s").load_table(f"foreign{version}")  # noqa: E731
     insert(load(), {"id": [1, 2], "region": ["n", "s"]})
     insert(load(), {"id": [3], "region": ["n"]})
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         found = session.sql(f"SELECT partition.region, record_count FROM {name}.partitions")
         assert {tuple(row) for row in found.collect()} == {("n", 2), ("s", 1)}
     load().lay_out("", "")
@@ -310,11 +311,11 @@ def test_the_action_takes_msgpack_and_json(lake):
         server.start()
         with connect(server.location, "lake") as client, Raw(server.location) as raw:
             assert client.set_layout("s", "wired", partition_by="region").name == "wired"
-            assert lake.lake.load("s", "wired").was_partitioned()
+            assert lake.lake.tables.load("s", "wired").partitioned_specs()
             raw.action("set_layout", json.dumps({**named, "sort_by": "id"}).encode())
             with pytest.raises(BadRequest, match="no column 'nothing'"):
                 client.set_layout("s", "wired", partition_by="nothing")
-    assert lake.lake.load("s", "wired").raw["default-sort-order-id"]
+    assert lake.lake.tables.load("s", "wired").sort_order_id
 
 
 def test_a_column_of_the_layout_cannot_be_removed(lake):

@@ -42,7 +42,7 @@ def test_a_table_replaced_by_one_without_the_partition_column_is_changed(lake):
     old = "CREATE TABLE l.s.lost AS SELECT i AS id, i % 2 AS region FROM range(4) r(i)"
     run_sql(lake, f"{old}; ALTER TABLE l.s.lost SET PARTITIONED BY (region)")
     run_sql(lake, "INSERT INTO l.s.lost VALUES (10, 3)")
-    before = lake.lake.load("s", "lost").version
+    before = lake.lake.tables.load("s", "lost").version
     new = "CREATE OR REPLACE TABLE l.s.lost AS SELECT i AS id, 'x' AS n FROM range(4) r(i)"
     run_sql(lake, f"{new}; INSERT INTO l.s.lost VALUES (10, 'z')")
     run_sql(lake, "UPDATE l.s.lost SET n = 'y' WHERE id IN (1, 10)")
@@ -88,14 +88,14 @@ def test_rows_in_partitions_of_a_column_that_another_engine_removed_are_read(lak
     insert(table.load(), data(0, 6))
     table.lay_out("")
     table.ask("ALTER TABLE {} DROP COLUMN region")
-    assert not is_read_by_duckdb(lake.lake, table.state())
+    assert not is_read_by_duckdb(lake.lake.read, table.state())
     assert run_sql(lake, "SELECT id, amount FROM l.s.orphaned ORDER BY id") == [
         (n, n / 4) for n in range(6)
     ]
     with pytest.raises(FailedPrecondition, match=r"partitions by 'Region'.*--older-than 0s"):
         run_sql(lake, "DELETE FROM l.s.orphaned WHERE id = 3")
     optimize.optimize(lake.lake, "s", "orphaned", OptimizeOptions(timedelta()))
-    assert is_read_by_duckdb(lake.lake, table.state())
+    assert is_read_by_duckdb(lake.lake.read, table.state())
     run_sql(lake, "DELETE FROM l.s.orphaned WHERE id = 3")
     assert run_sql(lake, "SELECT id FROM l.s.orphaned ORDER BY id") == [
         (n,) for n in (0, 1, 2, 4, 5)

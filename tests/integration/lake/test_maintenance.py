@@ -11,7 +11,7 @@ import pytest
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance import optimize as maintenance
 from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize
-from jetbridge.backends.lake.write import branches
+from jetbridge.backends.lake.warehouse import branches
 from jetbridge.catalog import AsOf, AtUnit, ChangeType, CreateTable, SchemaInfo
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import FailedPrecondition, NotFound
@@ -55,14 +55,14 @@ class Words:
         return self.lake.load_schema("s").load_table(self.name)
 
     def state(self) -> Any:
-        return self.lake.lake.load("s", self.name)
+        return self.lake.lake.tables.load("s", self.name)
 
     def lineage(self) -> list[tuple[Any, ...]]:
         """Return each row with its id and its last change."""
         state = self.state()
         source = queries.table(state.location, state.snapshot_id)
         columns = f"id, name, v, {queries.ROW_ID}, {queries.UPDATED}"
-        found = self.lake.lake.reader.query(f"SELECT {columns} FROM {source} ORDER BY id")
+        found = self.lake.lake.read.reader.query(f"SELECT {columns} FROM {source} ORDER BY id")
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def optimize(self, options: OptimizeOptions = NOW) -> dict[str, tuple[str, str]]:
@@ -71,7 +71,7 @@ class Words:
         return {what: (before, after) for what, before, after in table}
 
     def spark(self, what: str) -> list[tuple[Any, ...]]:
-        with self.lake.lake.engine.session() as session:
+        with self.lake.lake.warehouse.engine.session() as session:
             name = f"`{self.lake.lake.name}`.s.`{self.name}`"
             return [tuple(row) for row in session.sql(what.format(name)).collect()]
 
@@ -170,9 +170,9 @@ def test_rows_that_alter_wrote_anew_find_back_to_their_partitions(lake):
 def test_files_that_nobody_refers_to_go_unless_their_server_lives(lake):
     table = Words(lake, "strays").create()
     insert(table.load(), data(0, 3))
-    folder = Path(lake.lake.data_folder(table.state()))
+    folder = Path(table.state().data_folder)
     strays = ["00000-1-dead.parquet", "jetbridge-0badcafe-1.parquet", ".00000-1-dead.parquet.crc"]
-    running = f"{lake.lake.prefix()}-running.parquet"
+    running = f"{lake.lake.warehouse.file_prefix()}-running.parquet"
     for name in (*strays, running):
         (folder / name).write_bytes(b"x")
     report = table.optimize(OptimizeOptions(older_than=timedelta(hours=1)))
@@ -200,11 +200,11 @@ def test_a_table_inside_the_folder_of_another_keeps_its_files(lake):
 def test_branches_of_dead_servers_go(lake):
     table = Words(lake, "branches").create()
     insert(table.load(), data(0, 3))
-    mine = branches.new_name(lake.lake)
-    for name in (mine, f"{branches.prefix('0badcafe')}x", "others"):
+    mine = branches.new_name(lake.lake.warehouse.server)
+    for name in (mine, f"{branches.prefix_of('0badcafe')}x", "others"):
         table.spark(f"ALTER TABLE {{}} CREATE BRANCH `{name}`")
     table.optimize()
-    assert sorted(table.state().raw["refs"]) == sorted([mine, "main", "others"])
+    assert sorted(table.state().references) == sorted([mine, "main", "others"])
 
 
 @pytest.mark.full
@@ -301,6 +301,4 @@ def test_a_compaction_that_others_outrun_is_said(lake, monkeypatch):
 
     monkeypatch.setattr(maintenance._Optimize, "_call", outrun)
     table.optimize()
-    assert any(
-        each.startswith("compaction: 3 stay as they are, for others change") for each in table.said
-    )
+    assert any(each.startswith("compaction: 3 left: others keep changing") for each in table.said)

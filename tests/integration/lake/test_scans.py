@@ -10,9 +10,8 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance.optimize import optimize
-from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.backends.lake.read import splits
-from jetbridge.backends.lake.read.column_cache import CHUNK_BYTES, ColumnCache, ColumnChunkKey
+from jetbridge.backends.lake.read.context import CHUNK_BYTES, ColumnCache, ColumnChunkKey
 from jetbridge.catalog import ROWID, AddColumn, CreateTable, RenameColumn, Scan, SchemaInfo
 from jetbridge.errors import BadRequest, Unavailable
 from jetbridge.expr import Column, Comparison, Constant
@@ -77,13 +76,13 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
 def queries_of(lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the queries that DuckDB streams from now on."""
     seen: list[str] = []
-    stream = lake.lake.reader.stream
+    stream = lake.lake.read.reader.stream
 
     def noted(sql: str, *rest: Any, **tables: Any) -> Any:
         seen.append(sql)
         return stream(sql, *rest, **tables)
 
-    monkeypatch.setattr(lake.lake.reader, "stream", noted)
+    monkeypatch.setattr(lake.lake.read.reader, "stream", noted)
     return seen
 
 
@@ -158,7 +157,7 @@ def test_rows_keep_their_ids_when_files_carry_them(lake, made, monkeypatch):
     delete(table, [7])
     optimize(lake.lake, "s", table.info().name)
     table = lake.load_schema("s").load_table(table.info().name)
-    assert any(file.own_row_ids for file in inventory(lake.lake.reader, table.state).files)
+    assert any(file.own_row_ids for file in lake.lake.read.snapshot_files(table.state).files)
     asked = queries_of(lake, monkeypatch)
     mask = np.ones(ROWS, bool)
     mask[7] = False
@@ -171,7 +170,7 @@ def test_a_missing_file_is_named_even_if_its_rows_are_known(lake, made, warm):
     table = made(ROWS)
     if warm:
         all_rows(table)
-    (file,) = inventory(lake.lake.reader, table.state).files
+    (file,) = lake.lake.read.snapshot_files(table.state).files
     Path(file.location.removeprefix("file:")).unlink()
     with pytest.raises(Unavailable, match=f"cannot be read.*{Path(file.location).name}"):
         all_rows(table)
@@ -179,7 +178,7 @@ def test_a_missing_file_is_named_even_if_its_rows_are_known(lake, made, warm):
 
 def test_a_garbled_file_is_named(lake, made):
     table = made(ROWS)
-    (file,) = inventory(lake.lake.reader, table.state).files
+    (file,) = lake.lake.read.snapshot_files(table.state).files
     path = Path(file.location.removeprefix("file:"))
     data = bytearray(path.read_bytes())
     data[1000:200_000] = bytes(199_000)
@@ -213,9 +212,9 @@ def test_what_was_read_longest_ago_is_forgotten():
 def test_a_table_larger_than_what_is_kept_is_not_kept(lake, made, monkeypatch):
     table = made(ROWS)
     hot = ColumnCache(1_000_000)
-    monkeypatch.setattr(lake.lake, "hot", hot)
+    monkeypatch.setattr(lake.lake.read, "columns", hot)
     assert same(all_rows(table), with_ids(values(0, ROWS)))
-    assert not hot._kept
+    assert not len(hot)
 
 
 @pytest.mark.parametrize("name", ["filename", "file_row_number"])
@@ -233,21 +232,21 @@ def test_a_column_called_as_duckdbs_own_hides_no_rows(lake, name):
 
 def test_long_texts_that_repeat_are_not_unpacked_all_at_once(lake):
     name = f"{lake.lake.name}.s.fat"
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         text = "repeat('abcdefghij', 100)"
         session.sql(f"CREATE TABLE {name} AS SELECT id, {text} AS t FROM range(200000)")
     table = lake.load_schema("s").load_table("fat")
-    hot = lake.lake.hot
-    before = len(hot._kept)
+    hot = lake.lake.read.columns
+    before = len(hot)
     sizes = [(batch.num_rows, batch.nbytes) for batch in table.scan(Scan(("t",)))]
     assert sum(rows for rows, _ in sizes) == 200_000
     assert max(size for _, size in sizes) < 20_000_000
-    assert len(hot._kept) == before
+    assert len(hot) == before
 
 
 def test_files_that_duckdb_cannot_read_are_not_copied_one_by_one(lake, caplog):
     name = f"{lake.lake.name}.s.orc"
-    with lake.lake.engine.session() as session:
+    with lake.lake.warehouse.engine.session() as session:
         session.sql(
             f"CREATE TABLE {name} TBLPROPERTIES ('write.format.default' = 'orc', "
             "'format-version' = '3') AS SELECT id FROM range(15000)"

@@ -12,7 +12,7 @@ import pytest
 
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance.sweeper import Grace
-from jetbridge.backends.lake.write import server_locks
+from jetbridge.backends.lake.warehouse import server_locks
 from jetbridge.catalog import (
     CreateTable,
     DMLOptions,
@@ -52,12 +52,12 @@ def lake() -> LakeCatalog:
 
 
 def warehouse(lake: LakeCatalog) -> Path:
-    return Path(lake.lake.options.warehouse)
+    return Path(lake.lake.warehouse.folder)
 
 
 def files(lake: LakeCatalog) -> set[Path]:
     """Return all but the catalog, and what tells that this server lives."""
-    mine = (lake.lake.options.server, "catalog.db")
+    mine = (lake.lake.warehouse.server, "catalog.db")
     return {p for p in warehouse(lake).rglob("*") if p.is_file() and not p.name.startswith(mine)}
 
 
@@ -98,23 +98,23 @@ def test_after_a_kill_nothing_is_left_of_the_statement(lake, what):
     referred = {path for path in files(lake) - before if "metadata" not in path.parts}
     assert referred == set()
     for name in ("plain", "laid"):
-        state = lake.lake.load("s", name)
-        assert set(state.raw["refs"]) == {"main"}
+        state = lake.lake.tables.load("s", name)
+        assert set(state.references) == {"main"}
         assert len(state.snapshots()) == 1
     insert(lake.load_schema("s").load_table("laid"), {"id": [3], "v": [2.5]})
     assert not lake.sweep(AT_ONCE)
 
 
 def test_spark_holds_a_lock_of_its_own(lake):
-    folder = lake.lake.presence.folder
-    assert server_locks._java_holds(folder, lake.lake.options.server)
-    assert lake.lake.options.server in server_locks.live_servers(folder)
+    folder = lake.lake.warehouse.lock.folder
+    assert server_locks._java_holds(folder, lake.lake.warehouse.server)
+    assert lake.lake.warehouse.server in server_locks.live_servers(folder)
 
 
 def test_a_dropped_table_is_read_to_the_end_and_then_goes(lake):
     schema = lake.load_schema("s")
     table = schema.load_table("plain")
-    place = Path(lake.lake.load("s", "plain").folder)
+    place = Path(lake.lake.tables.load("s", "plain").folder)
     batches = iter(table.scan(Scan(("id",))))
     schema.drop_table("plain")
     insert(schema.create_table(CreateTable("plain", COLUMNS)), {"id": [9], "v": [9.0]})
@@ -129,14 +129,14 @@ def test_a_table_never_gets_the_folder_of_another(lake):
     schema = lake.load_schema("s")
     schema.load_table("plain").alter(RenameTable("moved"))
     insert(schema.create_table(CreateTable("plain", COLUMNS)), {"id": [9], "v": [9.0]})
-    places = {lake.lake.load("s", name).folder for name in ("plain", "moved", "laid")}
+    places = {lake.lake.tables.load("s", name).folder for name in ("plain", "moved", "laid")}
     assert len(places) == 3
     schema.create_table(CreateTable("plain", COLUMNS, OnConflict.REPLACE))
-    assert lake.lake.load("s", "plain").folder in places, "its past is still there"
+    assert lake.lake.tables.load("s", "plain").folder in places, "its past is still there"
     schema.drop_table("plain")
     lake.sweep(AT_ONCE)
     assert rows(schema.load_table("moved")) == [(1, 0.5), (2, 1.5)]
-    assert not lake.lake.dropped.all()
+    assert not lake.lake.warehouse.dropped.all()
 
 
 def notes(lake: LakeCatalog) -> list[Path]:
@@ -145,14 +145,14 @@ def notes(lake: LakeCatalog) -> list[Path]:
 
 def test_rows_of_a_statement_that_still_runs_stay(lake):
     """Keep them, whatever another statement has left in the same time."""
-    table, state = lake.load_schema("s").load_table("plain"), lake.lake.load("s", "plain")
+    table, state = lake.load_schema("s").load_table("plain"), lake.lake.tables.load("s", "plain")
     before = files(lake)
     with table.inserting(DMLOptions()) as write:
         write(pa.record_batch([range(10, MANY), [0.5] * (MANY - 10)], schema=COLUMNS))
         wait_until(lambda: files(lake) - before, SECONDS)
-        left = Path(state.folder) / f"data/{lake.lake.prefix()}-left.parquet"
+        left = Path(state.folder) / f"data/{lake.lake.warehouse.file_prefix()}-left.parquet"
         left.write_bytes(b"left behind")
-        lake.lake.discard(state, [str(left)], Unavailable("nobody knows"))
+        lake.lake.publisher.discard(state, [str(left)], Unavailable("nobody knows"))
         assert lake.sweep(AT_ONCE).files == [str(left)]
     assert len(rows(lake.load_schema("s").load_table("plain"))) == MANY - 8
     assert not notes(lake)
@@ -162,13 +162,13 @@ def test_rows_of_a_statement_that_still_runs_stay(lake):
 def test_metadata_that_a_killed_commit_did_not_get_to_remove_goes(lake, outdated_go):
     if not outdated_go:
         name = "write.metadata.delete-after-commit.enabled"
-        with lake.lake.session("s.plain") as session:
+        with lake.lake.warehouse.session("s.plain") as session:
             session.sql(f"ALTER TABLE {lake.lake.name}.s.plain UNSET TBLPROPERTIES ('{name}')")
-    state = lake.lake.load("s", "plain")
+    state = lake.lake.tables.load("s", "plain")
     old = Path(state.folder) / "metadata/00000-aa.metadata.json"
     old.write_text("{}")
     os.utime(old, (0, 0))
-    lake.lake.presence.doubt(state.identity, "s.plain", time.time())
+    lake.lake.warehouse.lock.doubt(state.identity, "s.plain", time.time())
     lake.sweep(AT_ONCE)
     assert old.exists() is not outdated_go
     assert contents(lake)["plain"] == [(1, 0.5), (2, 1.5)]
@@ -177,7 +177,7 @@ def test_metadata_that_a_killed_commit_did_not_get_to_remove_goes(lake, outdated
 def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
     """Sweep what the lost task wrote; the job succeeds, as Spark has run the task again."""
     laid = lake.load_schema("s").load_table("laid")
-    stray = Path(lake.lake.load("s", "laid").folder) / "data/00000-1-aa.parquet"
+    stray = Path(lake.lake.tables.load("s", "laid").folder) / "data/00000-1-aa.parquet"
     lost = iter([frozenset(), frozenset({"0 0 True"})])
     monkeypatch.setattr(SparkConnection, "executor_failures", lambda _: next(lost))
     stray.write_bytes(b"left behind")
@@ -188,7 +188,7 @@ def test_a_job_that_lost_a_task_is_swept_after(lake, monkeypatch):
 
 
 def test_spark_tells_which_tasks_failed(lake):
-    with lake.lake.session("a job") as session:
+    with lake.lake.warehouse.session("a job") as session:
         before = session.executor_failures()
         session.sql("SELECT 1").collect()
         assert session.executor_failures() == before

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.lake import LakeOptions
 from jetbridge.backends.lake.maintenance.sweeper import Grace, Sweeper
-from jetbridge.backends.lake.write.dropped_tables import DroppedTable, new_folder
-from jetbridge.backends.lake.write.server_locks import live_jobs
+from jetbridge.backends.lake.options import LakeOptions
+from jetbridge.backends.lake.warehouse.dropped_tables import DroppedTable, new_folder
+from jetbridge.backends.lake.warehouse.server_locks import live_jobs
 from jetbridge.catalog import Scan
 from jetbridge.duckdb_engine.lake_reader import LakeReader
 from jetbridge.errors import Conflict, Unavailable
@@ -53,7 +53,7 @@ def opened(folder: Path, reader: LakeReader, server: str = "11111111") -> LakeCa
 
 
 def make(lake: LakeCatalog, name: str, commits: int = 3) -> Any:
-    warehouse = lake.lake.options.warehouse
+    warehouse = lake.lake.warehouse.folder
     schema = pa.schema([("id", pa.int64())])
     place = f"{warehouse}/s/{name}"
     table = lake.lake.iceberg.create_table(("s", name), schema, location=place)
@@ -63,7 +63,7 @@ def make(lake: LakeCatalog, name: str, commits: int = 3) -> Any:
 
 
 def folder(lake: LakeCatalog) -> Path:
-    return Path(lake.lake.options.warehouse)
+    return Path(lake.lake.warehouse.folder)
 
 
 def ids(lake: LakeCatalog, name: str = "t") -> list[int]:
@@ -98,7 +98,7 @@ def bury(lake: LakeCatalog, *jobs: dict[str, Any], age: float = 0.0) -> Path:
 
 
 def job_on(lake: LakeCatalog, name: str, started: float) -> dict[str, Any]:
-    identity = lake.lake.load("s", name).identity
+    identity = lake.lake.tables.load("s", name).identity
     return {"identity": identity, "title": f"s.{name}", "started": started, "ended": None}
 
 
@@ -184,7 +184,7 @@ def test_files_of_spark_stay_while_a_living_server_works_on_the_table(lake, read
     stray = leave(folder(lake) / "s/t/data/00000-1-aa.parquet", age=5_000)
     server = bury(lake, job_on(lake, "t", time.time() - 6_000), age=7_000)
     other = opened(folder(lake), reader, "22222222")
-    with other.lake.presence.job(lake.lake.load("s", "t").identity, "s.t"):
+    with other.lake.warehouse.lock.job(lake.lake.tables.load("s", "t").identity, "s.t"):
         assert {job.title for job in live_jobs(server.parent)} == {"s.t"}
         lake.sweep(AT_ONCE)
         assert stray.exists()
@@ -213,10 +213,10 @@ def test_metadata_of_a_commit_that_was_not_made_goes(lake):
 
 def test_a_failed_job_of_this_server_is_swept(lake):
     stray = folder(lake) / "s/t/data/00000-1-aa.parquet"
-    identity = lake.lake.load("s", "t").identity
+    identity = lake.lake.tables.load("s", "t").identity
     called = threading.Event()
-    lake.lake.on_trouble = called.set
-    with pytest.raises(Unavailable), lake.lake.presence.job(identity, "s.t"):
+    lake.lake.warehouse.on_trouble = called.set
+    with pytest.raises(Unavailable), lake.lake.warehouse.lock.job(identity, "s.t"):
         leave(stray)
         raise Unavailable("Spark has died")
     lake.sweep()
@@ -227,7 +227,7 @@ def test_a_failed_job_of_this_server_is_swept(lake):
 
 
 def test_a_job_that_was_refused_leaves_no_note(lake):
-    with pytest.raises(Conflict), lake.lake.presence.job("x", "s.t"):
+    with pytest.raises(Conflict), lake.lake.warehouse.lock.job("x", "s.t"):
         raise Conflict("someone was faster")
     assert not list((folder(lake) / ".jetbridge/servers").rglob("*.json"))
 
@@ -249,9 +249,9 @@ def test_a_table_whose_manifests_cannot_be_read_keeps_its_files(lake, caplog):
 
 
 def drop(lake: LakeCatalog, name: str) -> DroppedTable:
-    state = lake.lake.load("s", name)
+    state = lake.lake.tables.load("s", name)
     note = DroppedTable(state.folder, state.title(), time.time(), state.identity, state.location)
-    lake.lake.dropped.add(note)
+    lake.lake.warehouse.dropped.add(note)
     lake.lake.iceberg.drop_table(("s", name))
     return note
 
@@ -278,13 +278,13 @@ def test_a_table_that_has_taken_the_folder_of_a_dropped_one_keeps_its_files(lake
 
 
 def test_a_drop_that_failed_drops_nothing(lake):
-    state = lake.lake.load("s", "t")
-    lake.lake.dropped.add(
+    state = lake.lake.tables.load("s", "t")
+    lake.lake.warehouse.dropped.add(
         DroppedTable(state.folder, state.title(), 0.0, state.identity, state.location)
     )
     lake.sweep(AT_ONCE)
     assert ids(lake) == [0, 1, 2]
-    assert not lake.lake.dropped.all()
+    assert not lake.lake.warehouse.dropped.all()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_drop_that_failed_drops_nothing(lake):
 )
 def test_only_folders_below_the_warehouse_go(lake, tmp_path, place):
     outside = leave(tmp_path / "outside/file")
-    lake.lake.dropped.add(DroppedTable(place.format(root=folder(lake)), "s.x", 0.0, "x"))
+    lake.lake.warehouse.dropped.add(DroppedTable(place.format(root=folder(lake)), "s.x", 0.0, "x"))
     lake.sweep(AT_ONCE)
     assert outside.exists()
     assert ids(lake) == [0, 1, 2]
@@ -308,10 +308,12 @@ def test_a_table_with_gc_disabled_keeps_its_folder(lake):
 
 def test_the_folder_of_a_table_that_was_never_made_goes(lake):
     made = leave(folder(lake) / "s/half-1/metadata/00000-a.metadata.json").parent.parent
-    lake.lake.dropped.add(DroppedTable(str(made), "s.half", time.time(), maker=DEAD))
-    lake.lake.presence.hold()
+    lake.lake.warehouse.dropped.add(DroppedTable(str(made), "s.half", time.time(), maker=DEAD))
+    lake.lake.warehouse.lock.hold()
     mine = leave(folder(lake) / "s/mine-1/metadata/00000-a.metadata.json").parent.parent
-    lake.lake.dropped.add(DroppedTable(str(mine), "s.mine", time.time(), maker="11111111"))
+    lake.lake.warehouse.dropped.add(
+        DroppedTable(str(mine), "s.mine", time.time(), maker="11111111")
+    )
     lake.sweep(AT_ONCE)
     assert not made.exists()
     assert mine.exists(), "it is being made"
@@ -335,17 +337,17 @@ def test_the_sweeper_runs_at_the_start_and_when_asked(lake):
     assert not first.exists()
     second = leave(folder(lake) / f"s/t/data/jetbridge-{DEAD}-2.parquet")
     bury(lake)
-    sweeper.soon()
+    sweeper.wake()
     wait_until(lambda: not second.exists())
     sweeper.stop()
 
 
 def test_the_sweeper_survives_a_sweep_that_fails(lake, monkeypatch, caplog):
-    monkeypatch.setattr(lake.lake.dropped, "all", lambda: 1 / 0)
+    monkeypatch.setattr(lake.lake.warehouse.dropped, "all", lambda: 1 / 0)
     lake.start_sweeper(AT_ONCE)
     wait_until(lambda: "failed: division" in caplog.text)
     monkeypatch.undo()
     stray = leave(folder(lake) / f"s/t/data/jetbridge-{DEAD}-1.parquet")
     bury(lake)
-    lake.lake.on_trouble()
+    lake.lake.warehouse.on_trouble()
     wait_until(lambda: not stray.exists())

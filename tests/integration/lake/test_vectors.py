@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jetbridge.backends.lake.metadata.snapshot_files import inventory
 from jetbridge.catalog import AddColumn, CreateTable, RenameColumn, SchemaInfo
 from tests.conformance.harness import delete, insert, read, rowids, rows, update
 from tests.helpers.lakes import engine, new_lake
@@ -36,7 +35,7 @@ def deleted_by_spark():
 
 def test_spark_puts_several_vectors_into_one_file(deleted_by_spark):
     catalog, schema, _ = deleted_by_spark
-    assert inventory(catalog.lake.reader, schema.load_table("t")._state).shares_vectors()
+    assert catalog.lake.read.snapshot_files(schema.load_table("t")._state).shares_vectors()
 
 
 def test_every_row_and_row_id_is_what_spark_says(deleted_by_spark):

@@ -66,9 +66,9 @@ def in_create(schema: Any) -> None:
 def in_compaction(schema: Any) -> None:
     """Stop when Spark has joined the files; its commit waits for the catalog, which we lock."""
     lake = schema._lake
-    folder = Path(lake.data_folder(lake.load("s", "many")))
+    folder = Path(lake.tables.load("s", "many").data_folder)
     before = set(folder.iterdir())
-    catalog = sqlite3.connect(Path(lake.options.warehouse) / "catalog.db", isolation_level=None)
+    catalog = sqlite3.connect(Path(lake.warehouse.folder) / "catalog.db", isolation_level=None)
     catalog.execute("BEGIN IMMEDIATE")
 
     def watch() -> None:

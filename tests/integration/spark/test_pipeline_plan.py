@@ -9,7 +9,8 @@ import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog import CreateTable, SchemaInfo
-from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
+from jetbridge.duckdb_engine.connection import DuckDBAccess
+from jetbridge.duckdb_engine.planner import PlannerDatabase
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.pipeline.name_resolution import NameResolver, SearchPath
 from jetbridge.pipeline.query.plan import Plan, bind_query

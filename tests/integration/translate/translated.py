@@ -19,7 +19,8 @@ import pytest
 import sqlglot
 from pyspark.sql.types import DataType
 
-from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase, StatementConnection
+from jetbridge.duckdb_engine.connection import DuckDBAccess, StatementConnection
+from jetbridge.duckdb_engine.planner import PlannerDatabase
 from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, spark_type, translate
 from tests.helpers.lakes import engine, folder

@@ -22,6 +22,7 @@ from jetbridge.catalog.backend import SharedResources
 from jetbridge.client import Client, connect
 from jetbridge.config import Config
 from jetbridge.config.model import Shares
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import LimitExceeded
 from jetbridge.service import Limits, Server, Token
 from jetbridge.service.admission import time_limit
@@ -44,11 +45,13 @@ def numbers(count: int) -> pa.RecordBatch:
 def serving(rows: int = 1000, **limits: Any) -> Iterator[tuple[Server, Client, Client]]:
     """Start a server with two tokens, and a client for each."""
     catalogs = {"m": MemoryCatalog()}
-    execute = statements_for_clients(Config(), SharedResources(Limits(), None), catalogs)
+    processes = StatementProcesses()
+    resources = SharedResources(Limits(), None)
+    execute = statements_for_clients(Config(), resources, catalogs, processes)
     offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
     tokens = [Token("ada", ADA), Token("bob", BOB)]
     fill(catalogs["m"], rows)
-    with Server(offered, port=0, tokens=tokens, limits=Limits(**limits)) as server:
+    with processes, Server(offered, port=0, tokens=tokens, limits=Limits(**limits)) as server:
         server.start()
         with (
             connect(server.location, "m", token=ADA) as ada,

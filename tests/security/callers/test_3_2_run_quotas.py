@@ -3,15 +3,8 @@
 Attacked: each call had all of the memory for itself, and 90 % of the disk; 128 of them killed it.
 """
 
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -23,64 +16,23 @@ from jetbridge.errors import LimitExceeded
 from tests.helpers.waiting import wait_until
 from tests.integration.service.test_limits import eventually
 from tests.security.cancelled.running import Caller, status
+from tests.security.run.served import ADA, BOB, MIB, serving
 
-ADA, BOB = "ada-ada-ada-ada-ada-ada-ada-ada-ada", "bob-bob-bob-bob-bob-bob-bob-bob-bob"
 MEMORY, SPILL = 400_000_000, 20_000_000
 CALLS = 30
 # It needs more memory than there is, in seconds.
 SORT = "SELECT count(*) FROM (SELECT i, random() r FROM range({}) t(i) ORDER BY r LIMIT {})"
 MUCH, SMALL = SORT.format(100_000_000, 90_000_000), SORT.format(1000, 900)
-MIB = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Served:
-    process: "subprocess.Popen[str]"
-    location: str
-    temporary: Path
-
-    def memory(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
-        return int(line.split()[1]) * 1024
-
-    def spilled(self) -> list[Path]:
-        return [path for path in self.temporary.rglob("*") if "duckdb" in path.name]
-
-
-@contextmanager
-def serving(folder: Path, staged_bytes: int) -> Iterator[Served]:
-    """Run `jetbridge serve` in a process of its own, with two tokens."""
-    (folder / "tokens.txt").write_text(f"ada: {ADA}\nbob: {BOB}\n")
-    (folder / "tokens.txt").chmod(0o600)
-    (folder / "jetbridge.toml").write_text(
-        f'[server]\nport = 0\ntokens_file = "tokens.txt"\n'
-        f"[limits]\nspill_bytes = 1000\nstaged_bytes = {staged_bytes}\n"
-        f'[sql]\nmemory_limit = "{MEMORY}B"\n[catalogs.m]\ntype = "memory"\n'
-    )
-    (folder / "tmp").mkdir()
-    command = [sys.executable, "-m", "jetbridge", "serve"]
-    process = subprocess.Popen(
-        [*command, "--config", str(folder / "jetbridge.toml")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("listening on ")
-        yield Served(process, line.split()[-1], folder / "tmp")
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+def quotas(staged_bytes: int) -> tuple[str, str]:
+    return f"spill_bytes = 1000\nstaged_bytes = {staged_bytes}", f'memory_limit = "{MEMORY}B"'
 
 
 @pytest.mark.full
 def test_calls_of_one_token_share_its_memory_and_leave_the_rest_to_another(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, 10**10) as served,
+        serving(tmp_path, *quotas(10**10)) as served,
         Caller(served.location, "m", ADA) as ada,
         Caller(served.location, "m", BOB) as bob,
     ):
@@ -108,7 +60,7 @@ def test_calls_of_one_token_share_its_memory_and_leave_the_rest_to_another(tmp_p
 
 
 def test_what_a_statement_spills_counts_as_staged(tmp_path: Path) -> None:
-    with serving(tmp_path, SPILL) as served, Caller(served.location, "m", ADA) as ada:
+    with serving(tmp_path, *quotas(SPILL)) as served, Caller(served.location, "m", ADA) as ada:
         ada.run("CREATE SCHEMA m.s")
         for text in (MUCH, f"CREATE TABLE m.s.t AS {MUCH}"):
             call = ada.start(text, 60)

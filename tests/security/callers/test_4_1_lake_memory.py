@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import text
 
-from jetbridge.backends.lake.metadata.metadata_file import parsed
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer, SqlPointers
 from jetbridge.backends.lake.metadata.state_cache import StateCache
-from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.read.column_cache import ColumnCache, ColumnChunkKey
+from jetbridge.backends.lake.metadata.structs import Snapshot
+from jetbridge.backends.lake.metadata.table_state import TableState, read_state
+from jetbridge.backends.lake.read.context import ColumnCache, ColumnChunkKey
 from jetbridge.catalog import AsOf, AtUnit, CreateTable, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.service import Server
@@ -88,6 +89,10 @@ def snapshot(number: int) -> dict[str, object]:
     }
 
 
+def decoded(number: int) -> Snapshot:
+    return msgspec.convert(snapshot(number), Snapshot)
+
+
 @functools.cache
 def as_text(number: int) -> str:
     return json.dumps(snapshot(number))
@@ -117,7 +122,7 @@ def metadata(first: int, last: int, table: str = "t") -> tuple[MetadataPointer, 
 
 
 def read_into(cache: StateCache, pointer: MetadataPointer, data: bytes) -> TableState:
-    state = parsed(pointer, data)
+    state = read_state(pointer, data)
     cache.put(state)
     _ = state.definition, state.codec
     return state
@@ -173,15 +178,15 @@ def test_every_version_says_its_own_snapshots() -> None:
         shuffled = [spans[index] for index in rng.permutation(len(spans))]
         states = {span: read_into(cache, *metadata(*span)) for span in shuffled}
         for (first, last), state in states.items():
-            assert state.snapshots() == [snapshot(number) for number in range(first, last + 1)]
-            assert state.snapshot == snapshot(last)
+            assert state.snapshots() == [decoded(number) for number in range(first, last + 1)]
+            assert state.snapshot == decoded(last)
             assert cache.get(state.pointer) is state
 
 
 @pytest.mark.lake
 def test_old_versions_read_as_they_were_with_little_room() -> None:
     lake = new_lake()
-    lake.lake.states = StateCache(1)
+    lake.lake.tables.states = StateCache(1)
     table = lake.create_schema(SchemaInfo("s")).create_table(CreateTable("t", COLUMNS))
     pinned = [lake.snapshot()]
     for number in range(5):

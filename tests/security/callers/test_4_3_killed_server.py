@@ -32,8 +32,8 @@ warehouse = "lake"
 # Reads and writes of memory need no Spark, which would take seconds to start.
 SERVE = """
 import sys
-from jetbridge.spark import java
-java._homes = lambda: iter(())
+from jetbridge.spark import jvm
+jvm._homes = lambda: iter(())
 from jetbridge.cli import main
 sys.exit(main(sys.argv[1:]))
 """

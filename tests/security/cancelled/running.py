@@ -19,6 +19,7 @@ from jetbridge.catalog import Catalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import Config
 from jetbridge.config.model import Limits
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.service import Server
 from jetbridge.spark import SparkEngine
 from jetbridge.wire import flight_pb2 as pb
@@ -27,6 +28,7 @@ from tests.helpers.raw import opening
 from tests.helpers.run_calls import encode_arguments
 from tests.helpers.waiting import wait_until
 from tests.helpers.wire_calls import FLIGHT, pack
+from tests.security.run.processes import computed
 
 # Of a server that has nothing to do, as part of one processor.
 IDLE = 0.25
@@ -39,11 +41,13 @@ AT_ONCE = 10.0
 @contextmanager
 def serving(catalogs: Mapping[str, Catalog], engine: SparkEngine | None = None) -> Iterator[Server]:
     """A server of these catalogs that runs statements for clients."""
-    execute = statements_for_clients(Config(), SharedResources(Limits(), engine), catalogs)
-    offered = {name: with_run_function(each, name, execute) for name, each in catalogs.items()}
-    with Server(offered, port=0) as server:
-        server.start()
-        yield server
+    resources = SharedResources(Limits(), engine)
+    with StatementProcesses() as processes:
+        execute = statements_for_clients(Config(), resources, catalogs, processes)
+        offered = {name: with_run_function(c, name, execute) for name, c in catalogs.items()}
+        with Server(offered, port=0) as server:
+            server.start()
+            yield server
 
 
 class Caller:
@@ -148,8 +152,8 @@ def status(call: Any) -> grpc.StatusCode:
 def wait_until_busy(server: Server) -> None:
     """Until a call is in the midst of its work."""
     wait_until(lambda: server._shutdown._running)
-    before = time.process_time()
-    wait_until(lambda: time.process_time() - before > BUSY)
+    before = computed()
+    wait_until(lambda: computed() - before > BUSY, step=0.02)
 
 
 def wait_until_left(server: Server, seconds: float = AT_ONCE) -> float:
@@ -162,7 +166,7 @@ def wait_until_left(server: Server, seconds: float = AT_ONCE) -> float:
 
 
 def load() -> float:
-    """How many processors this process takes."""
-    began, before = time.monotonic(), time.process_time()
+    """How many processors this process and its statements take."""
+    began, before = time.monotonic(), computed()
     time.sleep(0.2)  # a share of processors is measured over a time
-    return (time.process_time() - before) / (time.monotonic() - began)
+    return (computed() - before) / (time.monotonic() - began)

@@ -100,12 +100,12 @@ def unchanged(caller: Caller, lake: LakeCatalog) -> None:
 
 
 def nothing_lies_about(lake: LakeCatalog) -> None:
-    lake.lake.sources.clear()  # files that are kept for the next query
+    lake.lake.read.sources.clear()  # files that are kept for the next query
     gc.collect()
-    folder = Path(lake.lake.staging_folder().removeprefix("file://"))
+    folder = Path(lake.lake.warehouse.staging_folder().removeprefix("file://"))
     assert not folder.is_dir() or list(folder.rglob("*")) == []
     for name in ("t", "plain", "parted"):
-        assert set(lake.lake.load("s", name).raw["refs"]) == {"main"}
+        assert set(lake.lake.tables.load("s", name).references) == {"main"}
 
 
 @pytest.mark.sampled(3)

@@ -64,6 +64,18 @@ def test_a_batch_that_unpacks_to_more_than_a_message_is_refused_before_unpacking
     assert f"unpacks to more than {LIMIT} bytes (limits.message_bytes)" in error.details()
 
 
+def test_rows_without_columns_are_counted_as_the_rows_they_become(server, raw):
+    """Attacked: 400 messages of 74 bytes, of a million rows each, took 6 GB."""
+    rows = pa.StructArray.from_buffers(pa.struct([]), 2**20, [None])
+    _, message = messages(pa.RecordBatch.from_struct_array(rows), pa.ipc.IpcWriteOptions())
+    first = opening(("s", "t"), pa.schema([]))
+    headers = (("airport-operation", "insert"), ("return-chunks", "0"))
+    with grows_by_less_than(server, MARGIN), pytest.raises(grpc.RpcError) as error:
+        list(raw.both_ways("DoExchange", [first, *[message] * 400], *headers))
+    assert error.value.code() is TOO_MUCH
+    assert "the most this server stages" in said(error)
+
+
 @pytest.mark.parametrize("claim", [2**62, 2**31, -2])
 def test_the_size_that_a_buffer_claims_is_checked(server, raw, claim):
     _, message = messages(ZEROS, COMPRESSED)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jetbridge.backends.lake.ddl import spark_spooling
-from jetbridge.backends.lake.write import spool_tables
+from jetbridge.backends.lake.ddl import create_table_as
+from jetbridge.backends.lake.warehouse import spool_tables
 from jetbridge.backends.mssql.read import spark_relation
 from jetbridge.errors import FailedPrecondition
 from jetbridge.spark import written_rows
@@ -33,7 +33,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
     """From now on so many files of each spool are removed as soon as Spark has written them."""
 
     def begin(count: int) -> None:
-        readable, files_of = written_rows.readable, spool_tables.files_of
+        readable, files_of = written_rows.readable, spool_tables.list_files
 
         def of_folder(files):
             found = sorted(map(Path, files))
@@ -49,7 +49,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
 
         monkeypatch.setattr(written_rows, "readable", of_folder)
         monkeypatch.setattr(spark_relation, "readable", of_folder)
-        monkeypatch.setattr(spark_spooling, "files_of", of_table)
+        monkeypatch.setattr(create_table_as, "list_files", of_table)
 
     return begin
 

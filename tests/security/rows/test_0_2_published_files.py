@@ -6,8 +6,12 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.lake import Superseded
-from jetbridge.backends.lake.write.spool_tables import schema_of, spool_table, written
+from jetbridge.backends.lake.metadata.table_store import Superseded
+from jetbridge.backends.lake.warehouse.spool_tables import (
+    parse_schema,
+    spool_into_table,
+    spool_table,
+)
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.errors import Cancelled, NotFound, ServerError, Unavailable
 from jetbridge.runtime import cancellation
@@ -54,8 +58,8 @@ def test_rows_stay_if_the_table_cannot_be_read_after_the_commit(lake, statement,
 
 
 def fail_after_commit(lake: LakeCatalog, patch: pytest.MonkeyPatch, error: ServerError) -> None:
-    commits = lake.lake.commits
-    change = commits.change
+    commits = lake.lake.publisher.committer
+    change = commits.commit
 
     def then_fail(*given):
         change(*given)
@@ -63,33 +67,33 @@ def fail_after_commit(lake: LakeCatalog, patch: pytest.MonkeyPatch, error: Serve
         def fail(_):
             raise error
 
-        patch.setattr(lake.lake, "current", fail)
+        patch.setattr(lake.lake.tables, "current", fail)
 
-    patch.setattr(commits, "change", then_fail)
+    patch.setattr(commits, "commit", then_fail)
 
 
 def test_a_spool_table_of_a_cancelled_job_is_dropped(lake):
     with (
         cancellation.scope() as statement,
-        lake.lake.session("s.t") as session,
+        lake.lake.warehouse.session("s.t") as session,
         pytest.raises(Cancelled),
-        written(lake.lake, session, "SELECT 1 AS n", "s"),
+        spool_into_table(lake.lake.warehouse, session, "SELECT 1 AS n", "s"),
     ):
-        assert len(lake.lake.pointers.listing().spools) == 1
+        assert len(lake.lake.tables.listing().spools) == 1
         statement.cancel()
         cancellation.current().check()
-    assert lake.lake.pointers.listing().spools == ()
-    assert lake.lake.spools == set()
+    assert lake.lake.tables.listing().spools == ()
+    assert lake.lake.warehouse.spools == set()
 
 
 def test_a_spool_table_that_cannot_be_made_is_not_in_use(lake, caplog):
     columns = '{"type": "struct", "schema-id": 0, "fields": []}'
     wrong = {"format-version": "99"}
     with (
-        lake.lake.session("s.t") as session,
+        lake.lake.warehouse.session("s.t") as session,
         pytest.raises(Exception, match="v99"),
-        spool_table(lake.lake, session, "s", schema_of(session, columns), wrong),
+        spool_table(lake.lake.warehouse, session, "s", parse_schema(session, columns), wrong),
     ):
         pass
-    assert lake.lake.spools == set()
+    assert lake.lake.warehouse.spools == set()
     assert "left for the sweeper" not in caplog.text

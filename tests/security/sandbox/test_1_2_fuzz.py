@@ -7,6 +7,7 @@ tokenizer over each of them.
 import json
 import re
 from collections import Counter
+from inspect import unwrap
 
 import duckdb
 import pytest
@@ -98,7 +99,7 @@ def test_1_2_fuzz_expressions_stay_in_their_place(parser, count: int) -> None:
     verdicts: Counter[bool] = Counter()
     for text in mutated(EXPRESSIONS, count, seed=count):
         try:
-            check_expression_text.__wrapped__(text)
+            unwrap(check_expression_text)(text)
         except BadRequest:
             verdicts[False] += 1
             continue

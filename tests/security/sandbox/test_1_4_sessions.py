@@ -19,7 +19,8 @@ from jetbridge.backends.lake.config import LakeConfig
 from jetbridge.backends.memory import MemoryCatalog
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import CatalogConfig, Config
-from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase
+from jetbridge.duckdb_engine.connection import DuckDBAccess
+from jetbridge.duckdb_engine.planner import PlannerDatabase
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.session import Session, SessionResources
 from tests.security.sandbox.clients import Caller, serving

@@ -11,7 +11,7 @@ import pytest
 from jetbridge.backends.lake import LakeCatalog
 from jetbridge.backends.lake.maintenance.optimize import OptimizeOptions, optimize
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.write.commit import identifier
+from jetbridge.backends.lake.warehouse.java_catalog import identifier
 from jetbridge.catalog import CreateTable, RenameColumn, SchemaInfo
 from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
@@ -44,14 +44,12 @@ def create(lake: LakeCatalog, name: str, column: str) -> None:
 
 
 def state(lake: LakeCatalog, name: str) -> TableState:
-    return lake.lake.load("s", name)
+    return lake.lake.tables.load("s", name)
 
 
 def partition_names(lake: LakeCatalog, name: str) -> list[str]:
     """Of the partitions that rows to come are written to."""
-    raw = state(lake, name).raw
-    [spec] = [each for each in raw["partition-specs"] if each["spec-id"] == raw["default-spec-id"]]
-    return [field["name"] for field in spec["fields"]]
+    return [field.name for field in state(lake, name).partition_fields]
 
 
 CASES = {
@@ -120,7 +118,7 @@ def test_a_table_that_others_have_partitioned_so_says_what_to_do_and_that_helps(
     lake: LakeCatalog, client: Client
 ) -> None:
     create(lake, "others", "ß")
-    with lake.lake.session("s.others") as session:
+    with lake.lake.warehouse.session("s.others") as session:
         found = session.catalog(lake.lake.name).loadTable(identifier(session, "s", "others"))
         expressions = session.jvm.org.apache.iceberg.expressions.Expressions
         found.updateSpec().addField(expressions.ref("ß")).commit()

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake import lake as store
-from jetbridge.backends.lake.write import commit_turns
+from jetbridge.backends.lake.warehouse import commit_turns
+from jetbridge.backends.lake.warehouse.commit_turns import CommitTurns, pauses
+from jetbridge.backends.lake.write import publisher
 from jetbridge.backends.lake.write.commit import TableCommit
-from jetbridge.backends.lake.write.commit_turns import CommitTurns, pauses
 from jetbridge.catalog import CreateTable, SchemaInfo
 from jetbridge.client import connect
 from jetbridge.errors import Cancelled, Conflict
@@ -35,7 +35,7 @@ COLUMNS = pa.schema({"id": pa.int64()})
 # Takes turns without a pause; prints a line for each when it has it.
 RIVAL = """
 import sys, time
-from jetbridge.backends.lake.write.commit_turns import CommitTurns
+from jetbridge.backends.lake.warehouse.commit_turns import CommitTurns
 turns = CommitTurns(sys.argv[1])
 print("begun", flush=True)
 while True:
@@ -128,7 +128,7 @@ def test_an_insert_waits_for_the_turn_of_another_catalog_of_its_process() -> Non
     lake.create_schema(SchemaInfo("s")).create_table(CreateTable("t", COLUMNS))
     table = other.load_schema("s").load_table("t")
     inserting = threading.Thread(target=insert, args=(table, {"id": [1]}))
-    with lake.lake.turns.turn(lake.lake.load("s", "t").identity):
+    with lake.lake.warehouse.turns.turn(lake.lake.tables.load("s", "t").identity):
         inserting.start()
         inserting.join(1)
         assert inserting.is_alive()
@@ -204,7 +204,7 @@ def test_pauses_differ_and_are_bounded() -> None:
 def test_a_commit_that_others_outrun_is_aborted_after_a_stated_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr(publisher, "COMMIT_SECONDS", 0.5)
     monkeypatch.setattr(commit_turns, "_MOST_SECONDS", 0.0)  # other engines take no turns
     lake = new_lake()
     name = lake.lake.name
@@ -218,8 +218,10 @@ def test_a_commit_that_others_outrun_is_aborted_after_a_stated_time(
         return TableCommit()
 
     began = time.monotonic()
-    with pytest.raises(Conflict, match=r"'s\.t' was changed by others.*run it again") as caught:
-        lake.lake.commit(lake.lake.load("s", "t"), outrun)
+    with pytest.raises(
+        Conflict, match=r"'s\.t': other writers changed it.*run the statement again"
+    ) as caught:
+        lake.lake.publisher.publish(lake.lake.tables.load("s", "t"), outrun)
     assert caught.value.status == "ABORTED"
     assert time.monotonic() - began < 30
     assert len(tries) >= 5

@@ -58,15 +58,15 @@ class Once:
 def test_a_table_that_commits_between_two_steps_is_looked_for_again(
     lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = Path(lake.lake.load("s", "mine").location)
+    old = Path(lake.lake.tables.load("s", "mine").location)
 
     def commit() -> None:
         insert(beside(lake).load_schema("s").load_table("mine"), {"id": [3]})
         old.unlink()
 
     other = beside(lake)
-    find = Once(other.lake.pointers.find, commit)
-    monkeypatch.setattr(other.lake.pointers, "find", find)
+    find = Once(other.lake.tables.pointers.find, commit)
+    monkeypatch.setattr(other.lake.tables.pointers, "find", find)
     assert rows(other.load_schema("s").load_table("mine")) == [(1,), (2,), (3,)]
     assert find.calls > 1
 
@@ -74,18 +74,18 @@ def test_a_table_that_commits_between_two_steps_is_looked_for_again(
 def test_optimize_goes_on_when_another_table_is_dropped_meanwhile(
     lake: LakeCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = lake.lake.load("s", "other").folder
+    gone = lake.lake.tables.load("s", "other").folder
 
     def drop() -> None:
         beside(lake).load_schema("s").drop_table("other")
         shutil.rmtree(gone)
 
-    orphan = Path(lake.lake.load("s", "mine").folder, "data", "orphan.parquet")
+    orphan = Path(lake.lake.tables.load("s", "mine").folder, "data", "orphan.parquet")
     orphan.write_bytes(b"")
     os.utime(orphan, (0, 0))
     mine = beside(lake)
-    listing = Once(mine.lake.pointers.listing, drop)
-    monkeypatch.setattr(mine.lake.pointers, "listing", listing)
+    listing = Once(mine.lake.tables.pointers.listing, drop)
+    monkeypatch.setattr(mine.lake.tables.pointers, "listing", listing)
     optimize(mine.lake, "s", "mine", OptimizeOptions())
     assert listing.calls > 1
     assert not orphan.exists()
@@ -94,7 +94,9 @@ def test_optimize_goes_on_when_another_table_is_dropped_meanwhile(
 
 @pytest.mark.parametrize("times", [1, 10])
 def test_a_file_that_spark_misses_is_looked_for_again(lake: LakeCatalog, times: int) -> None:
-    work = _Optimize(lake.lake, lake.lake.load("s", "mine"), OptimizeOptions(), lambda _: None)
+    work = _Optimize(
+        lake.lake, lake.lake.tables.load("s", "mine"), OptimizeOptions(), lambda _: None
+    )
     calls = 0
 
     def read() -> str:
@@ -102,12 +104,12 @@ def test_a_file_that_spark_misses_is_looked_for_again(lake: LakeCatalog, times: 
         calls += 1
         if calls > times:
             return "read"
-        with lake.lake.session("s.mine") as session:
+        with lake.lake.warehouse.session("s.mine") as session:
             work._table(session).io().newInputFile("/no/such/file").newStream()
         return "never"
 
     if times == 1:
-        assert work._retried(read) == "read"
+        assert work._retry(read) == "read"
     else:
         with pytest.raises(Py4JJavaError, match="NotFoundException"):
-            work._retried(read)
+            work._retry(read)

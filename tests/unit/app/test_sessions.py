@@ -18,6 +18,7 @@ from jetbridge.backends.mssql.settings import SETTINGS, MssqlSettings
 from jetbridge.catalog import SpoolFolder
 from jetbridge.catalog.backend import SharedResources
 from jetbridge.config import CatalogConfig, Config
+from jetbridge.duckdb_engine.child.processes import StatementProcesses
 from jetbridge.errors import BadRequest, FailedPrecondition, NotFound
 from jetbridge.spark import SparkEngine
 from tests.unit.pipeline.configurable import ConfigurableCatalog
@@ -127,7 +128,12 @@ def test_spark_spools_where_the_configuration_says(opened, spool, folder):
 def reports(text: str, catalog: ConfigurableCatalog, config: Config = CONFIG):
     shared = SharedResources(config.limits, None)
     share = StatementShare(memory_bytes=10**9, spill_bytes=10**9)
-    return list(sessions.client_reports(config, shared, {"m": catalog}, text, "m", None, share))
+    with StatementProcesses() as processes:
+        return list(
+            sessions.client_reports(
+                config, shared, {"m": catalog}, text, "m", None, share, processes
+            )
+        )
 
 
 def test_client_sets_them_for_its_own_statements():

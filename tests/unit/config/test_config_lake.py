@@ -8,7 +8,7 @@ import pytest
 
 from jetbridge.app.configuration import load_config
 from jetbridge.backends.lake.config import LakeConfig
-from jetbridge.backends.lake.lake import LakeOptions
+from jetbridge.backends.lake.options import LakeOptions
 from jetbridge.config import ConfigError
 
 SECRET = "correct-horse-battery"

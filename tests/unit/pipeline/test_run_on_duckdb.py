@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.planner import LocalConnection
 from jetbridge.errors import Cancelled
 from jetbridge.pipeline.query import run_on_duckdb
 from jetbridge.pipeline.run import run
@@ -30,7 +30,7 @@ def session():
 @pytest.fixture
 def answer(session, monkeypatch):
     """Return the rows of a query, and whether DuckDB copied a table for them."""
-    real = StatementConnection.create_table_as
+    real = LocalConnection.create_table_as
 
     def ask(query):
         copies = []
@@ -39,7 +39,7 @@ def answer(session, monkeypatch):
             copies.append(arguments)
             return real(*arguments)
 
-        monkeypatch.setattr(StatementConnection, "create_table_as", create_table_as)
+        monkeypatch.setattr(LocalConnection, "create_table_as", create_table_as)
         (outcome,) = run(session, query)
         return outcome.table(), bool(copies)
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from jetbridge.duckdb_engine.planner import DuckDBAccess, PlannerDatabase, StatementConnection
+from jetbridge.duckdb_engine.connection import DuckDBAccess, StatementConnection
+from jetbridge.duckdb_engine.planner import PlannerDatabase
 from jetbridge.pipeline.name_resolution import SearchPath
 from jetbridge.pipeline.translate import Question, SparkTable, Untranslatable, translate
 

@@ -19,6 +19,7 @@ RE_EXPORTS = (ast.Import, ast.ImportFrom)
 FOLDER_ENTRIES = range(4, 16)
 # Folders with more or fewer entries, and why.
 OTHER_FOLDERS = {
+    "src/jetbridge/duckdb_engine": "all that opens DuckDB stands side by side",
     "standins": "has one stand-in, which is a package of its own",
     "src/jetbridge": "the rooms of the whole project stand side by side, in the layers of the map",
     "src/jetbridge/backends/lake": "the rooms of the lake, and the modules below all of them",

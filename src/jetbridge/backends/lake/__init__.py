@@ -1,4 +1,4 @@
-"""Apache Iceberg tables in a warehouse: Spark writes them, the embedded DuckDB reads them.
+"""Serves Apache Iceberg tables in a warehouse: Spark writes them, the embedded DuckDB reads them.
 
 `LakeCatalog` is loaded when it is first used: it needs the packages of the extra `lake`.
 """

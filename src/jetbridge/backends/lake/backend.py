@@ -39,7 +39,7 @@ def open_catalog(name: str, config: LakeConfig, resources: SharedResources) -> "
     reader = open_reader_early(folder) if folder and not config.properties else None
     # PyIceberg takes a second to import, and comes with the extra `lake`.
     from jetbridge.backends.lake.catalog import LakeCatalog  # noqa: PLC0415
-    from jetbridge.backends.lake.lake import LakeOptions  # noqa: PLC0415
+    from jetbridge.backends.lake.options import LakeOptions  # noqa: PLC0415
 
     options = LakeOptions(
         str(folder) if folder else config.warehouse.rstrip("/"),

@@ -1,4 +1,4 @@
-"""One set of Iceberg catalog properties, for Spark and for PyIceberg.
+"""Connects Spark and PyIceberg to one Iceberg catalog, with one set of properties.
 
 `uri` decides which catalog it is: none or sqlite is a file in the warehouse, jdbc:postgresql a
 database, http(s) a REST catalog, thrift a Hive metastore. Both engines then see the same tables.
@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
 
 from jetbridge.backends.lake.files import Files, local_path
-from jetbridge.backends.lake.metadata.pointers import answering
+from jetbridge.backends.lake.metadata.pointers import catalog_errors
 from jetbridge.catalog import Reach
 from jetbridge.dialects.quoting import identifier, literal
 from jetbridge.duckdb_engine.lake_reader import LakeReader
@@ -22,22 +22,24 @@ from jetbridge.errors import BadRequest
 from jetbridge.spark.jars import files_of
 
 CATALOG_FILE = "catalog.db"
-# Properties of ours: how many seconds a statement waits for a SQLite file that another process
-# has locked, and other folders with files of tables than the warehouse.
+# Our own properties: how many seconds a statement waits for a SQLite file that another process has
+# locked, and folders with files of tables besides the warehouse.
 BUSY_SECONDS = "jetbridge.busy-seconds"
 FOLDERS = "jetbridge.folders"
 _BUSY_SECONDS = "20"
-_STRANGE = frozenset("%?#*[]{}\n")
-# A server that is not Amazon's does not care, but clients must name one.
+_FORBIDDEN = frozenset("%?#*[]{}\n")
+# Clients must name a region, also for a server that is not Amazon's.
 _ANY_REGION = "us-east-1"
 _MOST_BUSY_SECONDS = 3601
-# What PostgreSQL says on connections that a restart has cut, besides what Iceberg knows:
+# Codes of PostgreSQL for connections that a restart has cut, besides those that Iceberg has:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _RESTARTED = "57P01,57P02,57P03"
 
 
 @dataclass(frozen=True)
 class IcebergConnection:
+    """Hold a catalog, and what reads and writes of its files need."""
+
     catalog: IcebergCatalog
     reader: LakeReader
     files: Files
@@ -46,20 +48,20 @@ class IcebergConnection:
     reach: Reach
 
 
-def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> IcebergConnection:
-    """Raises Unavailable if the catalog does not answer."""
-    folders = [_prepared(folder) for folder in properties.get(FOLDERS, "").split()]
+def connect(name: str, warehouse: str, properties: Mapping[str, str]) -> IcebergConnection:
+    """Connect to a catalog; raises BadRequest, or Unavailable if it does not answer."""
+    folders = [_prepare(folder) for folder in properties.get(FOLDERS, "").split()]
     if _is_name(warehouse, properties):
         if not folders:
             raise BadRequest(
-                f"lake {name!r}: where the tables of warehouse {warehouse!r} are only its catalog "
-                f"knows; name their folder in {FOLDERS}, too"
+                f"lake {name!r}: warehouse {warehouse!r} is a name, so only its catalog has the "
+                f"folder of its tables; name that folder in {FOLDERS}, too"
             )
         python, spark = both(warehouse, properties)
     else:
-        folders = [_prepared(warehouse), *folders]
+        folders = [_prepare(warehouse), *folders]
         python, spark = both(folders[0], properties)
-    with answering():
+    with catalog_errors():
         catalog = load_catalog(name, **python)
     reach = Reach(folders, _secrets(name, folders, python))
     reader = LakeReader(reach.folders, secrets=reach.secrets)
@@ -67,21 +69,21 @@ def connected(name: str, warehouse: str, properties: Mapping[str, str]) -> Icebe
 
 
 def _is_name(warehouse: str, properties: Mapping[str, str]) -> bool:
-    """A REST catalog may have names for its warehouses instead of places."""
+    """Return whether the warehouse is a name, as a REST catalog may have it."""
     is_rest = properties.get("uri", "").startswith(("http:", "https:"))
     return is_rest and "/" not in warehouse
 
 
-def _prepared(warehouse: str) -> str:
-    """The warehouse as an absolute location; a local one is made."""
+def _prepare(warehouse: str) -> str:
+    """Return the warehouse as an absolute location; a local folder is created."""
     path = local_path(warehouse)
     if path is None:
         return warehouse.rstrip("/")
     folder = Path(path).expanduser().absolute()
-    strange = _STRANGE.intersection(str(folder))
-    if strange:
+    forbidden = _FORBIDDEN.intersection(str(folder))
+    if forbidden:
         raise BadRequest(
-            f"the folder {folder} cannot hold a lake: {' '.join(sorted(strange))} in its name "
+            f"the folder {folder} cannot hold a lake: {' '.join(sorted(forbidden))} in its name "
             "means something else to Spark or to SQLite; choose another"
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,17 +91,17 @@ def _prepared(warehouse: str) -> str:
 
 
 def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The properties as PyIceberg and as Spark want them."""
+    """Return the properties for PyIceberg and for Spark."""
     uri = properties.get("uri", "")
-    given = {key: value for key, value in properties.items() if not key.startswith("jetbridge.")}
-    python = {**given, "warehouse": warehouse}
-    spark = {"cache-enabled": "false", **given, "warehouse": warehouse}
+    others = {key: value for key, value in properties.items() if not key.startswith("jetbridge.")}
+    python = {**others, "warehouse": warehouse}
+    spark = {"cache-enabled": "false", **others, "warehouse": warehouse}
     files = files_of(warehouse)
     if files:
         python, spark = _s3(python, {**files, **spark})
     if not uri or "sqlite:" in uri.split("/", 1)[0]:
-        place = _sqlite_file(uri, warehouse)
-        return _sqlite(place, properties.get(BUSY_SECONDS, _BUSY_SECONDS), python, spark)
+        file = _sqlite_file(uri, warehouse)
+        return _sqlite(file, properties.get(BUSY_SECONDS, _BUSY_SECONDS), python, spark)
     if uri.startswith(("jdbc:postgresql:", "postgresql")):
         return _postgres(uri, python, spark)
     if uri.startswith(("http:", "https:")):
@@ -107,13 +109,13 @@ def both(warehouse: str, properties: Mapping[str, str]) -> tuple[dict[str, str],
     if uri.startswith("thrift:"):
         return {"type": "hive", **python}, {"type": "hive", **spark}
     raise BadRequest(
-        f"uri = {uri!r} is no catalog: it must begin with jdbc:sqlite:, jdbc:postgresql:, http:, "
-        "https: or thrift:"
+        f"uri = {uri!r} is not a catalog: it must begin with jdbc:sqlite:, jdbc:postgresql:, "
+        "http:, https: or thrift:"
     )
 
 
 def _s3(python: dict[str, str], spark: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Iceberg's two halves have two names for the region."""
+    """Add the region, which PyIceberg and Iceberg's Java library name differently."""
     region = spark.get("client.region") or python.get("s3.region")
     if region is None and "s3.endpoint" in python:
         region = _ANY_REGION
@@ -130,7 +132,7 @@ def _sqlite_file(uri: str, warehouse: str) -> str:
         if local_path(warehouse) is None:
             raise BadRequest("a warehouse in an object store needs a uri for its catalog")
         file = os.path.join(warehouse, CATALOG_FILE)
-    # Spark works in a folder of its own.
+    # Absolute, because Spark works in a folder of its own.
     return os.path.abspath(os.path.expanduser(file))
 
 
@@ -164,15 +166,15 @@ def _postgres(
     user = parts.username or python.get("jdbc.user", "")
     password = parts.password or python.get("jdbc.password", "")
     host = parts.hostname or "localhost"
-    place = f"{host}:{parts.port or 5432}{parts.path}"
+    address = f"{host}:{parts.port or 5432}{parts.path}"
     query = f"?{parts.query}" if parts.query else ""
     login = quote(user, safe="") + (":" + quote(password, safe="") if password else "")
     at = f"{login}@" if user else ""
-    python |= {"type": "sql", "uri": f"postgresql+psycopg2://{at}{place}{query}"}
-    python.setdefault("pool_pre_ping", "true")  # the database may have restarted meanwhile
+    python |= {"type": "sql", "uri": f"postgresql+psycopg2://{at}{address}{query}"}
+    python.setdefault("pool_pre_ping", "true")  # the database may have restarted
     spark |= {
         "type": "jdbc",
-        "uri": f"jdbc:postgresql://{place}{query}",
+        "uri": f"jdbc:postgresql://{address}{query}",
         "jdbc.schema-version": "V1",
         "retryable_status_codes": _RESTARTED,
     }
@@ -182,7 +184,7 @@ def _postgres(
 
 
 def _secrets(name: str, folders: Sequence[str], properties: Mapping[str, str]) -> list[str]:
-    """Access to an object store for the embedded DuckDB, from Iceberg's own property names."""
+    """Return the secret with which DuckDB reads an object store, from Iceberg's properties."""
     options = {
         "s3.access-key-id": "KEY_ID",
         "s3.secret-access-key": "SECRET",
@@ -190,16 +192,16 @@ def _secrets(name: str, folders: Sequence[str], properties: Mapping[str, str]) -
         "s3.region": "REGION",
         "client.region": "REGION",
     }
-    given = {ours: properties[key] for key, ours in options.items() if key in properties}
+    values = {name: properties[key] for key, name in options.items() if key in properties}
     endpoint = properties.get("s3.endpoint")
     if endpoint:
         parsed = urlsplit(endpoint)
-        given["ENDPOINT"] = parsed.netloc or parsed.path
-        given["USE_SSL"] = "true" if parsed.scheme == "https" else "false"
+        values["ENDPOINT"] = parsed.netloc or parsed.path
+        values["USE_SSL"] = "true" if parsed.scheme == "https" else "false"
     if properties.get("s3.path-style-access", "").lower() == "true":
-        given["URL_STYLE"] = "path"
-    if not given:
+        values["URL_STYLE"] = "path"
+    if not values:
         return []
-    listed = ", ".join(f"{option} {literal(value)}" for option, value in given.items())
+    listed = ", ".join(f"{option} {literal(value)}" for option, value in values.items())
     scope = ", ".join(literal(folder) for folder in folders)
     return [f"CREATE SECRET {identifier(name)} (TYPE s3, SCOPE [{scope}], {listed})"]

@@ -1,4 +1,4 @@
-"""Files of the warehouse, wherever it is: local folders and object stores alike."""
+"""Reads, writes and deletes files of a warehouse, in local folders and in object stores."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -13,16 +13,18 @@ LOCAL = ("", "file")
 
 
 class Files:
-    """Reads, deletes and opens files by their location, with or without a scheme."""
+    """Access files by their location, with or without a scheme."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._io = PyArrowFileIO(dict(properties))
 
     def filesystem(self, location: str) -> tuple[pafs.FileSystem, str]:
+        """Return the file system of a location, and the path in it."""
         scheme, netloc, path = PyArrowFileIO.parse_location(location)
         return self._io.fs_by_scheme(scheme, netloc), path
 
     def read(self, location: str) -> bytes:
+        """Return the whole file; raises OSError."""
         path = local_path(location)
         if path is not None:
             with open(path, "rb") as file:
@@ -33,7 +35,7 @@ class Files:
             return data
 
     def write_new(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
-        """A new file of a name of its own, whole or not at all; answers its location."""
+        """Write a file with a new name, whole or not at all, and return its location."""
         location = f"{folder}/{prefix}{uuid4().hex}{suffix}"
         self.make_folder(folder)
         filesystem, path = self.filesystem(location)
@@ -48,13 +50,13 @@ class Files:
         return location
 
     def make_folder(self, location: str) -> None:
-        """Object stores have no folders; there it does nothing."""
+        """Create a local folder; object stores have none."""
         path = local_path(location)
         if path is not None:
             os.makedirs(path, exist_ok=True)
 
     def delete(self, locations: Iterable[str]) -> None:
-        """Those that are not there are no error."""
+        """Delete files; a missing file is no error."""
         for location in locations:
             filesystem, path = self.filesystem(location)
             try:
@@ -63,28 +65,28 @@ class Files:
                 continue
 
     def size(self, location: str) -> int:
-        """In bytes; raises FileNotFoundError."""
+        """Return the size of a file in bytes; raises FileNotFoundError."""
         filesystem, path = self.filesystem(location)
-        found = filesystem.get_file_info(path)
-        if found.type != pafs.FileType.File:
+        info = filesystem.get_file_info(path)
+        if info.type != pafs.FileType.File:
             raise FileNotFoundError(f"there is no file {location}")
-        return int(found.size)
+        return int(info.size)
 
     def list_folder(self, folder: str, suffix: str) -> list[str]:
-        """The locations of the files right in a folder whose names end so."""
+        """Return the locations of the files right in a folder with this suffix, sorted."""
         filesystem, path = self.filesystem(folder)
-        found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        names = (info.base_name for info in found if info.type == pafs.FileType.File)
+        infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        names = (info.base_name for info in infos if info.type == pafs.FileType.File)
         return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix))
 
     def delete_folder(self, folder: str) -> None:
-        """With all that is in it; one that is not there is no error."""
+        """Delete a folder with all files in it; a missing folder is no error."""
         filesystem, path = self.filesystem(folder)
         with suppress(FileNotFoundError):
             filesystem.delete_dir(path)
 
     def flush(self, location: str) -> None:
-        """Sees to it that a file outlives a crash of the machine; object stores do that anyway."""
+        """Make a local file outlive a crash of the machine; object stores do that by themselves."""
         path = local_path(location)
         if path is None:
             return
@@ -96,12 +98,12 @@ class Files:
 
 
 def readable(location: str) -> str:
-    """`read_avro` knows no file: scheme."""
+    """Return a location as DuckDB reads it: `read_avro` does not know the scheme `file:`."""
     return local_path(location) or location
 
 
 def local_path(location: str) -> str | None:
-    """The path of a local file, or None if it is elsewhere."""
+    """Return the path of a local file, or None if it is not on this machine."""
     parsed = urlparse(location)
     if parsed.scheme not in LOCAL:
         return None

@@ -15,6 +15,9 @@ from jetbridge.runtime.array_sizes import expands, null_bytes, plain_bytes
 # For rows that are staged already, and so within the limit.
 _NO_LIMIT = 2**62
 _NO_ROWID = -1
+# What the columns that a batch does not have may take: one small message can stand for a million
+# rows of defaults.
+MOST_UNSENT_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -43,25 +46,32 @@ class ColumnMapping:
         column, and LimitExceeded before the values take more than `room` bytes.
         """
         columns: list[pa.Array] = []
-        for index in range(len(self.targets)):
-            columns.append(self._column(batch, index, first_row, room))
+        unsent = MOST_UNSENT_BYTES
+        for source, field in zip(self.sources, self.targets, strict=True):
+            if source is None:
+                columns.append(self._unsent_column(batch.num_rows, field, min(room, unsent)))
+                unsent -= columns[-1].nbytes
+            else:
+                columns.append(self._sent_column(batch.column(source), field, first_row, room))
             room -= columns[-1].nbytes
         self.refuse_nulls(columns, first_row)
         return columns
 
-    def _column(self, batch: pa.RecordBatch, index: int, first_row: int, room: int) -> pa.Array:
-        source, field = self.sources[index], self.targets[index]
-        if source is not None:
-            column = batch.column(source)
-            if expands(column.type) and plain_bytes(column, field.type) > room:
-                raise self._too_large(field, room)
-            return cast(column, field, first_row)
-        if null_bytes(field.type) * batch.num_rows > room:
+    def _sent_column(
+        self, column: pa.Array, field: pa.Field, first_row: int, room: int
+    ) -> pa.Array:
+        if expands(column.type) and plain_bytes(column, field.type) > room:
+            raise self._too_large(field, room)
+        return cast(column, field, first_row)
+
+    def _unsent_column(self, rows: int, field: pa.Field, room: int) -> pa.Array:
+        """Return the defaults of a column, or NULLs."""
+        if null_bytes(field.type) * rows > room:
             raise self._too_large(field, room)
         default = default_of(field)
         if default is None:
-            return pa.nulls(batch.num_rows, field.type)
-        return default_values(default, field, batch.num_rows, room)
+            return pa.nulls(rows, field.type)
+        return default_values(default, field, rows, room)
 
     def _too_large(self, field: pa.Field, room: int) -> LimitExceeded:
         return LimitExceeded(

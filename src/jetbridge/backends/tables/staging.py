@@ -84,8 +84,9 @@ class Staging:
             raise LimitExceeded(
                 f"the statement stages more than {self._max_bytes} bytes; write fewer rows at once"
             )
-        # Its size now, which may be larger as well: a slice holds all of its buffer.
-        self._raw_bytes += batch.get_total_buffer_size()
+        # Its size now may be larger, as a slice holds all of its buffer, or smaller: Arrow counts
+        # a buffer once that several columns share, and a join writes it out for each of them.
+        self._raw_bytes += max(batch.get_total_buffer_size(), batch.nbytes)
         if self._raw_bytes > self._most_raw_bytes:
             self._join()
 

@@ -27,7 +27,7 @@ _REFERENCES = re.compile(r"\\\d")
 
 @dataclass(frozen=True)
 class Growth:
-    """At most `per_byte` times the bytes of the row, and `extra`.
+    """Hold a size: at most `per_byte` times the bytes of the row, and `extra`.
 
     In time only: `squared` grows with the square of the bytes, and `zoned` times the bytes are
     looked for in the names of time zones.
@@ -54,16 +54,16 @@ VALUE = Growth(0, 16)
 
 
 def zones(value: Growth) -> Growth:
-    """To read a time zone in the value, which DuckDB compares with all that there are."""
+    """Return the time to read a time zone in the value, which DuckDB compares with all zones."""
     long = value.extra > _MOST_OF_ZONE
     return Growth(0, value.extra * _FOR_ZONE if long else 0, zoned=value.per_byte)
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a function is given; each rule answers with its value, and what is computed besides."""
+    """Hold the arguments of a function; a rule returns its value, and what is computed besides."""
 
-    given: list[Tree]
+    arguments: list[Tree]
     sizes: list[Growth]
 
     @property
@@ -71,15 +71,15 @@ class Call:
         return sum(self.sizes, Growth())
 
     def constants(self, start: int = 0, end: int | None = None) -> list[Any]:
-        """From that argument on; raises BadRequest where one is no constant."""
-        found = [_constant(each) for each in self.given[start:end]]
-        if any(each is _NONE for each in found):
+        """Return the arguments from `start` on; raise BadRequest if one is not a constant."""
+        constants = [_constant(argument) for argument in self.arguments[start:end]]
+        if any(constant is _NONE for constant in constants):
             raise BadRequest(f"a constant as argument {1 + start}")
-        return found
+        return constants
 
     def text(self, index: int) -> str:
-        found = self.constants(index, index + 1)
-        return str(found[0]) if found else ""
+        constants = self.constants(index, index + 1)
+        return str(constants[0]) if constants else ""
 
     def number(self, index: int, most: int = _MOST_COUNT) -> int:
         value = next(iter(self.constants(index, index + 1)), 0)
@@ -92,22 +92,22 @@ _NONE: Any = object()
 
 
 def _constant(node: Tree) -> Any:
-    """The value of a constant, also behind a cast or in a list; `_NONE` for what is none."""
+    """Return the value of a constant, also behind a cast or in a list; `_NONE` for others."""
     if node.get("class") == "CONSTANT":
         value = node["value"]
         return None if value.get("is_null") else _plain(value)
     if node.get("class") == "CAST":
         return _constant(node["child"])
     if node.get("function_name") == "list_value":
-        found = [_constant(each) for each in node["children"]]
-        return _NONE if any(each is _NONE for each in found) else found
+        constants = [_constant(child) for child in node["children"]]
+        return _NONE if any(constant is _NONE for constant in constants) else constants
     return _NONE
 
 
 def _plain(value: Tree) -> Any:
-    """A DECIMAL is written without its point, so it is no number here."""
-    found = value.get("value")
-    return str(found) if value["type"]["id"] == "DECIMAL" else found
+    """Return a value as Python has it; of a DECIMAL, which has no point here, its text."""
+    plain = value.get("value")
+    return str(plain) if value["type"]["id"] == "DECIMAL" else plain
 
 
 Rule = Callable[[Call], tuple[Growth, Growth]]
@@ -120,21 +120,21 @@ def _longer(factor: int, *, work: int = 0) -> Rule:
 
 def _part(call: Call) -> tuple[Growth, Growth]:
     """DuckDB compares a name that it does not know with all that there are."""
-    if len(call.given) > 1 and len(str(call.constants(0, 1))) > _MOST_PATTERN:
+    if len(call.arguments) > 1 and len(str(call.constants(0, 1))) > _MOST_PATTERN:
         raise BadRequest(f"a name of at most {_MOST_PATTERN} characters")
     return VALUE, _FREE
 
 
 def _dated(call: Call) -> tuple[Growth, Growth]:
-    form = str(_constant(call.given[1])) if len(call.given) > 1 else "%Z"
-    zoned = "%Z" in form or _constant(call.given[1]) is _NONE
+    form = str(_constant(call.arguments[1])) if len(call.arguments) > 1 else "%Z"
+    zoned = "%Z" in form or _constant(call.arguments[1]) is _NONE
     return VALUE, zones(call.sizes[0]) if zoned else call.sizes[0].times(1)
 
 
 def _search(call: Call) -> tuple[Growth, Growth]:
-    """Of what, and for what: one of them is usually a constant."""
-    longest = [len(str(c)) for c in map(_constant, call.given) if c is not _NONE]
-    if len(call.given) - len(longest) <= 1:
+    """Return the work of a search: of its two arguments one is usually a constant."""
+    longest = [len(str(c)) for c in map(_constant, call.arguments) if c is not _NONE]
+    if len(call.arguments) - len(longest) <= 1:
         return call.whole, call.whole.times(1 + sum(longest) // 16)
     return call.whole, Growth(squared=call.sizes[0].per_byte * call.sizes[1].per_byte)
 
@@ -155,7 +155,7 @@ def _pattern(call: Call) -> tuple[Growth, Growth]:
 
 def _like(call: Call) -> tuple[Growth, Growth]:
     text = call.text(1)
-    if "_" in text or len(call.given) > 2:  # noqa: PLR2004 - with ESCAPE
+    if "_" in text or len(call.arguments) > 2:  # noqa: PLR2004 - with ESCAPE
         return _pattern(call)
     return VALUE, call.sizes[0].times(1 + len(text) // 16)
 
@@ -195,14 +195,15 @@ def _program(pattern: str) -> int:
 
 
 def _replaced_matches(call: Call) -> tuple[Growth, Growth]:
-    made = call.text(2)
-    factor = 1 + len(made) + len(_REFERENCES.findall(made))
-    return call.sizes[0].times(factor, len(made)), _matching(call)
+    replacement = call.text(2)
+    factor = 1 + len(replacement) + len(_REFERENCES.findall(replacement))
+    return call.sizes[0].times(factor, len(replacement)), _matching(call)
 
 
 def _replaced(call: Call) -> tuple[Growth, Growth]:
-    found, made = call.text(1), call.text(2)
-    return call.sizes[0].times(1 + len(made)), call.sizes[0].times(1 + len(found) // 16)
+    pattern, replacement = call.text(1), call.text(2)
+    size = call.sizes[0]
+    return size.times(1 + len(replacement)), size.times(1 + len(pattern) // 16)
 
 
 def _split(call: Call) -> tuple[Growth, Growth]:
@@ -211,22 +212,22 @@ def _split(call: Call) -> tuple[Growth, Growth]:
 
 
 def _separated(call: Call) -> tuple[Growth, Growth]:
-    """The separator is the first argument of some, the second one of others."""
-    constants = [c for c in map(_constant, call.given) if c is not _NONE]
-    if len(call.given) > 1 and not constants:
+    """Find the separator, which is the first argument of some, the second one of others."""
+    constants = [c for c in map(_constant, call.arguments) if c is not _NONE]
+    if len(call.arguments) > 1 and not constants:
         raise BadRequest("a constant as separator")
-    if len(call.given) > 2 and _constant(call.given[0]) is _NONE:  # noqa: PLR2004
+    if len(call.arguments) > 2 and _constant(call.arguments[0]) is _NONE:  # noqa: PLR2004
         raise BadRequest("a constant as separator")
-    return call.whole.times(8 + sum(len(str(each)) for each in constants)), _FREE
+    return call.whole.times(8 + sum(len(str(constant)) for constant in constants)), _FREE
 
 
 def _path(call: Call) -> tuple[Growth, Growth]:
-    found = call.constants(1)
-    paths = found[0] if found and isinstance(found[0], list) else found
+    constants = call.constants(1)
+    paths = constants[0] if constants and isinstance(constants[0], list) else constants
     text = " ".join(map(str, paths))
     if ".." in text or "**" in text or len(text) > _MOST_PATTERN:
         raise BadRequest("a JSON path that names each step")
-    factor = _PIECES if "*" in text or not found else 2 * len(paths)
+    factor = _PIECES if "*" in text or not constants else 2 * len(paths)
     return call.sizes[0].times(factor), call.sizes[0].times(IN_MEMORY)
 
 
@@ -235,21 +236,21 @@ def _repeated(call: Call) -> tuple[Growth, Growth]:
 
 
 def _padded(call: Call) -> tuple[Growth, Growth]:
-    """Each constant number may be the length."""
-    longest = [abs(each) for each in call.constants(1) if isinstance(each, int)]
+    """Take the largest constant number for the length."""
+    longest = [abs(number) for number in call.constants(1) if isinstance(number, int)]
     if max(longest, default=0) > _MOST_COUNT:
         raise BadRequest(f"a length of at most {_MOST_COUNT}")
     return call.sizes[0].times(1, 16 * max(longest, default=80)), _FREE
 
 
 def _counted(call: Call) -> tuple[Growth, Growth]:
-    numbers = [call.number(index) for index in range(len(call.given))]
+    numbers = [call.number(index) for index in range(len(call.arguments))]
     return Growth(0, 16 * (sum(numbers[:2]) + 1)), _FREE
 
 
 def _formatted(call: Call) -> tuple[Growth, Growth]:
     text = call.text(0)
-    widths = [int(each[:9]) for each in _WIDTHS.findall(text)]
+    widths = [int(digits[:9]) for digits in _WIDTHS.findall(text)]
     if "*" in text or re.search(r"\{[^}]*\{", text) or max(widths, default=0) > _MOST_WIDTH:
         raise BadRequest(f"a format whose widths are numbers of at most {_MOST_WIDTH}")
     # The largest DOUBLE has 309 digits before its point.

@@ -98,7 +98,7 @@ def parse(text: str) -> Expression:
 
 
 def may_be_stored(text: str) -> bool:
-    """Whether it is an expression that may be evaluated here, and by clients."""
+    """Return whether a text is an expression that may be evaluated here, and by clients."""
     try:
         parse(text)
     except BadRequest:
@@ -142,7 +142,7 @@ def _printed(tree: Tree, text: str) -> str:
 def check_expression(
     text: str, schema: pa.Schema, table: str = "", seconds: float = EXPRESSION_SECONDS
 ) -> Expression:
-    """A CHECK over one row of the schema; raises BadRequest that names what is wrong.
+    """Return a CHECK over one row of the schema; raise BadRequest that names what is wrong.
 
     The name of the table before a column is taken away: the table may be renamed.
     """
@@ -184,7 +184,7 @@ def _unqualified(expression: Expression, table: str, schema: pa.Schema) -> Expre
 
 
 def row_expression(text: str, schema: pa.Schema, seconds: float = EXPRESSION_SECONDS) -> Expression:
-    """An expression over one row, as in ALTER COLUMN ... USING; raises BadRequest."""
+    """Return an expression over one row, as in ALTER COLUMN ... USING; raise BadRequest."""
     expression = parse(text)
     what = f"expression {short(text)}"
     _refuse(expression, what, schema)
@@ -202,7 +202,7 @@ def row_expression(text: str, schema: pa.Schema, seconds: float = EXPRESSION_SEC
 
 
 def default_expression(text: str, field: pa.Field) -> Expression:
-    """A default for the field: no columns, and a value that can be cast; raises BadRequest."""
+    """Return a default for the field, without columns, that can be cast; raise BadRequest."""
     expression = parse(text)
     what = f"default {short(text)} of column {field.name!r}"
     _refuse(expression, what, pa.schema([]))
@@ -216,14 +216,14 @@ def default_expression(text: str, field: pa.Field) -> Expression:
 
 
 def check_filter(sql: str) -> None:
-    """Whether DuckDB may ask it of all rows; raises BadRequest for what the client does itself."""
+    """Check a filter for all rows; raise BadRequest for what the client does itself."""
     work = parse(sql).work
     if work.squared or work.zoned or work.per_byte > _MOST_OF_FILTER:
         raise BadRequest(f"filter {short(sql)} takes too long for long values")
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    """The expression with column `old` called `new`."""
+    """Return the expression with column `old` called `new`."""
     expression = parse(text)
     if fold(old) not in expression.columns:
         return text
@@ -253,8 +253,8 @@ def _bind(statements: Sequence[str], what: str, seconds: float) -> None:
     try:
         # Binding runs what is constant.
         with session(seconds=seconds) as cursor:
-            for each in statements:
-                execute(cursor, each, CREATE, QUERY, EXPLAIN)
+            for statement in statements:
+                execute(cursor, statement, CREATE, QUERY, EXPLAIN)
     except duckdb.Error as error:
         raise refusal(error, what) from None
 

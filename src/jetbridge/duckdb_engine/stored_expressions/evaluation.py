@@ -52,32 +52,32 @@ Mask = npt.NDArray[np.bool_]
 
 
 def evaluate(
-    text: str, data: pa.Table, wanted: pa.Field, seconds: float = EXPRESSION_SECONDS
+    text: str, data: pa.Table, column: pa.Field, seconds: float = EXPRESSION_SECONDS
 ) -> pa.Array:
-    """One value of the wanted type for every row; raises BadRequest, LimitExceeded."""
+    """Return one value of the column for every row; raise BadRequest, LimitExceeded."""
     expression = parse(text)
-    what = f"the expression for column {wanted.name!r}"
-    sql = _cast(expression.sql, wanted)
+    what = f"the expression for column {column.name!r}"
+    sql = _cast(expression.sql, column)
     read = _read(data, expression)
-    work = expression.work + written_as(expression.value, duckdb_type(wanted))
+    work = expression.work + written_as(expression.value, duckdb_type(column))
     # The value is read as a time zone, too, where the column has one.
     zoned = expression.columns if work.zoned > expression.work.zoned else expression.zoned
     steps = _steps(read, work, zoned)
-    found = list(_sliced(sql, read, work, steps, seconds, what, _MOST_VALUES))
-    return conform(pa.chunked_array(found).combine_chunks(), wanted.type)
+    slices = list(_sliced(sql, read, work, steps, seconds, what, _MOST_VALUES))
+    return conform(pa.chunked_array(slices).combine_chunks(), column.type)
 
 
-def computed(sql: str, data: pa.Table, wanted: pa.Field) -> pa.Array:
-    """The same for an expression of our own, which may call any function; raises BadRequest."""
+def computed(sql: str, data: pa.Table, column: pa.Field) -> pa.Array:
+    """Return the same for an expression of our own, which may call any function."""
     try:
-        answer = query(_cast(sql, wanted), _readable(data), seconds=EXPRESSION_SECONDS)
+        answer = query(_cast(sql, column), _readable(data), seconds=EXPRESSION_SECONDS)
     except duckdb.Error as error:
-        raise refusal(error, f"the expression for column {wanted.name!r}") from None
-    return conform(answer.column(0).combine_chunks(), wanted.type)
+        raise refusal(error, f"the expression for column {column.name!r}") from None
+    return conform(answer.column(0).combine_chunks(), column.type)
 
 
-def _cast(sql: str, wanted: pa.Field) -> str:
-    return f"SELECT CAST(({sql}) AS {duckdb_type(wanted)}) AS c FROM {DATA}"
+def _cast(sql: str, column: pa.Field) -> str:
+    return f"SELECT CAST(({sql}) AS {duckdb_type(column)}) AS c FROM {DATA}"
 
 
 def _sliced(
@@ -89,7 +89,7 @@ def _sliced(
     what: str,
     most_bytes: int = _MOST_BYTES,
 ) -> Iterator[pa.Array]:
-    """The first column of the answer, slice by slice."""
+    """Return the first column of the answer, slice by slice."""
     end = time.monotonic() + seconds
     size = 0
     for part in _slices(data, work, steps, what):
@@ -118,7 +118,7 @@ def _steps(data: pa.Table, work: Growth, zoned: frozenset[str]) -> Sizes:
 
 
 def _slices(data: pa.Table, work: Growth, steps: Sizes, what: str) -> Iterator[pa.Table]:
-    """At least one, which may be empty."""
+    """Yield slices: at least one, which may be empty."""
     needed = _memory(data, work)
     if needed <= _SLICE_BYTES and steps.sum() <= _SLICE_STEPS:
         yield data
@@ -171,7 +171,7 @@ def _has_bits(kind: pa.DataType) -> bool:
 
 
 def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECONDS) -> int | None:
-    """The first row for which the CHECK is FALSE; NULL passes. Raises BadRequest, LimitExceeded."""
+    """Return the first row for which the CHECK is FALSE; raise BadRequest, LimitExceeded."""
     expression = parse(text)
     sql = f"SELECT CAST(({expression.sql}) AS BOOLEAN) AS c FROM {DATA}"
     start = 0
@@ -187,7 +187,7 @@ def first_violation(text: str, data: pa.Table, seconds: float = EXPRESSION_SECON
 
 
 def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | None:
-    """The rows for which a filter is TRUE, or None if DuckDB cannot tell: then keep them all.
+    """Return the rows for which a filter is TRUE; None if DuckDB cannot tell: keep them all.
 
     Raises LimitExceeded if it takes too long, so that no more rows are asked about.
     """
@@ -202,7 +202,7 @@ def mask(sql: str, data: pa.Table, seconds: float = FILTER_SECONDS) -> Mask | No
 
 
 def microseconds(timestamp: str) -> int | None:
-    """A timestamp as DuckDB writes it, since 1970 in UTC; None if it is none.
+    """Return a timestamp as DuckDB writes it, since 1970 in UTC; None if it is none.
 
     The infinities are the largest integer and its negative.
     """
@@ -215,7 +215,7 @@ def microseconds(timestamp: str) -> int | None:
 
 
 def _read(data: pa.Table, expression: Expression) -> pa.Table:
-    """The columns that the expression reads: its growth counts no others."""
+    """Return the columns that the expression reads: its growth counts no others."""
     return _readable(data.select([n for n in data.column_names if fold(n) in expression.columns]))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jetbridge.catalog.identifiers import fold
-from jetbridge.duckdb_engine.functions import SIZES, Size, words
+from jetbridge.duckdb_engine.functions import SIZES, Size, name_set
 from jetbridge.duckdb_engine.stored_expressions.call_growth import (
     IN_MEMORY,
     RULES,
@@ -39,13 +39,13 @@ _CLASSES = {
 
 
 def written_as(value: Growth, kind: str) -> Growth:
-    """What it takes to cast a value to DuckDB's type of a column."""
+    """Return the work to cast a value to DuckDB's type of a column."""
     about = {"id": kind}
     return value.times(8, 64) + _cast_work(value, about)
 
 
 def growth(tree: Tree) -> tuple[Growth, Growth, frozenset[str]]:
-    """Of the value, and of all that is computed for it; raises BadRequest for what has no bound.
+    """Measure a value, and all that is computed for it; raise BadRequest for what has no bound.
 
     The message goes on after the name of the expression. Last the columns in which DuckDB may look
     for a time zone.
@@ -68,10 +68,10 @@ class _Meter:
             raise BadRequest(f"has more than {_MOST_PARTS} parts")
         if self._level > _MOST_LEVELS:
             raise BadRequest("is nested too deeply")
-        found = self._value(node)
+        growth = self._value(node)
         self._level -= 1
-        self._count(found)
-        return found
+        self._count(growth)
+        return growth
 
     def _count(self, growth: Growth) -> None:
         self.total += growth
@@ -90,12 +90,12 @@ class _Meter:
             child = self.measure(node["child"])
             self._work(_cast_work(child, node["cast_type"]), [node["child"]])
             return _cast(child, node["cast_type"])
-        given = list(_operands(node))
-        sizes = [self.measure(each) for each in given]
+        operands = list(_operands(node))
+        sizes = [self.measure(operand) for operand in operands]
         if kind not in ("FUNCTION", "LAMBDA"):
             return _composed(node, sum(sizes, Growth()))
         # There is no function here that takes a lambda, so that is an operator of JSON.
-        return self._call(str(node.get("function_name", "->")).lower(), Call(given, sizes))
+        return self._call(str(node.get("function_name", "->")).lower(), Call(operands, sizes))
 
     def _call(self, name: str, call: Call) -> Growth:
         # What changes from call to call is a number, a date or an id.
@@ -104,17 +104,17 @@ class _Meter:
             result, work = RULES[size](call)
         except BadRequest as error:
             raise BadRequest(f"must call {name}() with {error}") from None
-        self._work(work, call.given)
+        self._work(work, call.arguments)
         return result
 
-    def _work(self, work: Growth, given: list[Tree]) -> None:
+    def _work(self, work: Growth, arguments: list[Tree]) -> None:
         self._count(work)
         if work.zoned:
-            self.zoned.update(name for each in given for name in _columns(each))
+            self.zoned.update(name for tree in arguments for name in _columns(tree))
 
 
 def _composed(node: Tree, whole: Growth) -> Growth:
-    """What is no function, of parts that are as large as that together."""
+    """Return the size of what is no function, of parts that have this size together."""
     match node["class"]:
         case "COMPARISON" | "CONJUNCTION" | "BETWEEN":
             return VALUE
@@ -129,25 +129,25 @@ def _composed(node: Tree, whole: Growth) -> Growth:
 
 
 def _operands(node: Tree) -> Iterator[Tree]:
-    """The expressions right below."""
+    """Yield the expressions right below."""
     for value in node.values():
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, dict):
-                if "class" in each:
-                    yield each
-                elif "when_expr" in each:
-                    yield from (each["when_expr"], each["then_expr"])
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict):
+                if "class" in item:
+                    yield item
+                elif "when_expr" in item:
+                    yield from (item["when_expr"], item["then_expr"])
 
 
 def _columns(node: Tree) -> Iterator[str]:
     if node.get("class") == "COLUMN_REF":
         yield fold(node["column_names"][0])
-    for each in _operands(node):
-        yield from _columns(each)
+    for operand in _operands(node):
+        yield from _columns(operand)
 
 
-_ANSWERS = words("OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_NOT COMPARE_IN COMPARE_NOT_IN")
-_CHOICES = words(
+_ANSWERS = name_set("OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_NOT COMPARE_IN COMPARE_NOT_IN")
+_CHOICES = name_set(
     "OPERATOR_COALESCE OPERATOR_TRY ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT ARRAY_CONSTRUCTOR"
 )
 
@@ -160,7 +160,7 @@ def _operator(kind: str, whole: Growth) -> Growth:
     return whole.times(1)
 
 
-_FIXED = words(
+_FIXED = name_set(
     """
     BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT
     FLOAT DOUBLE DECIMAL DATE TIME TIMESTAMP INTERVAL UUID
@@ -188,14 +188,14 @@ def _cast_work(value: Growth, kind: Tree) -> Growth:
 
 
 def _slots(kind: Tree) -> tuple[int, int]:
-    """How many values one of the type has at least, and the bytes of their names."""
+    """Return how many values one of the type has at least, and the bytes of their names."""
     if kind["id"] == "VARIANT":
         raise BadRequest("must not have the type VARIANT")
     about = kind.get("type_info") or {}
     if "child_types" in about:
-        inner = [_slots(each["second"]) for each in about["child_types"]]
-        names = sum(len(each["first"]) for each in about["child_types"])
-        return 1 + sum(slots for slots, _ in inner), names + sum(each for _, each in inner)
+        inner = [_slots(child["second"]) for child in about["child_types"]]
+        names = sum(len(child["first"]) for child in about["child_types"])
+        return 1 + sum(slots for slots, _ in inner), names + sum(size for _, size in inner)
     if "child_type" in about:
         slots, names = _slots(about["child_type"])
         return 1 + slots * about.get("size", 1), names

@@ -15,7 +15,7 @@ _OFFSETS = 8
 
 
 def value_sizes(array: Any) -> Sizes:
-    """For each value about its bytes, or more."""
+    """Return for each value about its bytes, or more."""
     kind = array.type
     if isinstance(array, pa.ChunkedArray):
         return np.concatenate([np.zeros(0), *map(value_sizes, array.chunks)])

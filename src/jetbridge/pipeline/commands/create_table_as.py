@@ -19,7 +19,7 @@ from jetbridge.catalog import (
 )
 from jetbridge.catalog.identifiers import find_duplicate_name
 from jetbridge.dialects.duckdb import statements as queries
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import AlreadyExists, BadRequest, NotSupported
 from jetbridge.pipeline.commands.query import (
     choose_query_engine,

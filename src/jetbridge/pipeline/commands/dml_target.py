@@ -10,7 +10,7 @@ from jetbridge.catalog.identifiers import find_duplicate_name, fold
 from jetbridge.catalog.values import default_of
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import parse
-from jetbridge.duckdb_engine.planner import PAST, StatementConnection
+from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.access import AccessRules
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA

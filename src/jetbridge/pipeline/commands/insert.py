@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from jetbridge.catalog import CanInsert, DMLOptions, Table, Write, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.commands.dml_target import (
     ReturningClause,

@@ -9,7 +9,7 @@ from jetbridge.catalog import MERGE_ACTION, ROWID, CanMerge, Table, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.dialects.quoting import literal
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import PAST, StatementConnection
+from jetbridge.duckdb_engine.connection import PAST, StatementConnection
 from jetbridge.errors import BadRequest, NotSupported
 from jetbridge.pipeline.commands.dml_target import (
     CHANGED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from jetbridge.dialects import spark as spark_sql
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import BadRequest, FailedPrecondition
 from jetbridge.pipeline.context import StatementContext
 from jetbridge.pipeline.parsing.statements import Query

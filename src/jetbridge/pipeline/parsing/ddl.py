@@ -22,7 +22,7 @@ from jetbridge.catalog import (
     UniqueKey,
 )
 from jetbridge.catalog.values import DEFAULT
-from jetbridge.duckdb_engine.planner import SCRATCH, StatementConnection
+from jetbridge.duckdb_engine.connection import SCRATCH, StatementConnection
 from jetbridge.errors import NotSupported
 from jetbridge.pipeline.parsing.statements import (
     AddDeclaredColumn,

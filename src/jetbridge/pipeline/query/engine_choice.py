@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import CanRelateOnSpark, Prepare, Scan, SparkRelation, Table, supports
 from jetbridge.catalog.identifiers import find_duplicate_name
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.errors import FailedPrecondition
 from jetbridge.pipeline.name_resolution import Path, SearchPath
 from jetbridge.pipeline.query.plan import Plan

@@ -14,7 +14,8 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.dialects.duckdb.statements import select_expression
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.planner import PAST, QueryReferences, StatementConnection
+from jetbridge.duckdb_engine.connection import PAST, StatementConnection
+from jetbridge.duckdb_engine.references import QueryReferences
 from jetbridge.errors import BadRequest, NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope
 from jetbridge.pipeline.name_resolution import DEFAULT_SCHEMA, NameResolver, Path

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from jetbridge.catalog import CanBeReached, supports
 from jetbridge.catalog.settings import SQL_MEMORY
-from jetbridge.duckdb_engine.instance import needs_extensions
-from jetbridge.duckdb_engine.planner import (
+from jetbridge.duckdb_engine.connection import (
     DuckDBAccess,
-    PlannerDatabase,
     StatementConnection,
-    query_references,
+    StatementDatabase,
+    StatementEngine,
 )
+from jetbridge.duckdb_engine.instance import needs_extensions
 from jetbridge.errors import NotFound
 from jetbridge.pipeline.access import AccessRules, FileScope, reads_files
 from jetbridge.pipeline.name_resolution import NameResolver
@@ -35,10 +35,10 @@ class PlannerDatabases:
     extensions for table formats and object stores, which take 0.3 s to load.
     """
 
-    def __init__(self, access: AccessRules, limits: DuckDBLimits) -> None:
+    def __init__(self, access: AccessRules, limits: DuckDBLimits, engine: StatementEngine) -> None:
         self.limits = limits
-        self._access = access
-        self._databases: dict[tuple[frozenset[str] | None, bool], PlannerDatabase] = {}
+        self._access, self._engine = access, engine
+        self._databases: dict[tuple[frozenset[str] | None, bool], StatementDatabase] = {}
 
     @contextmanager
     def connect(
@@ -67,7 +67,7 @@ class PlannerDatabases:
         """
         if self._access.trusted:
             return frozenset(names.catalogs)
-        references = query_references(query) if query else None
+        references = self._engine.references(query) if query else None
         if references and self._access.files is FileScope.FOLDERS and reads_files(references):
             return None
         catalogs = {target} if target else set()
@@ -78,12 +78,12 @@ class PlannerDatabases:
 
     def _database(
         self, names: NameResolver, query: str, readable: frozenset[str] | None
-    ) -> PlannerDatabase:
+    ) -> StatementDatabase:
         reads_lake = any(supports(names.catalogs[name], CanBeReached) for name in readable or ())
         extended = reads_lake or needs_extensions(query)
         if (readable, extended) not in self._databases:
             access = self._duckdb_access(names, readable, extended)
-            self._databases[readable, extended] = PlannerDatabase(list(names.catalogs), access)
+            self._databases[readable, extended] = self._engine.open(list(names.catalogs), access)
         return self._databases[readable, extended]
 
     def _duckdb_access(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from jetbridge.catalog import ROWID, CanRelate, Scan, Table, supports
 from jetbridge.dialects.duckdb import statements as queries
 from jetbridge.duckdb_engine import duckdb_type
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.pipeline.name_resolution import Path
 from jetbridge.pipeline.query.plan import TARGET, Plan
 from jetbridge.pipeline.query.table_scans import TableScan, table_scans

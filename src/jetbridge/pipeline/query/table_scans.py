@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.duckdb_syntax.plans import read_table_filter
 from jetbridge.duckdb_syntax.types import Node, UnsupportedFilter, member, members, text
 from jetbridge.expr import And, Column, Expr, Or

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from jetbridge.dialects.quoting import literal
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 
 _OPERATORS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.Neg),

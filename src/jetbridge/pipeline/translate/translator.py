@@ -4,7 +4,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.pipeline.translate.bind import Binder
 from jetbridge.pipeline.translate.bound import Bound
 from jetbridge.pipeline.translate.match import Matcher, matcher

@@ -7,7 +7,7 @@ import duckdb
 from sqlglot import exp
 
 from jetbridge.dialects.quoting import identifier
-from jetbridge.duckdb_engine.planner import StatementConnection
+from jetbridge.duckdb_engine.connection import StatementConnection
 from jetbridge.pipeline.translate.bound import Nested, Shared
 from jetbridge.pipeline.translate.match import Matcher
 from jetbridge.pipeline.translate.types import NULL

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from jetbridge.backends.lake import LakeCatalog
-from jetbridge.backends.lake.lake import LakeOptions
+from jetbridge.backends.lake.options import LakeOptions
 from jetbridge.catalog import DMLOptions
 from jetbridge.spark.engine import SparkEngine
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jetbridge.backends.lake.parquet_encoding import parquet_options
+from jetbridge.backends.lake.parquet_writer import parquet_options
 
 ROWS = 10_000
 SHUFFLED = np.random.default_rng(0).permutation(ROWS)

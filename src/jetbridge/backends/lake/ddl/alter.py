@@ -1,29 +1,39 @@
-"""ALTER TABLE: a new schema by field ids, and new files only where values change.
+"""Runs ALTER TABLE: a new schema by field ids, and new files only where values change.
 
-Iceberg adds, drops, renames and widens columns without touching a file. What it cannot (another
-type, a default that is no constant for rows that are there) rewrites all rows with their ids, in
-the same commit as the new schema.
+Iceberg adds, drops, renames and widens columns without touching a file. What it cannot do (another
+type, a default for existing rows that is no constant) rewrites all rows with their ids, in the same
+commit as the new schema.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
+from jetbridge import duckdb_engine
 from jetbridge.backends.lake import types
-from jetbridge.backends.lake.ddl import defaults
 from jetbridge.backends.lake.ddl.layout import refuse_lost_columns
-from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.lost_partitions import refuse_to_lose_partitions
-from jetbridge.backends.lake.metadata.field_ids import merged
-from jetbridge.backends.lake.metadata.table_state import PROPERTY, Json, TableState, with_extras
-from jetbridge.backends.lake.parquet_writer import DataWriter
+from jetbridge.backends.lake.metadata.extras import PROPERTY, encode_extras
+from jetbridge.backends.lake.metadata.fields import merge_types
+from jetbridge.backends.lake.metadata.lost_partitions import refuse_to_lose_partitions
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.parquet_writer import DataFile, DataWriter
+from jetbridge.backends.lake.read.context import ReadContext
 from jetbridge.backends.lake.read.fallback import ReadColumns
 from jetbridge.backends.lake.read.relation import open_snapshot
 from jetbridge.backends.lake.read.scan import scan
-from jetbridge.backends.lake.types import row_lineage
-from jetbridge.backends.lake.write.commit import DataFile, TableCommit
+from jetbridge.backends.lake.types import (
+    IcebergField,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+)
+from jetbridge.backends.lake.write.commit import TableCommit
+from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.backends.tables.alter import alter_definition
 from jetbridge.backends.tables.constraints import AlteredTable, verify_rows
 from jetbridge.backends.tables.definition import Definition
@@ -37,138 +47,160 @@ from jetbridge.catalog import (
     Scan,
 )
 from jetbridge.catalog.identifiers import fold
+from jetbridge.catalog.values import default_of
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import AlreadyExists, FailedPrecondition
 
+# Iceberg does not allow these types in identifier fields.
+_NO_IDENTIFIER = ("float", "double")
+# Every engine reads constants of these types alike.
+_CONSTANT_TYPES = ("boolean", "int", "long", "double", "string")
 
-def alter(lake: Lake, seen: TableState, change: Alteration) -> TableState:
-    """Makes the change wholly or not at all; answers the table afterwards."""
+
+class NoConstantError(Exception):
+    """Report a default that differs by row, or has a type that must be written into files."""
+
+
+def alter(publisher: Publisher, state: TableState, change: Alteration) -> TableState:
+    """Apply the change as a whole, and return the table afterwards."""
     if isinstance(change, RenameTable):
-        return _rename_table(lake, seen, change)
-    work = _Altering(lake, change)
+        return _rename_table(publisher, state, change)
+    statement = _LakeAlter(publisher, change)
     try:
-        return lake.commit(seen, work.change)
+        return publisher.publish(state, statement.describe)
     except BaseException as error:
-        work.discard(seen, error)
+        statement.discard(state, error)
         raise
 
 
-def _rename_table(lake: Lake, seen: TableState, change: RenameTable) -> TableState:
-    now = lake.current(seen)
-    space, name = now.pointer.namespace, now.pointer.name
-    wanted = alter_definition(now.definition, change, now.title(), 0).definition.name
-    if wanted == name:
-        return now
-    there = lake.find(space, wanted)
-    if there is not None and there.identity != now.identity:
-        raise AlreadyExists("table", f"{space}.{wanted}")
-    lake.commits.rename(space, name, wanted)
-    return lake.load(space, wanted)
+def _rename_table(publisher: Publisher, state: TableState, change: RenameTable) -> TableState:
+    tables = publisher.tables
+    latest = tables.current(state)
+    space, name = latest.pointer.namespace, latest.pointer.name
+    new_name = alter_definition(latest.definition, change, latest.title(), 0).definition.name
+    if new_name == name:
+        return latest
+    existing = tables.find(space, new_name)
+    if existing is not None and existing.identity != latest.identity:
+        raise AlreadyExists("table", f"{space}.{new_name}")
+    publisher.warehouse.java.rename(space, name, new_name)
+    return tables.load(space, new_name)
 
 
-class _Altering:
-    def __init__(self, lake: Lake, change: Alteration) -> None:
-        self._lake, self._alteration = lake, change
+class _LakeAlter:
+    """Run one ALTER TABLE against the latest state of the table."""
+
+    def __init__(self, publisher: Publisher, change: Alteration) -> None:
+        self._publisher, self._alteration = publisher, change
         self._writers: list[DataWriter] = []
 
-    def discard(self, seen: TableState, error: BaseException) -> None:
-        written = [location for writer in self._writers for location in writer.locations]
-        self._lake.discard(seen, written, error)
+    def discard(self, state: TableState, error: BaseException) -> None:
+        """Remove the files of a statement that failed."""
+        locations = [location for writer in self._writers for location in writer.locations]
+        self._publisher.discard(state, locations, error)
 
-    def change(self, now: TableState) -> TableCommit | None:
-        count = now.count()
+    def describe(self, latest: TableState) -> TableCommit | None:
+        """Return the commit for the latest state; None if there is nothing to change."""
+        count = latest.count()
         rows = count if count is not None else 1
-        result = alter_definition(now.definition, self._alteration, now.title(), rows)
-        if result.definition is now.definition:
+        result = alter_definition(latest.definition, self._alteration, latest.title(), rows)
+        if result.definition is latest.definition:
             return None
-        plan = _planned(now, result, self._alteration, rows)
-        refuse_lost_columns(now, plan.fields)
-        refuse_to_lose_partitions(self._lake, now, plan.fields)
+        plan = _plan(latest, result, self._alteration, rows)
+        read = self._publisher.read
+        refuse_lost_columns(latest, plan.fields)
+        refuse_to_lose_partitions(read.manifests, latest, plan.fields)
         files: list[DataFile] = []
         if plan.rewrites:
-            _refuse_without_plain_spec(now)
-            files = self._rewritten(now, plan)
-        elif now.snapshot is not None:
-            verify_rows(result, now.title(), _present(self._lake, now, result))
-        extras = with_extras(result.definition, plan.fields, now.extras)
+            _refuse_without_plain_spec(latest)
+            files = self._rewrite(latest, plan)
+        elif latest.snapshot is not None:
+            verify_rows(result, latest.title(), _converted_rows(read, latest, result))
+        extras = encode_extras(result.definition, plan.fields, latest.extras.notes)
         return TableCommit(
             fields=plan.fields,
             identifiers=identifiers(result.definition, plan.fields),
-            properties={**now.properties, PROPERTY: extras},
+            properties={**latest.properties, PROPERTY: extras},
             files=files,
             replaces_rows=plan.rewrites,
         )
 
-    def _rewritten(self, now: TableState, plan: "_AlterPlan") -> list[DataFile]:
-        """All rows in the new layout, with the ids they have."""
+    def _rewrite(self, latest: TableState, plan: "_AlterPlan") -> list[DataFile]:
+        """Write all rows in the new layout, with the ids they have."""
         after = types.RowCodec(plan.result.definition.schema, plan.fields)
-        kept = _lineage(now)
-        schema = pa.schema([*after.storage_schema, *kept])
-        folder = self._lake.data_folder(now)
-        writer = DataWriter(self._lake.files, folder, self._lake.prefix(), schema)
+        lineage_columns = _lineage_columns(latest)
+        schema = pa.schema([*after.storage_schema, *lineage_columns])
+        writer = self._publisher.new_writer(latest.data_folder, schema)
         self._writers.append(writer)
 
-        def written() -> Iterator[pa.RecordBatch]:
-            for batch, lineage in _rows_with(self._lake, now, kept):
+        def write() -> Iterator[pa.RecordBatch]:
+            for batch, lineage in _rows_with(self._publisher.read, latest, lineage_columns):
                 changed = batch if plan.result.convert is None else plan.result.convert(batch)
                 stored = after.to_storage(changed)
                 arrays = [*stored.columns, *lineage]
                 writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
                 yield changed
 
-        batches = written()
-        verify_rows(plan.result, now.title(), batches)
-        for _ in batches:  # what `verify_rows` had no reason to read
+        batches = write()
+        verify_rows(plan.result, latest.title(), batches)
+        for _ in batches:  # `verify_rows` reads only as far as it needs
             pass
         return writer.close()
 
 
-def _refuse_without_plain_spec(now: TableState) -> None:
-    """Rows are written anew without partitions; `jetbridge optimize` sorts them in again."""
-    if all(spec["fields"] for spec in now.raw.get("partition-specs", [])):
+def _refuse_without_plain_spec(state: TableState) -> None:
+    """Raise FailedPrecondition for a table that never was without partitions.
+
+    Rows are written anew without partitions; `jetbridge optimize` sorts them in again.
+    """
+    if all(spec.fields for spec in state.partition_specs):
         raise FailedPrecondition(
-            f"the rows of {now.title()!r} must be written anew, which is not possible here: it was "
-            "made as a partitioned table by another engine; make the change there"
+            f"the rows of {state.title()!r} must be written anew, which is not possible here: it "
+            "was created as a partitioned table by another engine; make the change there"
         )
 
 
-def _lineage(now: TableState) -> list[pa.Field]:
-    """Columns by which a row that is written anew stays the row it is, last changed when it was."""
-    return [row_lineage.ROW_ID, row_lineage.UPDATED] if now.has_row_ids() else []
+def _lineage_columns(state: TableState) -> list[pa.Field]:
+    """Return the columns by which a rewritten row keeps its id and the time of its last change."""
+    return [types.ROW_ID_COLUMN, types.UPDATED_COLUMN] if state.has_row_ids() else []
 
 
 def _rows_with(
-    lake: Lake, now: TableState, more: list[pa.Field]
+    context: ReadContext, state: TableState, more: list[pa.Field]
 ) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
-    schema = now.definition.schema
-    columns = [(name, now.codec.select(name)) for name in schema.names]
+    """Yield all rows, and more columns of them."""
+    schema = state.definition.schema
+    columns = [(name, state.codec.select(name)) for name in schema.names]
     columns += [(field.name, field.name) for field in more]
-    with open_snapshot(lake, now, ReadColumns(row_ids=bool(more))) as there:
-        for batch in lake.reader.stream(queries.scan(there.sql, columns), **there.tables):
+    with open_snapshot(context, state, ReadColumns(row_ids=bool(more))) as relation:
+        sql = queries.scan(relation.sql, columns)
+        for batch in context.reader.stream(sql, **relation.tables):
             rows = batch.select(range(len(schema)))
-            yield now.codec.from_result(rows, schema), batch.columns[len(schema) :]
+            yield state.codec.from_result(rows, schema), batch.columns[len(schema) :]
 
 
 @dataclass(frozen=True)
 class _AlterPlan:
     result: AlteredTable
-    fields: list[Json]
+    fields: list[IcebergField]
     rewrites: bool
 
 
-def _planned(now: TableState, result: AlteredTable, change: Alteration, rows: int) -> _AlterPlan:
-    before = _renamed(now, change)
-    ids = _Ids(now)
+def _plan(state: TableState, result: AlteredTable, change: Alteration, rows: int) -> _AlterPlan:
+    ids = _NewIds(state)
     fields = []
     rewrites = False
-    old = {field["name"]: field for field in before}
+    old = {field.name: field for field in _renamed(state, change)}
     for column in result.definition.schema:
-        known = old.get(column.name)
-        field, new_values = _field(now, column, known, ids)
-        rewrites = rewrites or (new_values and rows > 0)
+        field, has_new_values = _field(state, column, old.get(column.name), ids)
+        rewrites = rewrites or (has_new_values and rows > 0)
         fields.append(field)
     if isinstance(change, AddColumn) and rows:
-        rewrites = _add_default(result, fields[-1])
+        try:
+            fields[-1] = _with_default(result, fields[-1])
+            rewrites = False
+        except NoConstantError:
+            rewrites = True
     return _AlterPlan(result, fields, rewrites or _computes(change, rows))
 
 
@@ -177,24 +209,33 @@ def _computes(change: Alteration, rows: int) -> bool:
     return rows > 0 and isinstance(change, ChangeType) and bool(change.expression)
 
 
-def _add_default(result: AlteredTable, field: Json) -> bool:
-    """Gives rows that are there their value by `initial-default`, or answers that it cannot."""
+def _with_default(result: AlteredTable, field: IcebergField) -> IcebergField:
+    """Return the field with its default for existing rows; raises NoConstantError."""
     column = result.definition.schema.field(-1)
-    try:
-        value = defaults.constant(column, field["type"])
-    except defaults.NoConstantError:
-        return True
-    if value is not None:
-        field["initial-default"] = value
-        field["write-default"] = value
-    return False
+    value = constant_default(column, field.type)
+    return msgspec.structs.replace(field, initial_default=value, write_default=value)
 
 
-class _Ids:
-    """Field ids that the table never had."""
+def constant_default(column: pa.Field, kind: IcebergType) -> Any:
+    """Return the default of a column as a value of JSON, None for NULL; raises NoConstantError."""
+    text = default_of(column)
+    if text is None:
+        return None
+    # A constant has no function, so nothing that may differ by row or time.
+    is_constant = duckdb_engine.parse(text).classes <= {"", "CONSTANT"}
+    if kind not in _CONSTANT_TYPES or not is_constant:
+        raise NoConstantError
+    value = duckdb_engine.default_values(text, column, 1)[0].as_py()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NoConstantError
+    return value
+
+
+class _NewIds:
+    """Return field ids that the table never had."""
 
     def __init__(self, state: TableState) -> None:
-        self._last = int(state.raw["last-column-id"])
+        self._last = state.last_column_id
 
     def __call__(self) -> int:
         self._last += 1
@@ -202,84 +243,91 @@ class _Ids:
 
 
 def _field(
-    now: TableState, column: pa.Field, known: Json | None, ids: Callable[[], int]
-) -> tuple[Json, bool]:
-    """The Iceberg field of a column, and whether its values must be written anew."""
-    doc = (column.metadata or {}).get(b"comment")
-    base: Json = {"name": column.name, "required": not column.nullable}
-    if doc:
-        base["doc"] = doc.decode()
+    state: TableState, column: pa.Field, known: IcebergField | None, ids: Callable[[], int]
+) -> tuple[IcebergField, bool]:
+    """Return the Iceberg field of a column, and whether its values must be written anew."""
+    comment = (column.metadata or {}).get(b"comment")
+    doc = comment.decode() if comment else None
     if known is None:
-        return {"id": ids(), **base, "type": types.iceberg_type(column, ids)}, False
-    kept: Json = {name: known[name] for name in known if name.endswith("-default")}
-    before = _column_of(now, known["id"])
+        number = ids()
+        kind = types.iceberg_type(column, ids)
+        return IcebergField(number, column.name, not column.nullable, kind, doc), False
+    field = msgspec.structs.replace(known, name=column.name, required=not column.nullable, doc=doc)
+    before = _column_of(state, known.id)
     if before is not None and before.type == column.type:
-        # Also one of another engine, of a type that this one would keep otherwise.
-        return {"id": known["id"], **base, "type": known["type"], **kept}, False
-    wanted = types.iceberg_type(column, ids)
-    kind = merged(known["type"], wanted)
-    if kind is not None and (
+        # Also a column of another engine, with a type that is stored in another way here.
+        return field, False
+    new_type = types.iceberg_type(column, ids)
+    merged = merge_types(known.type, new_type)
+    if merged is not None and (
         before is None or types.promotes(before.with_name(column.name), column)
     ):
-        return {"id": known["id"], **base, "type": kind, **kept}, False
-    return {"id": ids(), **base, "type": wanted}, True
+        return msgspec.structs.replace(field, type=merged), False
+    return IcebergField(ids(), column.name, not column.nullable, new_type, doc), True
 
 
-def _column_of(now: TableState, identifier: int) -> pa.Field | None:
-    for field, column in zip(now.fields, now.definition.schema, strict=True):
-        if field["id"] == identifier:
+def _column_of(state: TableState, field_id: int) -> pa.Field | None:
+    for field, column in zip(state.fields, state.definition.schema, strict=True):
+        if field.id == field_id:
             return column
     return None
 
 
-def _renamed(now: TableState, change: Alteration) -> list[Json]:
-    """The fields with the new name already in place, so that all else matches by name."""
+def _renamed(state: TableState, change: Alteration) -> Sequence[IcebergField]:
+    """Return the fields with the new name, so that everything else matches by name."""
     if isinstance(change, RenameColumn):
-        return [
-            {**f, "name": change.new_name} if fold(f["name"]) == fold(change.name) else f
-            for f in now.fields
-        ]
+        return _renamed_inside(state.fields, [change.name], change.new_name)
     if isinstance(change, RenameField):
-        return _renamed_inside(now.fields, change.path, change.new_name)
-    return now.fields
+        return _renamed_inside(state.fields, change.path, change.new_name)
+    return state.fields
 
 
-def _renamed_inside(fields: Sequence[Json], path: Sequence[str], new_name: str) -> list[Json]:
+def _renamed_inside(
+    fields: Sequence[IcebergField], path: Sequence[str], new_name: str
+) -> tuple[IcebergField, ...]:
     head, *rest = path
     renamed = []
     for field in fields:
-        if fold(field["name"]) != fold(head):
+        if fold(field.name) != fold(head):
             renamed.append(field)
         elif not rest:
-            renamed.append({**field, "name": new_name})
+            renamed.append(msgspec.structs.replace(field, name=new_name))
         else:
-            renamed.append({**field, "type": _renamed_type(field["type"], rest, new_name)})
-    return renamed
+            kind = _renamed_type(field.type, rest, new_name)
+            renamed.append(msgspec.structs.replace(field, type=kind))
+    return tuple(renamed)
 
 
-def _renamed_type(kind: Any, path: Sequence[str], new_name: str) -> Any:
-    if kind["type"] == "struct":
-        return {**kind, "fields": _renamed_inside(kind["fields"], path, new_name)}
-    inner = "element" if kind["type"] == "list" else fold(path[0])
-    return {**kind, inner: _renamed_type(kind[inner], path[1:], new_name)}
+def _renamed_type(kind: IcebergType, path: Sequence[str], new_name: str) -> IcebergType:
+    match kind:
+        case StructType():
+            return StructType(_renamed_inside(kind.fields, path, new_name))
+        case ListType():
+            element = _renamed_type(kind.element, path[1:], new_name)
+            return msgspec.structs.replace(kind, element=element)
+        case MapType() if fold(path[0]) == "key":
+            return msgspec.structs.replace(kind, key=_renamed_type(kind.key, path[1:], new_name))
+        case MapType():
+            value = _renamed_type(kind.value, path[1:], new_name)
+            return msgspec.structs.replace(kind, value=value)
+    return kind
 
 
-def identifiers(definition: Definition, fields: Sequence[Json]) -> list[int]:
-    """The primary key as Iceberg's identifier fields, where Iceberg allows these types."""
-    by_name = {field["name"]: field for field in fields}
+def identifiers(definition: Definition, fields: Sequence[IcebergField]) -> list[int]:
+    """Return the primary key as Iceberg's identifier fields, where Iceberg allows its types."""
+    by_name = {field.name: field for field in fields}
     for key in definition.keys:
         if key.primary:
-            found = [by_name[name] for name in key.columns]
-            if all(isinstance(f["type"], str) and f["type"] not in _NO_IDENTIFIER for f in found):
-                return [field["id"] for field in found]
+            columns = [by_name[name] for name in key.columns]
+            if all(isinstance(f.type, str) and f.type not in _NO_IDENTIFIER for f in columns):
+                return [field.id for field in columns]
     return []
 
 
-_NO_IDENTIFIER = ("float", "double")
-
-
-def _present(lake: Lake, now: TableState, result: AlteredTable) -> Iterator[pa.RecordBatch]:
-    """The rows that are there, in the new layout."""
-    names = tuple(now.definition.schema.names)
-    for batch in scan(lake, now, Scan(names)):
+def _converted_rows(
+    context: ReadContext, state: TableState, result: AlteredTable
+) -> Iterator[pa.RecordBatch]:
+    """Yield the existing rows in the new layout."""
+    names = tuple(state.definition.schema.names)
+    for batch in scan(context, state, Scan(names)):
         yield batch if result.convert is None else result.convert(batch)

@@ -1,4 +1,4 @@
-"""Tables that are made, or made anew, with their rows: in one step, when all of it is there."""
+"""Creates and replaces tables with their rows; a table appears when all its rows are written."""
 
 import json
 import time
@@ -10,18 +10,21 @@ from typing import Any
 
 from jetbridge.backends.lake import types
 from jetbridge.backends.lake.ddl.alter import identifiers
-from jetbridge.backends.lake.lake import Lake
+from jetbridge.backends.lake.metadata.extras import PROPERTY, encode_extras
+from jetbridge.backends.lake.metadata.structs import decode_schema
 from jetbridge.backends.lake.metadata.table_state import (
     COMMENT,
     CREATED,
     ENFORCE_KEYS,
-    PROPERTY,
     REPLACED,
-    Json,
     TableState,
-    with_extras,
 )
-from jetbridge.backends.lake.write.commit import DataFile, data_file, discard, identifier, static
+from jetbridge.backends.lake.parquet_writer import DataFile
+from jetbridge.backends.lake.types import IcebergField
+from jetbridge.backends.lake.types.iceberg_types import to_json
+from jetbridge.backends.lake.warehouse.java_catalog import identifier, static
+from jetbridge.backends.lake.write.commit import data_file, discard
+from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.backends.tables.definition import Definition, define_table
 from jetbridge.catalog import CreateTable, OnConflict
 from jetbridge.catalog.identifiers import fold
@@ -34,7 +37,7 @@ RESERVED = frozenset(
     + ["_partition", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
 )
 _OURS = "jetbridge_"
-# Rows are changed without writing their files anew, and metadata does not pile up.
+# Changed rows do not rewrite their files, and metadata does not pile up.
 TABLE_PROPERTIES = {
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
@@ -49,62 +52,60 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class TableCreation:
-    """`there` is the table that will be replaced, if there is one."""
+    """Hold a table that is not published yet; `replaced` is the table that it replaces."""
 
-    lake: Lake
+    publisher: Publisher
     namespace: str
     definition: Definition
-    there: TableState | None
+    replaced: TableState | None
     session: SparkConnection
     transaction: Any
 
     @property
     def name(self) -> str:
-        return self.definition.name if self.there is None else self.there.pointer.name
+        """Return the name of the table."""
+        return self.definition.name if self.replaced is None else self.replaced.pointer.name
 
     @property
     def title(self) -> str:
+        """Return the name of the table with its schema."""
         return f"{self.namespace}.{self.name}"
 
     @cached_property
-    def schema(self) -> Json:
-        """As Iceberg will have it: columns of the table that is replaced keep their ids."""
+    def fields(self) -> tuple[IcebergField, ...]:
+        """Return the columns of Iceberg's schema; those of a replaced table keep their ids."""
         text = static(self.session, "SchemaParser.toJson")(self.transaction.table().schema())
-        found: Json = json.loads(text)
-        return found
-
-    @property
-    def fields(self) -> list[Json]:
-        found: list[Json] = self.schema["fields"]
-        return found
+        return decode_schema(str(text).encode()).fields
 
     @cached_property
     def codec(self) -> types.RowCodec:
+        """Return the codec for rows of the table."""
         return types.RowCodec(self.definition.schema, self.fields)
 
     @cached_property
     def data_folder(self) -> str:
+        """Return the folder of the data files."""
         table = self.transaction.table()
-        given = table.properties().get("write.data.path") or f"{table.location()}/data"
-        return str(given).rstrip("/")
+        folder = table.properties().get("write.data.path") or f"{table.location()}/data"
+        return str(folder).rstrip("/")
 
     def files(self, files: Iterable[DataFile]) -> list[Any]:
-        """Files of rows, as Iceberg's Java knows them."""
+        """Return files of rows as Iceberg's Java library has them."""
         table = self.transaction.table()
         return [data_file(self.session, table, self.transaction, file) for file in files]
 
     def publish(self, files: Sequence[Any] = ()) -> None:
-        """The table, with the rows of these files; raises AlreadyExists."""
-        before = {} if self.there is None else self.there.extras
-        extras = with_extras(self.definition, self.fields, {"notes": before.get("notes", {})})
+        """Publish the table with the rows of these files; raises AlreadyExists."""
+        notes = {} if self.replaced is None else self.replaced.extras.notes
+        extras = encode_extras(self.definition, self.fields, notes)
         self.transaction.updateProperties().set(PROPERTY, extras).commit()
-        replaced = None if self.there is None else self.there.snapshot_id
-        if files or replaced is not None:
+        replaced_id = None if self.replaced is None else self.replaced.snapshot_id
+        if files or replaced_id is not None:
             append = self.transaction.newAppend()
             for file in files:
                 append.appendFile(file)
-            if replaced is not None:
-                append.set(REPLACED, str(replaced))
+            if replaced_id is not None:
+                append.set(REPLACED, str(replaced_id))
             append.commit()
         try:
             with current().publishing():
@@ -115,50 +116,56 @@ class TableCreation:
 
 
 @contextmanager
-def begin_create_table(lake: Lake, namespace: str, request: CreateTable) -> Iterator[TableCreation]:
-    """Nothing is there until `publish`. Raises AlreadyExists, and BadRequest for its columns."""
-    there = lake.find(namespace, request.name)
-    if there is not None and request.on_conflict is not OnConflict.REPLACE:
+def begin_create_table(
+    publisher: Publisher, namespace: str, request: CreateTable
+) -> Iterator[TableCreation]:
+    """Yield a table that does not exist before its `publish`.
+
+    Raises AlreadyExists, NotFound for the schema, and BadRequest for the columns.
+    """
+    existing = publisher.tables.find(namespace, request.name)
+    if existing is not None and request.on_conflict is not OnConflict.REPLACE:
         raise AlreadyExists("table", f"{namespace}.{request.name}")
     definition = define_table(request)
     refuse_reserved(definition)
-    if lake.pointers.find_namespace(namespace) is None:
+    if publisher.tables.pointers.find_namespace(namespace) is None:
         raise NotFound("schema", namespace)
-    if there is not None:  # it stays where it is
-        definition = replace(definition, name=there.pointer.name)
-        with _begun(lake, namespace, definition, there, None) as made:
-            yield made
+    if existing is not None:  # it stays in its folder
+        definition = replace(definition, name=existing.pointer.name)
+        with _begin(publisher, namespace, definition, existing, None) as creation:
+            yield creation
         return
-    with lake.making(namespace, definition.name) as folder:
-        replaces = request.on_conflict is OnConflict.REPLACE
-        with _begun(lake, namespace, definition, None, folder, new=not replaces) as made:
-            yield made
+    with publisher.new_table_folder(namespace, definition.name) as folder:
+        new = request.on_conflict is not OnConflict.REPLACE
+        with _begin(publisher, namespace, definition, None, folder, new=new) as creation:
+            yield creation
 
 
 @contextmanager
-def _begun(
-    lake: Lake,
+def _begin(
+    publisher: Publisher,
     namespace: str,
     definition: Definition,
-    there: TableState | None,
+    replaced: TableState | None,
     folder: str | None,
     *,
     new: bool = False,
 ) -> Iterator[TableCreation]:
     schema, properties = iceberg_schema_of(definition)
     if definition.keys:
-        properties[ENFORCE_KEYS] = str(lake.options.enforce_keys_rows)
-    with lake.session(f"{namespace}.{definition.name}") as session:
-        parse = static(session, "SchemaParser.fromJson")
+        properties[ENFORCE_KEYS] = str(publisher.options.enforce_keys_rows)
+    warehouse = publisher.warehouse
+    with warehouse.session(f"{namespace}.{definition.name}") as session:
+        parsed = static(session, "SchemaParser.fromJson")(schema)
         name = identifier(session, namespace, definition.name)
-        builder = session.catalog(lake.name).buildTable(name, parse(json.dumps(schema)))
+        builder = session.catalog(warehouse.name).buildTable(name, parsed)
         builder = builder.withProperties(properties).withLocation(folder)
         begin = builder.createTransaction if new else builder.createOrReplaceTransaction
-        yield TableCreation(lake, namespace, definition, there, session, begin())
+        yield TableCreation(publisher, namespace, definition, replaced, session, begin())
 
 
 def refuse_reserved(definition: Definition) -> None:
-    """Names that Iceberg or queries of ours keep for themselves, or that no engine can read."""
+    """Raise BadRequest for column names that Iceberg or our queries use, or no engine can read."""
     for name in definition.schema.names:
         if fold(name) in RESERVED:
             raise BadRequest(f"{name!r} is a name that Iceberg keeps for itself, choose another")
@@ -168,23 +175,23 @@ def refuse_reserved(definition: Definition) -> None:
             raise BadRequest(f"the column name {name!r} holds a NUL character, choose another")
 
 
-def iceberg_schema_of(definition: Definition) -> tuple[Json, dict[str, str]]:
-    """The schema and the properties of a new table, but for those that need Iceberg's ids."""
+def iceberg_schema_of(definition: Definition) -> tuple[str, dict[str, str]]:
+    """Return the JSON of the schema of a new table, and the properties that need no field ids."""
     ids = iter(range(1, 2**31))
     top = [next(ids) for _ in definition.schema]
-    fields: list[Json] = []
+    fields: list[IcebergField] = []
     for number, column in zip(top, definition.schema, strict=True):
         kind = types.iceberg_type(column, lambda: next(ids))
-        field: Json = {"id": number, "name": column.name, "required": not column.nullable}
         doc = (column.metadata or {}).get(b"comment")
-        fields.append({**field, "type": kind, **({"doc": doc.decode()} if doc else {})})
+        comment = doc.decode() if doc else None
+        fields.append(IcebergField(number, column.name, not column.nullable, kind, comment))
     schema = {
         "type": "struct",
         "schema-id": 0,
-        "fields": fields,
+        "fields": to_json(fields),
         "identifier-field-ids": identifiers(definition, fields),
     }
     properties = {**TABLE_PROPERTIES, CREATED: str(time.time_ns() // 1_000_000)}
     if definition.comment:
         properties[COMMENT] = definition.comment
-    return schema, properties
+    return json.dumps(schema), properties

@@ -1,9 +1,10 @@
-"""The words of a layout: what a user writes, as terms; nothing here knows a table.
+"""Parses the text of a layout into terms, without a table.
 
     day(ts), bucket(8, id), truncate(4, name), region
     id, ts DESC NULLS LAST
 
-Names may be quoted with double quotes, and reach into structs with dots.
+Names may be quoted with double quotes, and reach into structs with dots. The
+cursor of `pipeline/parsing` compares its tokens with DuckDB's own, and a backend may not use it.
 """
 
 import re
@@ -21,7 +22,7 @@ _TOKEN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d]\w*)|(\d{1,18})|([(),.]))')
 
 @dataclass(frozen=True)
 class Transform:
-    """`kinds` are the types of Iceberg that it takes, by how they begin."""
+    """Describe a transform of Iceberg; `kinds` are the types that it takes, by how they begin."""
 
     name: str
     kinds: tuple[str, ...]
@@ -50,13 +51,14 @@ IDENTITY = Transform("identity", ("",))
 
 @dataclass(frozen=True)
 class PartitionTerm:
-    """A column, or something computed from it; `number` is that of bucket and truncate."""
+    """Name a column, or a value computed from it; `number` is that of bucket and truncate."""
 
     path: tuple[str, ...]
     transform: Transform = IDENTITY
     number: int = 0
 
-    def shown(self) -> str:
+    def text(self) -> str:
+        """Return the term as a user writes it."""
         column = ".".join(self.path)
         if self.transform is IDENTITY:
             return column
@@ -65,7 +67,7 @@ class PartitionTerm:
 
 @dataclass(frozen=True)
 class Ordering:
-    """NULLs come last unless the user says otherwise, as in DuckDB."""
+    """Sort by a term; NULLs come last by default, as in DuckDB."""
 
     term: PartitionTerm
     descending: bool = False
@@ -73,21 +75,21 @@ class Ordering:
 
 
 def parse_partitions(text: str) -> list[PartitionTerm]:
-    """Raises BadRequest."""
-    return _Parser(text, "partition_by").listed(lambda parser: parser.term())
+    """Parse the terms of PARTITIONED BY; raises BadRequest."""
+    return _Parser(text, "partition_by").parse_list(lambda parser: parser.term())
 
 
 def parse_order(text: str) -> list[Ordering]:
-    """Raises BadRequest."""
-    return _Parser(text, "sort_by").listed(lambda parser: parser.ordering())
+    """Parse the terms of SORTED BY; raises BadRequest."""
+    return _Parser(text, "sort_by").parse_list(lambda parser: parser.ordering())
 
 
 class _Parser:
-    def __init__(self, text: str, what: str) -> None:
-        self._what, self._text, self._at = what, text, 0
-        self._tokens = list(self._cut())
+    def __init__(self, text: str, argument: str) -> None:
+        self._argument, self._text, self._at = argument, text, 0
+        self._tokens = list(self._tokenize())
 
-    def _cut(self) -> Iterator[tuple[str, str]]:
+    def _tokenize(self) -> Iterator[tuple[str, str]]:
         at = 0
         text = self._text.rstrip()
         while at < len(text):
@@ -104,35 +106,35 @@ class _Parser:
             at = match.end()
 
     def _error(self, problem: str) -> BadRequest:
-        return BadRequest(f"{self._what} = {self._text[:200]!r}: {problem}")
+        return BadRequest(f"{self._argument} = {self._text[:200]!r}: {problem}")
 
     def _peek(self, ahead: int = 0) -> tuple[str, str]:
-        place = self._at + ahead
-        return self._tokens[place] if place < len(self._tokens) else ("end", "the end")
+        index = self._at + ahead
+        return self._tokens[index] if index < len(self._tokens) else ("end", "the end")
 
-    def _takes(self, *words: str) -> bool:
-        """Whether these come next; then they are behind us."""
-        found = [self._peek(place) for place in range(len(words))]
-        if [fold(text) for _, text in found] != list(words):
+    def _take(self, *keywords: str) -> bool:
+        """Return whether these tokens come next, and pass over them."""
+        tokens = [self._peek(ahead) for ahead in range(len(keywords))]
+        if [fold(text) for _, text in tokens] != list(keywords):
             return False
-        if any(kind == "quoted" for kind, _ in found):
+        if any(kind == "quoted" for kind, _ in tokens):
             return False
-        self._at += len(words)
+        self._at += len(keywords)
         return True
 
     def _expect(self, mark: str) -> None:
-        if not self._takes(mark):
+        if not self._take(mark):
             raise self._error(f"{mark!r} is missing before {self._peek()[1]!r}")
 
-    def listed(self, one: Callable[["_Parser"], T]) -> list[T]:
+    def parse_list(self, parse_item: Callable[["_Parser"], T]) -> list[T]:
         if not self._tokens:
             return []
-        found = [one(self)]
-        while self._takes(","):
-            found.append(one(self))
+        items = [parse_item(self)]
+        while self._take(","):
+            items.append(parse_item(self))
         if self._peek()[0] != "end":
             raise self._error(f"a comma is missing before {self._peek()[1]!r}")
-        return found
+        return items
 
     def term(self) -> PartitionTerm:
         kind, name = self._peek()
@@ -143,7 +145,7 @@ class _Parser:
     def _call(self, name: str) -> PartitionTerm:
         transform = TRANSFORMS.get(fold(name))
         if transform is None:
-            known = ", ".join(sorted({each.name for each in TRANSFORMS.values()}))
+            known = ", ".join(sorted({other.name for other in TRANSFORMS.values()}))
             raise self._error(f"{name!r} is not one of {known}")
         self._at += 2
         number = 0
@@ -160,7 +162,7 @@ class _Parser:
 
     def _path(self) -> tuple[str, ...]:
         names = [self._name()]
-        while self._takes("."):
+        while self._take("."):
             names.append(self._name())
         return tuple(names)
 
@@ -173,10 +175,10 @@ class _Parser:
 
     def ordering(self) -> Ordering:
         term = self.term()
-        descending = self._takes("desc")
+        descending = self._take("desc")
         if not descending:
-            self._takes("asc")
-        first = self._takes("nulls", "first")
+            self._take("asc")
+        first = self._take("nulls", "first")
         if not first:
-            self._takes("nulls", "last")
+            self._take("nulls", "last")
         return Ordering(term, descending, first)

@@ -1,1 +1,1 @@
-"""Compacts tables and removes files that are no longer needed."""
+"""Compacts tables, and removes files that no table refers to."""

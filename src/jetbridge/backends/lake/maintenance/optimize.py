@@ -1,7 +1,7 @@
-"""`jetbridge optimize`: a table made small and quick again, while others read and write it.
+"""Runs `jetbridge optimize`: makes a table small and quick again, while others read and write it.
 
-Files are joined and laid out anew with their rows' ids, by Iceberg's procedures on Spark; then
-what nobody needs any more goes: old snapshots, files that no snapshot refers to.
+Files are joined and laid out anew with the ids of their rows, by Iceberg's procedures on Spark.
+Then old snapshots are removed, and files that no snapshot refers to.
 """
 
 import time
@@ -13,41 +13,46 @@ from typing import Any, TypeVar
 
 from jetbridge.backends.lake.ddl.create_table import TABLE_PROPERTIES
 from jetbridge.backends.lake.ddl.layout import drop_unreadable_manifests, lay_out
-from jetbridge.backends.lake.lake import CommitContention, Lake
-from jetbridge.backends.lake.lost_partitions import forget_lost_partitions
+from jetbridge.backends.lake.errors import (
+    ICEBERG_EXCEPTIONS,
+    MESSAGE_CHARACTERS,
+    StaleMetadata,
+)
+from jetbridge.backends.lake.files import readable
+from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.maintenance import orphan_files
+from jetbridge.backends.lake.maintenance.table_contents import FileKind, TableContents
+from jetbridge.backends.lake.metadata.lost_partitions import lost_specs
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.write import branches, server_locks
-from jetbridge.backends.lake.write.commit import StaleMetadata, identifier
+from jetbridge.backends.lake.warehouse import branches, server_locks
+from jetbridge.backends.lake.warehouse.java_catalog import static
+from jetbridge.backends.lake.write.publisher import CommitContention
 from jetbridge.dialects import spark as sql
+from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.errors import Conflict, ServerError
+from jetbridge.runtime.cancellation import current
 from jetbridge.spark.engine import SparkConnection
 from jetbridge.spark.errors import is_from_spark, is_java, java_message
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
-_TRIES = 4
+_ATTEMPTS = 4
 _PAUSE = 0.5
-# How Java says that a file is not there.
-_GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
-# In an object store nobody knows which servers are alive: younger files may be of a statement.
-_STRANGERS = timedelta(days=1)
+# Java throws one of these for a missing file.
+_GONE = (ICEBERG_EXCEPTIONS + "NotFoundException", "java.io.FileNotFoundException")
+# An object store does not show which servers live: younger files may belong to a statement.
+_UNKNOWN_SERVERS = timedelta(days=1)
 _FORMAT = "format-version"
 _WITH_ROW_IDS = 3
-# Iceberg joins files below three quarters of its target of 512 MiB.
-_SMALL_BYTES = 256 * 1024 * 1024
-_TARGET = "write.target-file-size-bytes"
-_VECTORS = "PUFFIN"
-# A branch with nothing but the id of its snapshot and its type.
-_PLAIN_REF = 2
 
 
 @dataclass(frozen=True)
 class OptimizeOptions:
-    """`older_than`: snapshots and stray files of that age go; younger ones stay.
+    """Choose what to do.
 
-    `partition_by` and `sort_by` are as in `layout`: None leaves them as they are.
+    Snapshots and orphan files that are older than `older_than` are removed. `partition_by` and
+    `sort_by` are as in `layout`: None leaves them as they are.
     """
 
     older_than: timedelta = timedelta(days=7)
@@ -63,15 +68,15 @@ def optimize(
     options: OptimizeOptions | None = None,
     progress: Progress = lambda _: None,
 ) -> list[tuple[str, str, str]]:
-    """What there was of each kind before and after; `progress` gets a line for each step."""
-    work = _Optimize(lake, lake.load(schema, table), options or OptimizeOptions(), progress)
-    with _one_sentence(work.state.title()):
+    """Optimize a table; return counts before and after. `progress` gets a line for each step."""
+    work = _Optimize(lake, lake.tables.load(schema, table), options or OptimizeOptions(), progress)
+    with _java_errors(work.state.title()):
         return work.run()
 
 
 @contextmanager
-def _one_sentence(title: str) -> Iterator[None]:
-    """What Java says that nobody expected."""
+def _java_errors(title: str) -> Iterator[None]:
+    """Raise an unexpected error of Java in one sentence with the table."""
     try:
         yield
     except ServerError:
@@ -80,29 +85,31 @@ def _one_sentence(title: str) -> Iterator[None]:
         if not is_from_spark(error):
             raise
         problem = f"table {title!r} could not be optimized: {java_message(error)}"
-        raise ServerError(problem[:450]) from error
+        raise ServerError(problem[:MESSAGE_CHARACTERS]) from error
 
 
 class _Optimize:
+    """Run the steps on one table."""
+
     def __init__(
         self, lake: Lake, state: TableState, options: OptimizeOptions, progress: Progress
     ) -> None:
         self.lake, self.state, self.options, self.progress = lake, state, options, progress
         self.started = datetime.now(UTC)
-        self._known: tuple[int | None, _Contents] = (None, _NOTHING)
+        self._known: tuple[int | None, TableContents] = (None, TableContents())
 
     def run(self) -> list[tuple[str, str, str]]:
         before = self.size()
         self.upgrade()
         self.lay_out()
         self.compact()
-        drop_unreadable_manifests(self.lake, self._current())
+        drop_unreadable_manifests(self.lake.publisher, self._current())
         self.join_manifests()
         self.expire()
-        self._retried(lambda: forget_lost_partitions(self.lake, self._current()))
+        self._retry(lambda: forget_lost_partitions(self.lake, self._current()))
         removed = self.remove_orphans()
         after = self.size()
-        rows = [(what, f"{before[what]:,}", f"{after[what]:,}") for what in before]
+        rows = [(name, f"{before[name]:,}", f"{after[name]:,}") for name in before]
         return [*rows, ("orphan files removed", "", f"{removed:,}")]
 
     @property
@@ -111,65 +118,61 @@ class _Optimize:
         return [*pointer.namespace.split("."), pointer.name]
 
     def _current(self) -> TableState:
-        self.state = self.lake.current(self.state)
+        self.state = self.lake.tables.current(self.state)
         return self.state
 
     @contextmanager
-    def _step(self, what: str) -> Iterator[list[str]]:
-        """What is put into the list is told at the end, with the seconds it took."""
-        start, said = time.monotonic(), list[str]()
-        yield said
+    def _step(self, name: str) -> Iterator[list[str]]:
+        """Yield a list for results, which `progress` gets at the end with the time of the step."""
+        start, results = time.monotonic(), list[str]()
+        yield results
         seconds = time.monotonic() - start
-        self.progress(f"{what}: {', '.join(said) or 'nothing to do'} ({seconds:.1f} s)")
+        self.progress(f"{name}: {', '.join(results) or 'nothing to do'} ({seconds:.1f} s)")
 
-    def _retried(self, work: Callable[[], T]) -> T:
-        """Others may commit at the same moment; then it is done again, on what there is then.
-
-        So it is if a file is gone that the table, or another one, had when it was looked at.
-        """
-        for attempt in range(_TRIES):
+    def _retry(self, work: Callable[[], T]) -> T:
+        """Run a step, again if others committed at the same moment or a file is gone meanwhile."""
+        for attempt in range(_ATTEMPTS):
             try:
                 return work()
             except (StaleMetadata, Conflict):
                 pass
             except Exception as error:
-                if not _is_gone(error) or attempt == _TRIES - 1:
+                if not _is_gone(error) or attempt == _ATTEMPTS - 1:
                     raise
             time.sleep(_PAUSE * 2**attempt)
-        raise CommitContention(self.state, _TRIES)
+        raise CommitContention(self.state, _ATTEMPTS)
 
     def _call(self, procedure: str, **arguments: sql.Argument) -> dict[str, Any]:
         def work() -> dict[str, Any]:
-            with self.lake.job(self._current()) as session:
+            with self.lake.publisher.run_job(self._current()) as session:
                 text = sql.call(self.lake.name, procedure, self._parts, **arguments)
                 return session.spark.sql(text).collect()[0].asDict()
 
-        return self._retried(work)
+        return self._retry(work)
 
     def _table(self, session: SparkConnection) -> Any:
-        pointer = self._current().pointer
-        name = identifier(session, pointer.namespace, pointer.name)
-        return session.catalog(self.lake.name).loadTable(name)
+        return self.lake.warehouse.java_table(session, self._current())
 
-    def _contents(self) -> "_Contents":
-        """Asked once for each snapshot: every step wants it, and few make a new one."""
+    def _contents(self) -> TableContents:
+        """Return the files, read once for each snapshot: every step needs them, few make one."""
 
-        def work() -> _Contents:
+        def work() -> TableContents:
             state = self._current()
             if state.snapshot_id != self._known[0]:
-                self._known = (state.snapshot_id, self._asked(state))
+                self._known = (state.snapshot_id, self._read_contents(state))
             return self._known[1]
 
-        return self._retried(work)
+        return self._retry(work)
 
-    def _asked(self, state: TableState) -> "_Contents":
+    def _read_contents(self, state: TableState) -> TableContents:
         table = [self.lake.name, *self._parts]
-        with self.lake.session(state.title()) as session:
+        with self.lake.warehouse.session(state.title()) as session:
             rows = session.spark.sql(sql.files_by_kind(table)).collect()
             manifests = session.spark.sql(sql.count_manifests(table)).collect()[0][0]
-        return _Contents([_Kind(*row) for row in rows], manifests)
+        return TableContents([FileKind(*row) for row in rows], manifests)
 
     def size(self) -> dict[str, int]:
+        """Return the counts of the report."""
         state, contents = self._current(), self._contents()
         rows = state.count()
         return {
@@ -182,70 +185,77 @@ class _Optimize:
         }
 
     def upgrade(self) -> None:
+        """Upgrade the table to the format with row ids, if the options say so."""
         if not self.options.upgrade:
             return
-        with self._step("upgrade") as said:
+        with self._step("upgrade") as results:
             version = self._current().format_version
             if self.state.has_row_ids():
-                said.append(f"it has format {version} already")
+                results.append(f"it has format {version} already")
                 return
-            self._retried(self._upgraded)
-            had = version >= _WITH_ROW_IDS  # another engine has upgraded it, and nothing else
-            said.append("rows have ids now" if had else f"format {version} to {_WITH_ROW_IDS}")
+            self._retry(self._upgrade)
+            is_new = version >= _WITH_ROW_IDS  # another engine upgraded it, and nothing else
+            results.append(
+                "rows have ids now" if is_new else f"format {version} to {_WITH_ROW_IDS}"
+            )
 
-    def _upgraded(self) -> None:
-        wanted = {
+    def _upgrade(self) -> None:
+        properties = {
             name: value
             for name, value in TABLE_PROPERTIES.items()
             if name == _FORMAT or name.endswith(".mode")
         }
-        with self.lake.writing(self.state), self.lake.session(self.state.title()) as session:
+        with (
+            self.lake.publisher.hold(self.state),
+            self.lake.warehouse.session(self.state.title()) as session,
+        ):
             table = self._table(session)
             transaction = table.newTransaction()
             update = transaction.updateProperties()
-            for name, value in wanted.items():
+            for name, value in properties.items():
                 update.set(name, value)
             update.commit()
             if table.currentSnapshot() is not None:
-                # Rows that are there get their ids with the next snapshot.
+                # Existing rows get their ids with the next snapshot.
                 transaction.newFastAppend().commit()
             transaction.commitTransaction()
 
     def lay_out(self) -> None:
+        """Set partitions and order, if the options say so."""
         partitions, order = self.options.partition_by, self.options.sort_by
         if partitions is None and order is None:
             return
-        with self._step("layout") as said:
+        with self._step("layout") as results:
             before = self._current().location
-            self.state = lay_out(self.lake, self.state, partitions, order)
+            self.state = lay_out(self.lake.publisher, self.state, partitions, order)
             if self.state.location != before:
-                said.append("changed for all rows")
+                results.append("changed for all rows")
 
     def compact(self) -> None:
-        """Joins small files, and writes those anew that have deleted rows or another layout."""
+        """Join small files, and rewrite those that have deleted rows or another layout."""
         state = self._current()
         if state.snapshot is None:
             return
-        with self._step("compaction") as said:
+        with self._step("compaction") as results:
             if self._contents().is_one_file(state):
                 return
             rewritten = left = 0
-            for attempt in range(_TRIES):
+            for attempt in range(_ATTEMPTS):
                 answer = self._call("rewrite_data_files", **self._compaction())
                 rewritten += answer["rewritten_data_files_count"]
                 left = answer["failed_data_files_count"]
-                # Iceberg counts what it could not commit, for others were faster, nowhere.
+                # Iceberg does not count files that it could not commit because others were faster.
                 left = left or (0 if rewritten else self._contents().small())
                 if not left:
                     break
                 time.sleep(_PAUSE * 2**attempt)
             if rewritten:
-                said.append(f"{rewritten:,} data files written anew")
+                results.append(f"{rewritten:,} data files rewritten")
             if left:
-                said.append(f"{left:,} stay as they are, for others change the table all the time")
+                results.append(f"{left:,} left: others keep changing the table")
             if self._contents().old_deletes():
                 self._call("rewrite_position_delete_files")
-                said.append("delete files joined")
+                results.append("delete files joined")
 
     def _compaction(self) -> Mapping[str, sql.Argument]:
         state, contents = self._current(), self._contents()
@@ -257,29 +267,30 @@ class _Optimize:
         }
         if contents.old_deletes():
             options["remove-dangling-deletes"] = "true"
-        sorts = bool(state.raw.get("default-sort-order-id"))
-        return {"strategy": "sort" if sorts else "binpack", "options": options}
+        return {"strategy": "sort" if state.sort_order_id else "binpack", "options": options}
 
     def join_manifests(self) -> None:
+        """Join the manifests."""
         state = self._current()
         if state.snapshot is None or self._contents().manifests <= 1:
             return
-        with self._step("manifests") as said:
+        with self._step("manifests") as results:
             try:
                 answer = self._call("rewrite_manifests", use_caching=False)
-            except CommitContention:  # a comfort only: every insert joins small ones too
-                said.append("others commit all the time, so they stay as they are")
+            except CommitContention:  # no need: every insert joins small ones, too
+                results.append("left: others keep committing")
                 return
             if answer["rewritten_manifests_count"]:
                 old, new = answer["rewritten_manifests_count"], answer["added_manifests_count"]
-                said.append(f"{old:,} became {new:,}")
+                results.append(f"{old:,} became {new:,}")
 
     def expire(self) -> None:
-        with self._step("snapshots") as said:
+        """Remove old snapshots, and branches of jobs that died."""
+        with self._step("snapshots") as results:
             left = self._forgotten_branches()
             if left:
-                self._retried(lambda: branches.remove(self.lake, self._current(), left))
-                said.append(f"{len(left):,} branches of jobs that died removed")
+                self._retry(lambda: self._remove_branches(left))
+                results.append(f"{len(left):,} branches of jobs that died removed")
             before = len(self._current().snapshots())
             if not before:
                 return
@@ -289,37 +300,41 @@ class _Optimize:
             self._call("expire_snapshots", older_than=moment, retain_last=1)
             gone = before - len(self._current().snapshots())
             if gone > 0:
-                said.append(f"{gone:,} expired")
+                results.append(f"{gone:,} expired")
+
+    def _remove_branches(self, names: Sequence[str]) -> None:
+        branches.remove_branches(self.lake.warehouse, self._current(), names)
 
     def _forgotten_branches(self) -> list[str]:
-        """Those of servers that are dead; where that cannot be known, old ones."""
-        state, folder = self._current(), self.lake.presence.folder
-        found = [name for name in state.raw.get("refs") or {} if name.startswith(branches.ANY)]
+        """Return the branches of dead servers; where that is not known, the old ones."""
+        state, folder = self._current(), self.lake.warehouse.lock.folder
+        names = [name for name in state.references if name.startswith(branches.PREFIX)]
         if folder is not None:
-            live = {*server_locks.live_servers(folder), self.lake.options.server}
-            return [name for name in found if branches.server_of(name) not in live]
-        moments = {s["snapshot-id"]: s["timestamp-ms"] for s in state.snapshots()}
+            live = {*server_locks.live_servers(folder), self.lake.warehouse.server}
+            return [name for name in names if branches.server_of(name) not in live]
+        times = {s.snapshot_id: s.timestamp_ms for s in state.snapshots()}
         limit = (self.started - self.options.older_than).timestamp() * 1000
-        heads = {name: state.raw["refs"][name]["snapshot-id"] for name in found}
-        return [name for name, head in heads.items() if moments.get(head, limit) < limit]
+        heads = {name: state.references[name].snapshot_id for name in names}
+        return [name for name, head in heads.items() if times.get(head, limit) < limit]
 
     def remove_orphans(self) -> int:
-        with self._step("orphan files") as said:
+        """Remove files that no snapshot refers to, and return how many."""
+        with self._step("orphan files") as results:
             age = self.options.older_than
-            if self.lake.presence.folder is None:
-                age = max(age, _STRANGERS)
+            if self.lake.warehouse.lock.folder is None:
+                age = max(age, _UNKNOWN_SERVERS)
             limit = self.started - age
 
             def work() -> Sequence[str]:
-                with self.lake.session(self.state.title()) as session:
-                    return orphan_files.found(session, self._table(session), limit)
+                with self.lake.warehouse.session(self.state.title()) as session:
+                    return orphan_files.find_orphans(session, self._table(session), limit)
 
-            found = self._retried(work)
-            gone = self._retried(lambda: orphan_files.removable(self.lake, self._current(), found))
-            orphan_files.remove(self.lake, gone)
-            if gone:
-                said.append(f"{len(gone):,} removed")
-            return len(gone)
+            orphans = self._retry(work)
+            files = self._retry(lambda: orphan_files.removable(self.lake, self._current(), orphans))
+            orphan_files.remove_files(self.lake.warehouse, files)
+            if files:
+                results.append(f"{len(files):,} removed")
+            return len(files)
 
 
 def _is_gone(error: Exception) -> bool:
@@ -327,72 +342,39 @@ def _is_gone(error: Exception) -> bool:
 
 
 def _may_expire(state: TableState, moment: datetime) -> bool:
-    """Whether a snapshot is that old; other branches, tags and their rules are left to Iceberg."""
-    refs = state.raw.get("refs") or {}
-    if refs.keys() - {"main"} or len(refs.get("main") or ()) > _PLAIN_REF:
+    """Return whether a snapshot is that old; Iceberg decides if there are branches or rules."""
+    references = state.references
+    if references.keys() - {"main"} or any(r.has_rules() for r in references.values()):
         return True
     limit = moment.timestamp() * 1000
-    old = {s["snapshot-id"] for s in state.snapshots() if s["timestamp-ms"] <= limit}
+    old = {s.snapshot_id for s in state.snapshots() if s.timestamp_ms <= limit}
     return bool(old - {state.snapshot_id})
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """Files of one kind: 0 holds rows, 1 deleted positions, 2 deleted values."""
-
-    content: int
-    file_format: str
-    spec: int
-    order: int
-    files: int
-    bytes: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class _Contents:
-    kinds: Sequence[_Kind]
-    manifests: int
-
-    def files(self) -> int:
-        return sum(kind.files for kind in self.kinds if not kind.content)
-
-    def deletes(self) -> int:
-        return sum(kind.files for kind in self.kinds if kind.content)
-
-    def bytes(self) -> int:
-        return sum(kind.bytes for kind in self.kinds)
-
-    def small(self) -> int:
-        """The files that one compaction of a table that is not partitioned would join."""
-        data = [kind for kind in self.kinds if not kind.content]
-        files = sum(kind.files for kind in data)
-        size = sum(kind.bytes for kind in data) / max(files, 1)
-        whole = len({kind.spec for kind in data}) == 1 and not any(kind.spec for kind in data)
-        return files if whole and files > 1 and size < _SMALL_BYTES else 0
-
-    def is_one_file(self, state: TableState) -> bool:
-        """Or none; with nothing deleted, laid out as it should be, and not too large."""
-        target = int(state.properties.get(_TARGET) or _SMALL_BYTES)
-        whole = self.files() <= 1 and not self.deletes()
-        return (
-            whole
-            and self.bytes() <= min(target, _SMALL_BYTES)
-            and not self.has_another_layout(state)
-        )
-
-    def rows(self) -> int:
-        return sum(kind.rows for kind in self.kinds if not kind.content)
-
-    def old_deletes(self) -> bool:
-        """Whether there are delete files of format 2."""
-        return any(kind.content and kind.file_format != _VECTORS for kind in self.kinds)
-
-    def has_another_layout(self, state: TableState) -> bool:
-        """Whether files were written before the partitions or the order were what they are."""
-        spec, order = state.raw.get("default-spec-id"), state.raw.get("default-sort-order-id")
-        data = [kind for kind in self.kinds if not kind.content]
-        return any(kind.spec != spec or (order and kind.order != order) for kind in data)
+def forget_lost_partitions(lake: Lake, state: TableState) -> None:
+    """Remove the lost specs that no snapshot needs; raises StaleMetadata."""
+    lists = [snapshot.manifest_list for snapshot in state.snapshots()]
+    lost = lost_specs(state)
+    if not lost or not all(lists):
+        return
+    paths = [readable(location) for location in lists if location]
+    rows = lake.read.reader.query(queries.manifest_specs(paths))
+    unused = lost - set(rows.column(0).to_pylist())
+    if unused:
+        _remove_specs(lake, state, unused)
 
 
-_NOTHING = _Contents((), 0)
+def _remove_specs(lake: Lake, state: TableState, specs: frozenset[int]) -> None:
+    with lake.warehouse.session(state.title()) as session:
+        operations = lake.warehouse.java_table(session, state).operations()
+        base = operations.current()
+        if base.metadataFileLocation() != state.location:
+            raise StaleMetadata
+        numbers = session.jvm.java.util.HashSet()
+        for number in specs:
+            numbers.add(number)
+        builder = static(session, "TableMetadata.buildFrom")(base)
+        removal = getattr(session.jvm.org.apache.iceberg, "MetadataUpdate$RemovePartitionSpecs")
+        removal(numbers).applyTo(builder)
+        with current().publishing():
+            operations.commit(base, builder.build())

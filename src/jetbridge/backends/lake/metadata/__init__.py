@@ -1,1 +1,1 @@
-"""Reads the metadata of Iceberg tables."""
+"""Reads the metadata of Iceberg tables: names, states, manifests and files."""

@@ -1,4 +1,4 @@
-"""Deletion vectors: deleted positions of a data file, as Iceberg v3 keeps them in Puffin files."""
+"""Reads and writes deletion vectors: deleted positions of a data file, in Puffin files."""
 
 import json
 import struct
@@ -22,6 +22,8 @@ _POSITION_FIELD = 2147483645
 
 @dataclass(frozen=True)
 class PuffinBlob:
+    """Describe the place of one vector in a Puffin file."""
+
     data_file: str
     offset: int
     length: int
@@ -29,19 +31,19 @@ class PuffinBlob:
 
 
 def puffin(vectors: Mapping[str, Positions]) -> tuple[bytes, list[PuffinBlob]]:
-    """A Puffin file with one vector for each data file, and where each is in it."""
+    """Return a Puffin file with one vector for each data file, and the place of each."""
     out = bytearray(MAGIC)
     blobs = []
     for data_file, positions in vectors.items():
         blob = _vector(positions)
         blobs.append(PuffinBlob(data_file, len(out), len(blob), len(positions)))
         out += blob
-    payload = json.dumps({"blobs": [_described(blob) for blob in blobs]}).encode()
+    payload = json.dumps({"blobs": [_footer_entry(blob) for blob in blobs]}).encode()
     out += MAGIC + payload + struct.pack("<I", len(payload)) + bytes(4) + MAGIC
     return bytes(out), blobs
 
 
-def _described(blob: PuffinBlob) -> dict[str, object]:
+def _footer_entry(blob: PuffinBlob) -> dict[str, object]:
     return {
         "type": "deletion-vector-v1",
         "fields": [_POSITION_FIELD],
@@ -57,7 +59,10 @@ def _described(blob: PuffinBlob) -> dict[str, object]:
 
 
 def _vector(positions: Positions) -> bytes:
-    """Length and checksum are big-endian, the bitmaps little-endian: one for each high half."""
+    """Return the bytes of a vector.
+
+    Length and checksum are big-endian; the bitmaps, one for each high half, are little-endian.
+    """
     highs = positions >> 32
     body = bytearray()
     keys = np.unique(highs)
@@ -71,7 +76,7 @@ def _vector(positions: Positions) -> bytes:
 
 
 def positions(blob: bytes) -> Positions:
-    """The positions of a vector, ascending."""
+    """Return the positions of a vector, ascending; raises ServerError if it is damaged."""
     length = int.from_bytes(blob[:4], "big")
     vector, checksum = blob[4 : 4 + length], blob[4 + length : 8 + length]
     if vector[:4] != _VECTOR_MAGIC or struct.pack(">I", zlib.crc32(vector)) != checksum:

@@ -1,7 +1,7 @@
-"""Which tables there are, and which metadata file each has now: asked of the Iceberg catalog.
+"""Asks the Iceberg catalog which tables exist, and for the current metadata file of each.
 
-A catalog in a database answers for all tables with one query, so that is one moment of the whole
-lake. Any other catalog is asked table by table.
+A catalog in a database answers for all tables with one query, so the answer is one moment of the
+whole lake. Any other catalog is asked table by table.
 """
 
 import os
@@ -31,31 +31,36 @@ from jetbridge.runtime.cancellation import current
 
 Key = tuple[str, str]
 
-# How tables are called that hold rows for a moment, until another one has them; see `spooling`.
+# How the names of spool tables begin; see `warehouse/spool_tables`.
 SPOOL = "jetbridge_spool_"
 
-# A catalog that is asked table by table answers several at once.
-_ASKING = ThreadPoolExecutor(8, "jetbridge-catalog")
+# A catalog that is asked table by table answers several calls at once.
+_CALLS = ThreadPoolExecutor(8, "jetbridge-catalog")
 
 
 @dataclass(frozen=True)
 class MetadataPointer:
-    """A table and its current metadata file; a nested namespace is `a.b`."""
+    """Name a table and its current metadata file; a nested namespace is `a.b`."""
 
     namespace: str
     name: str
     location: str
 
+    def title(self) -> str:
+        """Return the name of the table with its schema, for messages."""
+        return f"{self.namespace}.{self.name}"
+
     def key(self) -> Key:
+        """Return the folded name, by which a listing has the table."""
         return fold(self.namespace), fold(self.name)
 
 
 @dataclass(frozen=True)
 class LakeListing:
-    """One moment of the lake: namespaces by their folded names, tables by theirs.
+    """List the lake at one moment: namespaces and tables by their folded names.
 
-    `spools` are namespaces and names of tables that are nobody's business. `properties` are those
-    of namespaces, by their folded names; None where the catalog tells them one by one.
+    `spools` are namespaces and names of spool tables, which no client sees. `properties` are those
+    of namespaces, by their folded names; None where the catalog returns them one by one.
     """
 
     namespaces: Mapping[str, str]
@@ -64,26 +69,31 @@ class LakeListing:
     properties: Mapping[str, Mapping[str, str]] | None = None
 
     def properties_of(self, namespace: str) -> Mapping[str, str] | None:
-        """None if the listing does not tell."""
+        """Return the properties of a namespace; None if the listing does not have them."""
         return None if self.properties is None else self.properties.get(fold(namespace), {})
 
 
 class Pointers(Protocol):
-    def listing(self) -> LakeListing: ...
+    """Find tables and their metadata files."""
+
+    def listing(self) -> LakeListing:
+        """Return all tables, as they are now."""
 
     def known_listing(self) -> LakeListing:
         """Return a listing that is good enough for a version number.
 
-        Of a table that was seen before, its pointer may be older than those of `listing`.
+        The pointer of a table that was listed before may be older than that of `listing`.
         """
 
-    def find(self, namespace: str, name: str) -> MetadataPointer | None: ...
+    def find(self, namespace: str, name: str) -> MetadataPointer | None:
+        """Return a table by its name, in any case; None if there is none."""
 
-    def find_namespace(self, name: str) -> str | None: ...
+    def find_namespace(self, name: str) -> str | None:
+        """Return the spelling of a namespace; None if there is none."""
 
 
 class SqlPointers:
-    """Those of a catalog in a database (SQLite, PostgreSQL), in one transaction."""
+    """Ask a catalog in a database (SQLite, PostgreSQL), in one transaction."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
@@ -107,26 +117,28 @@ class SqlPointers:
 
         self._changes = _Changes(catalog)
         self._last = LakeListing({}, {})
-        # What was listed last, and the state of the database that it is true for.
+        # The last listing, and the state of the database that it belongs to.
         self._known: tuple[tuple[int, int], LakeListing] | None = None
 
     def listing(self) -> LakeListing:
+        """Return all tables; the last listing if nobody wrote to the database since."""
         known = self._unchanged()
         if known is not None:
             return known
         number = self._changes.number()
-        found = self._listed()
-        self._known = None if number is None else (number, found)
-        return found
+        listing = self._read_listing()
+        self._known = None if number is None else (number, listing)
+        return listing
 
     def known_listing(self) -> LakeListing:
+        """Return all tables: one query is quick enough for a version number."""
         return self.listing()
 
     def _unchanged(self) -> LakeListing | None:
         known = self._known
         return known[1] if known is not None and known[0] == self._changes.number() else None
 
-    def _listed(self) -> LakeListing:
+    def _read_listing(self) -> LakeListing:
         with self._connection() as connection:
             rows = connection.execute(self._tables).all()
             described = connection.execute(self._namespaces).all()
@@ -134,20 +146,22 @@ class SqlPointers:
         for space, key, value in described:
             properties.setdefault(fold(space), {})[key] = value
         spaces = {str(space) for space, _, _ in described}
-        found = [
+        pointers = [
             MetadataPointer(space, name, location) for space, name, location in rows if location
         ]
-        spaces |= {pointer.namespace for pointer in found}
+        spaces |= {pointer.namespace for pointer in pointers}
+        tables = [pointer for pointer in pointers if not pointer.name.startswith(SPOOL)]
+        spools = [(p.namespace, p.name) for p in pointers if p.name.startswith(SPOOL)]
         self._last = LakeListing(
             {fold(name): name for name in spaces},
-            _sharing([each for each in found if not each.name.startswith(SPOOL)], self._last),
-            tuple((each.namespace, each.name) for each in found if each.name.startswith(SPOOL)),
+            _share_pointers(tables, self._last),
+            tuple(spools),
             properties,
         )
         return self._last
 
     def find(self, namespace: str, name: str) -> MetadataPointer | None:
-        """Most often by the spelling that the table has, which needs no look at all the others."""
+        """Return a table: first by its exact name, which needs no listing of all others."""
         known = self._unchanged()
         if known is not None:
             return known.tables.get((fold(namespace), fold(name)))
@@ -158,6 +172,7 @@ class SqlPointers:
         return self.listing().tables.get((fold(namespace), fold(name)))
 
     def find_namespace(self, name: str) -> str | None:
+        """Return the spelling of a namespace: first by its exact name."""
         known = self._unchanged()
         if known is not None:
             return known.namespaces.get(fold(name))
@@ -167,14 +182,17 @@ class SqlPointers:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        with answering(), self._catalog.engine.connect() as connection:
+        with catalog_errors(), self._catalog.engine.connect() as connection:
             yield connection
 
 
-def _sharing(
+def _share_pointers(
     pointers: Sequence[MetadataPointer], before: LakeListing
 ) -> dict[Key, MetadataPointer]:
-    """By key; with the objects of the listing before, for each open transaction holds a listing."""
+    """Return pointers by key, with the objects of the listing before.
+
+    Each open transaction holds a listing, so listings share what did not change.
+    """
     known = {key: (key, pointer) for key, pointer in before.tables.items()}
     tables = {}
     for pointer in pointers:
@@ -185,7 +203,7 @@ def _sharing(
 
 
 class _Changes:
-    """Numbers that differ once anybody has written to an SQLite database; elsewhere None."""
+    """Notice writes to an SQLite database, also those of other processes."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         url = catalog.engine.url
@@ -195,7 +213,7 @@ class _Changes:
         self._inode = 0
 
     def number(self) -> tuple[int, int] | None:
-        """SQLite tells a connection that is kept open about the writes of others."""
+        """Return a number that differs after each write; None for any other database."""
         if not self._file:
             return None
         with self._lock:
@@ -208,121 +226,127 @@ class _Changes:
                     self._inode = inode
                 (number,) = self._connection.execute("PRAGMA data_version").fetchone()
                 return inode, int(number)
-            except (sqlite3.Error, OSError):  # locked; whoever asks next waits for it
+            except (sqlite3.Error, OSError):  # locked; the next query waits for it
                 return None
 
 
 class PerTablePointers:
-    """Those of any other catalog; each table is asked for when it is wanted."""
+    """Ask any other catalog, table by table."""
 
     def __init__(self, catalog: IcebergCatalog) -> None:
         self._catalog = catalog
-        # What each table was when it was last asked for.
-        self._seen: dict[tuple[str, ...], MetadataPointer] = {}
+        # The pointer of each table when it was last loaded.
+        self._loaded: dict[tuple[str, ...], MetadataPointer] = {}
 
     def listing(self) -> LakeListing:
-        return self._listed(self._load)
+        """Return all tables; each is loaded."""
+        return self._list(self._load)
 
     def known_listing(self) -> LakeListing:
-        """Names are asked for, and the tables that are new among them.
+        """List the names, and load only tables that are new.
 
-        Each statement asks for the tables it uses, so a change of another one is seen when a
-        statement uses it.
+        Each statement loads the tables that it uses, so a change of another table counts as soon
+        as a statement uses it.
         """
-        return self._listed(lambda name: self._seen.get(name) or self._load(name))
+        return self._list(lambda name: self._loaded.get(name) or self._load(name))
 
-    def _listed(self, load: Callable[[tuple[str, ...]], MetadataPointer | None]) -> LakeListing:
+    def _list(self, load: Callable[[tuple[str, ...]], MetadataPointer | None]) -> LakeListing:
         spaces = self._namespaces()
-        tables = [name for names in _ASKING.map(self._tables, spaces) for name in names]
+        tables = [name for names in _CALLS.map(self._tables, spaces) for name in names]
         spools = [name for name in tables if name[-1].startswith(SPOOL)]
-        found = list(_ASKING.map(load, [name for name in tables if name not in spools]))
+        pointers = list(_CALLS.map(load, [name for name in tables if name not in spools]))
         names = [".".join(space) for space in spaces]
         return LakeListing(
             {fold(name): name for name in names},
-            {pointer.key(): pointer for pointer in found if pointer is not None},
+            {pointer.key(): pointer for pointer in pointers if pointer is not None},
             tuple((".".join(name[:-1]), name[-1]) for name in spools),
         )
 
     def _tables(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
-        with answering():
+        with catalog_errors():
             try:
                 return [tuple(name) for name in self._catalog.list_tables(namespace)]
             except NoSuchNamespaceError:
                 return []  # dropped meanwhile
 
     def _namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        """A catalog answers with one level at a time, or with all of them."""
-        with answering():
+        """Return all namespaces: a catalog answers with one level at a time, or with all levels."""
+        with catalog_errors():
             try:
-                found = [tuple(each) for each in self._catalog.list_namespaces(parent)]
+                spaces = [tuple(space) for space in self._catalog.list_namespaces(parent)]
             except NoSuchNamespaceError:
                 return []  # dropped meanwhile
-        below = [each for each in found if len(each) > len(parent)]
-        inner = [deeper for each in below for deeper in self._namespaces(each)]
+        below = [space for space in spaces if len(space) > len(parent)]
+        inner = [deeper for space in below for deeper in self._namespaces(space)]
         return sorted({*below, *inner})
 
     def find(self, namespace: str, name: str) -> MetadataPointer | None:
+        """Return a table: first by its exact name."""
         exact = self._load((*namespace.split("."), name))
         if exact is not None:
             return exact
         return self.listing().tables.get((fold(namespace), fold(name)))
 
     def find_namespace(self, name: str) -> str | None:
+        """Return the spelling of a namespace; None if there is none."""
         names = (".".join(space) for space in self._namespaces())
-        return next((each for each in names if fold(each) == fold(name)), None)
+        return next((other for other in names if fold(other) == fold(name)), None)
 
     def _load(self, identifier: tuple[str, ...]) -> MetadataPointer | None:
-        with answering():
+        with catalog_errors():
             try:
                 table = self._catalog.load_table(identifier)
             except (NoSuchTableError, NoSuchNamespaceError):
-                self._seen.pop(identifier, None)
+                self._loaded.pop(identifier, None)
                 return None
         pointer = MetadataPointer(
             ".".join(identifier[:-1]), identifier[-1], table.metadata_location
         )
-        self._seen[identifier] = pointer
+        self._loaded[identifier] = pointer
         return pointer
 
 
 def pointers_of(catalog: IcebergCatalog) -> Pointers:
+    """Return the way to ask a catalog."""
     return SqlPointers(catalog) if isinstance(catalog, SqlCatalog) else PerTablePointers(catalog)
 
 
 class Namespaces:
-    """Schemas: their names and properties."""
+    """Create and drop namespaces, and read their properties."""
 
     def __init__(self, catalog: IcebergCatalog) -> None:
         self._catalog = catalog
 
     def properties(self, name: str) -> Mapping[str, str]:
-        with answering():
+        """Return the properties of a namespace; raises NotFound."""
+        with catalog_errors():
             try:
                 return self._catalog.load_namespace_properties(name)
             except NoSuchNamespaceError:
                 raise NotFound("schema", name) from None
 
     def all_properties(self, listing: LakeListing) -> Mapping[str, Mapping[str, str]]:
-        """Return those of all namespaces of a listing, by their folded names."""
+        """Return the properties of all namespaces of a listing, by their folded names."""
         if listing.properties is not None:
             return listing.properties
         return dict(
             zip(
                 listing.namespaces,
-                _ASKING.map(self._properties_or_none, listing.namespaces.values()),
+                _CALLS.map(self._properties_or_none, listing.namespaces.values()),
                 strict=True,
             )
         )
 
     def _properties_or_none(self, name: str) -> Mapping[str, str]:
-        """A namespace may be dropped meanwhile."""
+        """Return no properties for a namespace that was dropped meanwhile."""
         try:
             return self.properties(name)
         except NotFound:
             return {}
 
     def create(self, name: str, properties: Mapping[str, str]) -> None:
-        with answering():
+        """Create a namespace; raises AlreadyExists."""
+        with catalog_errors():
             try:
                 with current().publishing():
                     self._catalog.create_namespace(name, dict(properties))
@@ -330,7 +354,8 @@ class Namespaces:
                 raise AlreadyExists("schema", name) from None
 
     def drop(self, name: str) -> None:
-        with answering():
+        """Drop an empty namespace; raises NotFound or FailedPrecondition."""
+        with catalog_errors():
             try:
                 with current().publishing():
                     self._catalog.drop_namespace(name)
@@ -341,8 +366,8 @@ class Namespaces:
 
 
 @contextmanager
-def answering() -> Iterator[None]:
-    """What a catalog raises when it cannot answer becomes Unavailable."""
+def catalog_errors() -> Iterator[None]:
+    """Raise what a catalog that cannot answer raises as Unavailable."""
     try:
         yield
     except (SQLAlchemyError, RESTError, OSError) as error:

@@ -1,18 +1,20 @@
-"""The table states that were read lately, bounded in bytes.
+"""Keeps the table states that were read last, bounded in bytes.
 
-Metadata files never change, so nothing here gets old. The newest state of a table stays longest;
-the states before it are kept for those who still read them, as long as there is room.
+Metadata files never change, so no state gets old. The newest state of a table stays longest. The
+states before it stay for those who still read them, as long as there is room.
 """
 
 import threading
 from collections import Counter, OrderedDict
 
+from jetbridge.backends.lake.metadata.metadata_file import SharedText
 from jetbridge.backends.lake.metadata.pointers import Key, MetadataPointer
-from jetbridge.backends.lake.metadata.snapshot_list import SharedText
 from jetbridge.backends.lake.metadata.table_state import TableState
 
 
 class StateCache:
+    """Keep states of tables by metadata file."""
+
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._newest: OrderedDict[Key, TableState] = OrderedDict()
@@ -26,10 +28,11 @@ class StateCache:
 
     @property
     def bytes(self) -> int:
-        """An estimate."""
+        """Return an estimate of the memory of all states."""
         return self._bytes
 
     def get(self, pointer: MetadataPointer) -> TableState | None:
+        """Return the state of a metadata file; None if it is not kept."""
         with self._lock:
             newest = self._newest.get(pointer.key())
             if newest is not None and newest.pointer == pointer:
@@ -42,14 +45,14 @@ class StateCache:
         return None
 
     def put(self, state: TableState) -> None:
-        """Also lets it share with the table's state before it whatever both have."""
+        """Keep a state, and let it share parts with the table's state before it."""
         key = state.pointer.key()
         with self._lock:
             newest = self._newest.get(key)
             if newest is not None:
-                before = len(newest.snapshot_list.text.data)
+                before = len(newest.file.snapshot_list.text.data)
                 state.share(newest)
-                self._bytes += len(newest.snapshot_list.text.data) - before
+                self._bytes += len(newest.file.snapshot_list.text.data) - before
             if newest is not None and newest.updated > state.updated:
                 self._keep_older(state)
             else:
@@ -68,19 +71,19 @@ class StateCache:
         self._add(state)
 
     def _evict(self) -> None:
-        """What was used last stays, even if it is too large by itself."""
+        """Remove the oldest; the state used last stays, even if it is too large by itself."""
         while self._bytes > self._most_bytes and len(self) > 1:
-            _, gone = (self._older or self._newest).popitem(last=False)
-            self._remove(gone)
+            _, oldest = (self._older or self._newest).popitem(last=False)
+            self._remove(oldest)
 
     def _add(self, state: TableState) -> None:
-        text = state.snapshot_list.text
-        self._bytes += state.size + (0 if text in self._texts else len(text.data))
+        text = state.file.snapshot_list.text
+        self._bytes += state.file.size + (0 if text in self._texts else len(text.data))
         self._texts[text] += 1
 
     def _remove(self, state: TableState) -> None:
-        text = state.snapshot_list.text
+        text = state.file.snapshot_list.text
         self._texts[text] -= 1
         if not self._texts[text]:
             del self._texts[text]
-        self._bytes -= state.size + (0 if text in self._texts else len(text.data))
+        self._bytes -= state.file.size + (0 if text in self._texts else len(text.data))

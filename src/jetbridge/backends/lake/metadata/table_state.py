@@ -1,226 +1,254 @@
-"""A table as one metadata file tells it: columns, constraints, snapshots.
+"""Describes a table as one metadata file has it: columns, constraints, layout, snapshot.
 
-Metadata files never change, so what was read once is kept. What Iceberg has no place for stands
-in the table property `jetbridge.table`, as JSON by field id: the exact types (`types.note`),
-defaults, checks and keys.
+Metadata files never change, so a state can be kept for as long as someone reads it.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from jetbridge.backends.lake import types
+from jetbridge.backends.lake.errors import unreadable_table
+from jetbridge.backends.lake.metadata.extras import PROPERTY, TableExtras, decode_extras
+from jetbridge.backends.lake.metadata.metadata_file import MetadataFile, read_metadata
 from jetbridge.backends.lake.metadata.pointers import MetadataPointer
-from jetbridge.backends.lake.metadata.snapshot_list import SnapshotList
-from jetbridge.backends.tables.definition import Definition
-from jetbridge.backends.tables.time_travel import (
-    describe_kept_versions,
-    parse_timestamp,
-    parse_version,
-    version_not_kept,
+from jetbridge.backends.lake.metadata.structs import (
+    KeptSchema,
+    PartitionField,
+    PartitionSpec,
+    Reference,
+    Snapshot,
+    SortField,
 )
-from jetbridge.catalog import AsOf, AtUnit, TableInfo, UniqueKey
+from jetbridge.backends.lake.types import IcebergField
+from jetbridge.backends.tables.definition import Definition
+from jetbridge.catalog import TableInfo, UniqueKey
 from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.values import DEFAULT
 from jetbridge.duckdb_engine import may_be_stored
-from jetbridge.errors import NotFound
 
-PROPERTY = "jetbridge.table"
-# In the summary of the first snapshot of a table that was made anew: the last one from before.
+# In the summary of the first snapshot of a table that was replaced: the last one before it.
 REPLACED = "jetbridge.replaced"
 CREATED = "jetbridge.created-ms"
 ENFORCE_KEYS = "jetbridge.enforce-keys"
 COMMENT = "comment"
-# Names of `iceberg_scan`'s own columns that a column of the table would hide.
-PLACES = ("filename", "file_row_number")
+_DATA_FOLDER = "write.data.path"
+# Columns that `iceberg_scan` adds; a column of the table with such a name shadows them.
+FILE_COLUMNS = ("filename", "file_row_number")
 _WITH_ROW_IDS = 3
 
-# What versions of a table have in common, unless DDL has changed it.
-_SHARED_PARTS = ("schemas", "properties", "partition-specs", "sort-orders")
-_SHARED_VALUES = ("extras", "iceberg_schema", "definition", "codec")
-
-Json = dict[str, Any]
+# Parts that versions of a table have in common, unless DDL changed them.
+_SHARED_PARTS = ("schemas", "properties", "partition_specs", "sort_orders")
+_SHARED_VALUES = ("extras", "schema", "definition", "codec")
 
 
 @dataclass(frozen=True, eq=False)
 class TableState:
-    """A table at one snapshot of one metadata file; `snapshot` None is the empty table.
-
-    `raw` is the metadata without its snapshots and its logs.
-    """
+    """Describe a table at one snapshot of one metadata file; `snapshot` None is the empty table."""
 
     pointer: MetadataPointer
-    raw: Json
-    snapshot: Json | None
+    file: MetadataFile
+    snapshot: Snapshot | None
     schema_id: int
-    snapshot_list: SnapshotList
-    earlier_files_text: bytes = b"[]"
-    size: int = 0
 
-    def snapshots(self) -> list[Json]:
-        """All that are kept, decoded anew each time."""
-        return self.snapshot_list.decode()
-
-    def earlier_files(self) -> list[str]:
-        """The metadata files before this one that the table names."""
-        entries: list[Json] = json.loads(self.earlier_files_text)
-        return [str(entry["metadata-file"]) for entry in entries]
+    def snapshots(self) -> list[Snapshot]:
+        """Return all snapshots that the file names, decoded anew each time."""
+        return self.file.snapshot_list.decode()
 
     @property
     def updated(self) -> int:
-        """When the metadata file was made, in milliseconds of the epoch."""
-        return int(self.raw.get("last-updated-ms") or 0)
+        """Return when the metadata file was made, in milliseconds of the epoch."""
+        return self.file.metadata.last_updated_ms or 0
 
     def share(self, other: "TableState") -> None:
-        """Takes from another version of the table whatever both have."""
-        self.snapshot_list.share(other.snapshot_list)
+        """Use the objects of another version of the table for whatever both have."""
+        self.file.snapshot_list.share(other.file.snapshot_list)
+        mine, theirs = self.file.metadata, other.file.metadata
         for part in _SHARED_PARTS:
-            if part in self.raw and self.raw[part] == other.raw.get(part):
-                self.raw[part] = other.raw[part]
+            if getattr(mine, part) == getattr(theirs, part):
+                setattr(mine, part, getattr(theirs, part))
         if self._described_by() == other._described_by():
             known = {name: other.__dict__[name] for name in _SHARED_VALUES if name in vars(other)}
             self.__dict__.update(known)
 
     def _described_by(self) -> tuple[object, ...]:
-        """What `_SHARED_VALUES` are made from."""
-        raw = self.raw
-        name, properties = self.pointer.name, raw.get("properties")
-        return name, self.schema_id, properties, raw.get("schemas"), raw.get("schema")
+        """Return what `_SHARED_VALUES` are made from."""
+        metadata = self.file.metadata
+        return self.pointer.name, self.schema_id, metadata.properties, metadata.schemas
 
     def title(self) -> str:
-        return f"{self.pointer.namespace}.{self.pointer.name}"
+        """Return the name of the table with its schema, for messages."""
+        return self.pointer.title()
 
     @property
     def location(self) -> str:
-        """Of the metadata file."""
+        """Return the location of the metadata file."""
         return self.pointer.location
 
     @property
     def folder(self) -> str:
-        """Where the table keeps its files."""
-        return str(self.raw["location"]).rstrip("/")
+        """Return the folder of the table."""
+        return self.file.metadata.location.rstrip("/")
+
+    @property
+    def data_folder(self) -> str:
+        """Return the folder of the table's data files."""
+        return self.properties.get(_DATA_FOLDER, f"{self.folder}/data").rstrip("/")
 
     @property
     def identity(self) -> str:
-        # A table of format 1 need not have one.
-        return str(self.raw.get("table-uuid") or self.folder)
+        """Return the id that the table keeps when it is renamed; format 1 need not have one."""
+        return self.file.metadata.table_uuid or self.folder
 
     @property
     def format_version(self) -> int:
-        return int(self.raw["format-version"])
+        """Return the version of Iceberg's format."""
+        return self.file.metadata.format_version
 
     @property
     def properties(self) -> dict[str, str]:
-        return dict(self.raw.get("properties") or {})
+        """Return the table properties."""
+        return dict(self.file.metadata.properties or {})
+
+    @property
+    def last_column_id(self) -> int:
+        """Return the highest field id that the table ever had."""
+        return self.file.metadata.last_column_id
+
+    @property
+    def schemas(self) -> Sequence[KeptSchema]:
+        """Return all schemas that the table ever had, as far as the file names them."""
+        return self.file.metadata.schemas
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        """Return branches and tags by name."""
+        return dict(self.file.metadata.refs or {})
+
+    @property
+    def partition_specs(self) -> Sequence[PartitionSpec]:
+        """Return all partition specs that the table ever had."""
+        return self.file.metadata.partition_specs or ()
+
+    @property
+    def spec_id(self) -> int | None:
+        """Return the id of the partition spec for new rows."""
+        return self.file.metadata.default_spec_id
+
+    @property
+    def partition_fields(self) -> Sequence[PartitionField]:
+        """Return the fields of the partition spec for new rows."""
+        specs = {spec.spec_id: spec.fields for spec in self.partition_specs}
+        return () if self.spec_id is None else specs.get(self.spec_id, ())
+
+    @property
+    def sort_order_id(self) -> int:
+        """Return the id of the sort order for new rows; 0 is no order."""
+        return self.file.metadata.default_sort_order_id or 0
+
+    @property
+    def sort_fields(self) -> Sequence[SortField]:
+        """Return the fields of the sort order for new rows."""
+        orders = {order.order_id: order.fields for order in self.file.metadata.sort_orders or ()}
+        return orders.get(self.sort_order_id, ())
 
     @property
     def snapshot_id(self) -> int | None:
-        return None if self.snapshot is None else int(self.snapshot["snapshot-id"])
+        """Return the id of the snapshot."""
+        return None if self.snapshot is None else self.snapshot.snapshot_id
 
     @property
-    def past_id(self) -> int | None:
-        """The snapshot to ask for; None if the metadata file by itself means this one.
+    def requested_snapshot_id(self) -> int | None:
+        """Return the snapshot that a reader must ask for; None if the file alone means this one.
 
-        DDL of Spark makes no snapshot: the newest one then has an older schema than the table.
+        DDL of Spark makes no snapshot: then the newest one has an older schema than the table.
         """
-        is_current = self.snapshot_id == self.raw.get("current-snapshot-id")
-        if is_current and self.schema_id == self.raw.get("current-schema-id", self.schema_id):
+        metadata = self.file.metadata
+        is_current = self.snapshot_id == metadata.current_snapshot_id
+        if is_current and metadata.current_schema_id in (None, self.schema_id):
             return None
         return self.snapshot_id
 
     @property
     def version(self) -> int:
-        if self.snapshot is not None:
-            return int(self.snapshot.get("sequence-number", 0))
-        return 0
+        """Return the number that AT takes."""
+        return 0 if self.snapshot is None else self.snapshot.sequence_number
 
     @property
     def next_row_id(self) -> int:
-        return int(self.raw.get("next-row-id") or 0)
+        """Return the row id that the next new row gets."""
+        return self.file.metadata.next_row_id or 0
 
     def has_row_ids(self) -> bool:
-        """Rows of a table that was upgraded get theirs with its next snapshot."""
+        """Return whether rows have ids; those of an upgraded table get them with a snapshot."""
         if self.format_version < _WITH_ROW_IDS:
             return False
-        return self.snapshot is None or self.snapshot.get("first-row-id") is not None
+        return self.snapshot is None or self.snapshot.first_row_id is not None
 
-    def hides_places(self) -> bool:
-        """Whether a column has the name by which `iceberg_scan` tells files or positions."""
-        return any(fold(field["name"]) in PLACES for field in self.fields)
+    def shadows_file_columns(self) -> bool:
+        """Return whether a column shadows the columns for file or position of `iceberg_scan`."""
+        return any(fold(field.name) in FILE_COLUMNS for field in self.fields)
 
     def is_plain(self) -> bool:
-        """Neither partitioned nor sorted: a file may hold any rows in any order."""
-        specs = {spec["spec-id"]: spec for spec in self.raw.get("partition-specs", [])}
-        spec = specs.get(self.raw.get("default-spec-id"), {"fields": []})
-        return not spec["fields"] and not self.raw.get("default-sort-order-id")
-
-    def was_partitioned(self) -> bool:
-        """Whether there may be files that belong to a partition."""
-        return bool(self.partitioned_specs())
+        """Return whether the table is neither partitioned nor sorted."""
+        return not self.partition_fields and not self.sort_order_id
 
     def partitioned_specs(self) -> frozenset[int]:
         """Return the ids of the specs under which a file belongs to a partition."""
-        specs = self.raw.get("partition-specs", [])
-        return frozenset(int(spec["spec-id"]) for spec in specs if spec["fields"])
+        return frozenset(spec.spec_id for spec in self.partition_specs if spec.fields)
 
     @cached_property
-    def extras(self) -> Json:
-        try:
-            found: Json = json.loads(self.properties.get(PROPERTY, "{}"))
-        except ValueError:
-            return {}
-        return found
+    def extras(self) -> TableExtras:
+        """Return what the table property `jetbridge.table` says."""
+        return decode_extras(self.properties.get(PROPERTY, "{}"))
 
     @cached_property
-    def iceberg_schema(self) -> Json:
-        schemas = {schema["schema-id"]: schema for schema in self.raw.get("schemas", [])}
-        found: Json = schemas.get(self.schema_id) or self.raw["schema"]
-        return found
+    def schema(self) -> KeptSchema:
+        """Return the schema of this snapshot; raises Unavailable if the file has none."""
+        for schema in self.schemas:
+            if schema.schema_id == self.schema_id:
+                return schema
+        if not self.schemas:
+            raise unreadable_table(self.title(), "the metadata has no schema", self.location)
+        return self.schemas[-1]
 
     @property
-    def fields(self) -> list[Json]:
-        return list(self.iceberg_schema["fields"])
+    def fields(self) -> tuple[IcebergField, ...]:
+        """Return the columns as Iceberg has them."""
+        return self.schema.fields
 
     @cached_property
     def definition(self) -> Definition:
-        schema = pa.schema([self._column(field) for field in self.fields])
+        """Return the columns and constraints as clients know them."""
         return Definition(
             name=self.pointer.name,
-            schema=schema,
+            schema=pa.schema([self._column(field) for field in self.fields]),
             comment=self.properties.get(COMMENT, ""),
-            checks=tuple(self.extras.get("checks", ())),
+            checks=self.extras.checks,
             keys=self._keys(),
         )
 
-    def _column(self, field: Json) -> pa.Field:
-        identifier = str(field["id"])
-        doc = field.get("doc")
+    def _column(self, field: IcebergField) -> pa.Field:
+        notes = self.extras.notes_of(field)
         column = types.arrow_field(
-            field["name"],
-            field["type"],
-            required=bool(field["required"]),
-            doc=doc,
-            notes=self.extras.get("notes", {}).get(identifier, ()),
+            field.name, field.type, required=field.required, doc=field.doc, notes=notes
         )
-        default = self.extras.get("defaults", {}).get(identifier)
-        # Clients paste it into statements of their own, and other programs may have written it.
+        default = self.extras.defaults.get(str(field.id))
+        # Clients paste it into their statements, and another program may have written it.
         if default and may_be_stored(default):
             column = column.with_metadata({**(column.metadata or {}), DEFAULT: default.encode()})
         return column
 
     def _keys(self) -> tuple[UniqueKey, ...]:
-        names = {field["id"]: field["name"] for field in self.fields}
+        names = {field.id: field.name for field in self.fields}
         keys = [
-            UniqueKey(tuple(names[i] for i in key["columns"]), bool(key["primary"]))
-            for key in self.extras.get("keys", ())
-            if all(i in names for i in key["columns"])
+            UniqueKey(tuple(names[i] for i in key.columns), key.primary)
+            for key in self.extras.keys
+            if all(i in names for i in key.columns)
         ]
-        identifiers = self.iceberg_schema.get("identifier-field-ids") or ()
+        identifiers = self.schema.identifiers
         if not any(key.primary for key in keys) and identifiers:
             top = [names[i] for i in identifiers if i in names]
             if len(top) == len(identifiers):
@@ -229,9 +257,11 @@ class TableState:
 
     @cached_property
     def codec(self) -> types.RowCodec:
+        """Return the codec for rows of the table."""
         return types.RowCodec(self.definition.schema, self.fields)
 
     def info(self) -> TableInfo:
+        """Return the table as clients know it."""
         return TableInfo(
             name=self.definition.name,
             schema=self.definition.schema,
@@ -244,125 +274,45 @@ class TableState:
         )
 
     def _about_keys(self) -> str:
-        """What a table without a comment says of its keys, so that CREATE TABLE answers it."""
-        said = self.properties.get(ENFORCE_KEYS, "")
-        if not self.definition.keys or not said:
+        """Return the comment of a table that has none: how its keys are checked."""
+        setting = self.properties.get(ENFORCE_KEYS, "")
+        if not self.definition.keys or not setting:
             return ""
-        if said.isdecimal():
-            return f"keys are checked up to {int(said):,} rows"
-        return "keys are checked" if said == "true" else "keys are not checked"
+        if setting.isdecimal():
+            return f"keys are checked up to {int(setting):,} rows"
+        return "keys are checked" if setting == "true" else "keys are not checked"
 
     def count(self) -> int | None:
-        """The number of rows, if the summary of the snapshot tells it."""
+        """Return the number of rows, if the summary of the snapshot has it."""
         if self.snapshot is None:
             return 0
-        summary: Mapping[str, str] = self.snapshot.get("summary") or {}
-        if "total-records" not in summary or int(summary.get("total-equality-deletes", 0)):
+        rows = self.snapshot.total("total-records")
+        if rows is None or self.snapshot.total("total-equality-deletes"):
             return None
-        return int(summary["total-records"]) - int(summary.get("total-position-deletes", 0))
+        return rows - (self.snapshot.total("total-position-deletes") or 0)
 
-    def ddl_mark(self) -> tuple[object, ...]:
-        """What DDL changes, and nothing else does."""
+    def ddl_fingerprint(self) -> tuple[object, ...]:
+        """Return the parts of the table that only DDL changes."""
         return (
             self.pointer.namespace,
             self.pointer.name,
             self.identity,
             self.has_row_ids(),
-            self.raw.get("current-schema-id"),
+            self.file.metadata.current_schema_id,
             self.properties.get(PROPERTY),
             self.properties.get(COMMENT),
         )
 
-    def history(self) -> list[Json]:
-        """The snapshots that led here and are kept, the oldest first."""
-        known = {s["snapshot-id"]: s for s in self.snapshots()}
-        found: list[Json] = []
-        current = known.get(self.raw.get("current-snapshot-id"))
-        while current is not None:
-            found.append(current)
-            replaced = (current.get("summary") or {}).get(REPLACED, "0")
-            current = known.get(current.get("parent-snapshot-id") or int(replaced))
-        return found[::-1]
-
-    def at_snapshot(self, snapshot: Json | None) -> "TableState":
+    def at_snapshot(self, snapshot: Snapshot | None) -> "TableState":
+        """Return the table at another snapshot of the same file."""
         if snapshot is None:
-            schemas = [schema["schema-id"] for schema in self.raw.get("schemas", ())]
-            first = min(schemas, default=self.schema_id)
+            first = min((schema.schema_id for schema in self.schemas), default=self.schema_id)
             return replace(self, snapshot=None, schema_id=first)
-        return replace(self, snapshot=snapshot, schema_id=snapshot.get("schema-id", self.schema_id))
-
-    def at(self, point: AsOf) -> "TableState":
-        """The table as it was; raises NotFound that says what is kept."""
-        history = self.history()
-        begins = not history or _is_first(history[0])
-        if point.unit == AtUnit.VERSION:
-            found = self._by_number(history, parse_version(point.value), begins)
-        else:
-            found = self._by_time(history, parse_timestamp(point.value) // 1000, begins)
-        if found is not None:
-            return found
-        raise self._not_kept(point, history, begins)
-
-    def _by_number(self, history: Sequence[Json], number: int, begins: bool) -> "TableState | None":
-        if number == self.version:
-            return self
-        if number == 0 and begins:
-            return self.at_snapshot(None)
-        for snapshot in history:
-            if snapshot.get("sequence-number") == number:
-                return self.at_snapshot(snapshot)
-        other = self.snapshot_list.find(number)  # of another branch
-        return None if other is None else self.at_snapshot(other)
-
-    def _by_time(
-        self, history: Sequence[Json], millisecond: int, begins: bool
-    ) -> "TableState | None":
-        for snapshot in reversed(history):
-            if snapshot["timestamp-ms"] <= millisecond:
-                return self.at_snapshot(snapshot)
-        created = self.properties.get(CREATED, "")
-        if begins and created.isdecimal() and int(created) <= millisecond:
-            return self.at_snapshot(None)
-        return None
-
-    def _not_kept(self, point: AsOf, history: Sequence[Json], begins: bool) -> NotFound:
-        oldest = 0 if begins else history[0].get("sequence-number", 0)
-        since = int(self.properties.get(CREATED) or 0)
-        if history and (not begins or not since):
-            since = history[0]["timestamp-ms"]
-        when = datetime.fromtimestamp(since / 1000, UTC)
-        kept = describe_kept_versions(oldest, self.version, when)
-        number = point.value if point.unit == AtUnit.VERSION else ""
-        expired = not begins and (not number or int(number) < oldest)
-        return version_not_kept(self.title(), point, f"it has expired, {kept}" if expired else kept)
+        schema_id = self.schema_id if snapshot.schema_id is None else snapshot.schema_id
+        return replace(self, snapshot=snapshot, schema_id=schema_id)
 
 
-def _is_first(snapshot: Json) -> bool:
-    """Whether a table began with it; one that was replaced begins anew with a later number."""
-    return not snapshot.get("parent-snapshot-id") and snapshot.get("sequence-number", 0) <= 1
-
-
-def with_extras(definition: Definition, fields: Sequence[Json], before: Json) -> str:
-    """The value of `jetbridge.table` for a definition whose columns are these fields.
-
-    Notes of columns that are gone stay: the past still needs them.
-    """
-    ids = {field["name"]: field["id"] for field in fields}
-    notes = {key: list(value) for key, value in before.get("notes", {}).items()}
-    defaults: dict[str, str] = {}
-    for column, field in zip(definition.schema, fields, strict=True):
-        key = str(field["id"])
-        note = types.note(column, field["type"])
-        storage = types.signature(field["type"])
-        others = [old for old in notes.pop(key, ()) if old.get("storage") != storage]
-        if note is not None or others:
-            notes[key] = [*([] if note is None else [note]), *others]
-        default = (column.metadata or {}).get(DEFAULT)
-        if default:
-            defaults[key] = default.decode()
-    keys = [
-        {"columns": [ids[name] for name in key.columns], "primary": key.primary}
-        for key in definition.keys
-    ]
-    extras = {"notes": notes, "defaults": defaults, "checks": definition.checks, "keys": keys}
-    return json.dumps({name: value for name, value in extras.items() if value})
+def read_state(pointer: MetadataPointer, data: bytes) -> TableState:
+    """Return the table at the newest snapshot of a metadata file; raises Unavailable."""
+    file = read_metadata(pointer, data)
+    return TableState(pointer, file, file.snapshot, file.metadata.current_schema_id or 0)

@@ -1,13 +1,15 @@
-"""Tables that DuckDB cannot read: PyIceberg reads them, or Spark.
+"""Reads tables that DuckDB cannot read, by PyIceberg or by Spark.
 
-PyIceberg streams batches into the query, but knows no row ids, and not every type. Spark writes the
-rows as Parquet into the staging folder of the lake, and they are removed when the query ends.
+PyIceberg streams batches into the query, but has no row ids and does not read every type. Spark
+writes the rows as Parquet files into the staging folder of the lake; they are removed when the
+query ends.
 """
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -17,10 +19,12 @@ from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_py
 from pyiceberg.table import DataScan, StaticTable
 
 from jetbridge.backends.lake.errors import unreadable_table
-from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.metadata.fields import has_lists, reshaped
-from jetbridge.backends.lake.metadata.table_state import Json, TableState
-from jetbridge.backends.lake.write.spool_tables import spooled
+from jetbridge.backends.lake.metadata.fields import reshape
+from jetbridge.backends.lake.metadata.table_state import TableState
+from jetbridge.backends.lake.read.context import ReadContext
+from jetbridge.backends.lake.types import IcebergField
+from jetbridge.backends.lake.types.iceberg_types import contains_lists
+from jetbridge.backends.lake.warehouse.spool_tables import spool_rows
 from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.dialects.quoting import identifier
@@ -31,109 +35,111 @@ from jetbridge.spark.written_rows import WrittenFiles, file_columns
 
 log = logging.getLogger(__name__)
 
-# It warns of every batch whose timestamps it makes shorter, as the table says it must.
+# It warns of every batch whose timestamps it shortens, as the table requires.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 _ROWS = "jetbridge_rows"
-_UNFIT = "not read by PyIceberg"
 _PYICEBERG_READS = {"PARQUET", "ORC", "PUFFIN"}
-# Spark's metadata columns, and what `iceberg_scan` calls the same.
+# Spark's metadata columns, and the names that `iceberg_scan` has for the same.
 _LINEAGE = ((queries.ROW_ID, queries.ROW_ID), (queries.UPDATED, queries.UPDATED))
-_PLACES = (("_file", queries.FILE), ("_pos", queries.POSITION))
+_FILE_COLUMNS = (("_file", queries.FILE), ("_pos", queries.POSITION))
 
 
 @dataclass(frozen=True)
 class SnapshotRelation:
-    """What a query reads from, whether that has row ids, and the streams it needs."""
+    """Describe what a query reads from: its SQL, whether it has row ids, and streams it needs."""
 
     sql: str
     row_ids: bool
-    tables: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Whatever must live as long as this is used.
     keeps: object = None
 
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """Columns of the table, None for all of them; `row_ids`: also ids, files and positions."""
+    """Choose columns of a table, None for all; `row_ids`: also ids, files and positions."""
 
     columns: Sequence[str] | None = None
     row_ids: bool = True
 
-    def of(self, fields: Sequence[Json]) -> list[Json]:
-        """At least one, so that rows can be counted."""
-        wanted = self.columns
-        found = [each for each in fields if wanted is None or each["name"] in wanted]
-        return found or list(fields[:1])
+    def of(self, fields: Sequence[IcebergField]) -> list[IcebergField]:
+        """Return the fields to read: at least one, so that rows can be counted."""
+        selected = [f for f in fields if self.columns is None or f.name in self.columns]
+        return selected or list(fields[:1])
 
 
 @contextmanager
 def read_by_fallback(
-    lake: Lake, state: TableState, reason: str, formats: frozenset[str], need: ReadColumns
+    context: ReadContext,
+    state: TableState,
+    reason: str,
+    formats: frozenset[str],
+    columns: ReadColumns,
 ) -> Iterator[SnapshotRelation]:
-    """The rows of a snapshot with the columns that are needed."""
-    fields = need.of(state.fields)
+    """Yield the rows of a snapshot with the columns that are needed."""
+    fields = columns.of(state.fields)
     batches = None
-    if not need.row_ids and _pyiceberg_can(lake, state, formats, fields):
-        batches = _by_pyiceberg(lake, state, fields)
+    if not columns.row_ids and _pyiceberg_can_read(context, state, formats, fields):
+        batches = _read_by_pyiceberg(context, state, fields)
     if batches is None:
-        log_once(lake, state, "read by Spark", reason)
-        with _by_spark(lake, state, fields, reason) as relation:
+        context.log_once(log, state, "read by Spark", reason)
+        with _read_by_spark(context, state, fields, reason) as relation:
             yield relation
         return
-    log_once(lake, state, "read by PyIceberg", reason)
-    names = {field["id"]: field["name"] for field in fields}
+    context.log_once(log, state, "read by PyIceberg", reason)
+    names = {field.id: field.name for field in fields}
     rows = queries.copy(_ROWS, _columns(state, fields, fields, names))
     try:
         yield SnapshotRelation(rows, row_ids=False, tables={_ROWS: batches})
     except QueryError as error:
-        log_once(lake, state, _UNFIT, str(error))
+        _refuse_pyiceberg(context, state, error)
         raise
 
 
-def log_once(lake: Lake, state: TableState, what: str, reason: str) -> None:
-    """Once for each table, however often the reason changes its words."""
-    if lake.is_news((state.identity, what)):
-        log.info("table %s is %s: %s", state.title(), what, reason.split("\n", 1)[0][:200])
+def _refuse_pyiceberg(context: ReadContext, state: TableState, error: Exception) -> None:
+    context.refuse_pyiceberg(state)
+    context.log_once(log, state, "not read by PyIceberg", str(error))
 
 
-def _pyiceberg_can(
-    lake: Lake, state: TableState, formats: frozenset[str], fields: Sequence[Json]
+def _pyiceberg_can_read(
+    context: ReadContext, state: TableState, formats: frozenset[str], fields: Sequence[IcebergField]
 ) -> bool:
-    """Whether it reads what is there.
+    """Return whether PyIceberg reads these columns.
 
-    PyIceberg 0.12 takes a list or a map of structs that is NULL for an empty one, and moments in
+    PyIceberg 0.12 takes a list or a map of structs that is NULL for an empty one, and timestamps in
     ORC files for nanoseconds, which reach from 1677 to 2262 only.
     """
-    if (state.identity, _UNFIT) in lake.said or not formats <= _PYICEBERG_READS:
+    if context.is_refused_by_pyiceberg(state) or not formats <= _PYICEBERG_READS:
         return False
-    kinds = [field["type"] for field in fields]
-    moments = "ORC" in formats and "timestamp" in str(kinds)
-    defaults = any("initial-default" in field for field in fields)
-    return not (moments or defaults or any(has_lists(kind) for kind in kinds))
+    if "ORC" in formats and any("timestamp" in str(field.type) for field in fields):
+        return False
+    return not any(
+        field.initial_default is not None or contains_lists(field.type) for field in fields
+    )
 
 
-def _by_pyiceberg(
-    lake: Lake, state: TableState, fields: Sequence[Json]
+def _read_by_pyiceberg(
+    context: ReadContext, state: TableState, fields: Sequence[IcebergField]
 ) -> pa.RecordBatchReader | None:
-    """None if it cannot, as the first batch shows."""
-    properties = {str(key): str(value) for key, value in lake.iceberg.properties.items()}
+    """Return the rows; None if the first batch shows that PyIceberg cannot read them."""
+    properties = {str(key): str(value) for key, value in context.properties.items()}
     try:
         table = StaticTable.from_metadata(state.location, properties)
-        names = tuple(field["name"] for field in fields)
-        scan = table.scan(snapshot_id=state.past_id, selected_fields=names)
+        names = tuple(field.name for field in fields)
+        scan = table.scan(snapshot_id=state.requested_snapshot_id, selected_fields=names)
         schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
         batches = _streamed(scan, schema)
         first = next(batches, None)
-    except Exception as error:  # whatever it is, Spark is asked next
-        log_once(lake, state, _UNFIT, str(error))
+    except Exception as error:  # whatever it is, Spark reads the table
+        _refuse_pyiceberg(context, state, error)
         return None
-    found = [] if first is None else [first]
-    return pa.RecordBatchReader.from_batches(schema, chain(found, batches))
+    begin = [] if first is None else [first]
+    return pa.RecordBatchReader.from_batches(schema, chain(begin, batches))
 
 
 def _streamed(scan: DataScan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batch by batch: PyIceberg by itself would read all files at once, into memory."""
+    """Yield batch by batch: PyIceberg by itself would read all files at once, into memory."""
     tasks = list(scan.plan_files())
     deleted = _read_all_delete_files(scan.io, tasks)
     rows = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter)
@@ -146,67 +152,75 @@ def _streamed(scan: DataScan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _by_spark(
-    lake: Lake, state: TableState, fields: Sequence[Json], reason: str
+def _read_by_spark(
+    context: ReadContext, state: TableState, fields: Sequence[IcebergField], reason: str
 ) -> Iterator[SnapshotRelation]:
-    wanted = {field["id"] for field in fields}
-    there = [field for field in _stored_fields(state) if field["id"] in wanted]
+    ids = {field.id for field in fields}
+    stored = [field for field in _stored_fields(state) if field.id in ids]
     with ExitStack() as stack:
-        written = _copy(stack, lake, state, there, reason)
-        ours = [name for _, name in _metadata_columns(state)]
-        copied = file_columns(len(there) + len(ours))
-        names = {field["id"]: name for field, name in zip(there, copied, strict=False)}
-        columns = _columns(state, fields, there, names)
-        columns += list(zip(copied[len(there) :], ours, strict=True))
-        rows = queries.copy(queries.parquet(written.names), columns)
+        copied_files = _copy(stack, context, state, stored, reason)
+        extra = [name for _, name in _metadata_columns(state)]
+        copied = file_columns(len(stored) + len(extra))
+        names = {field.id: name for field, name in zip(stored, copied, strict=False)}
+        columns = _columns(state, fields, stored, names)
+        columns += list(zip(copied[len(stored) :], extra, strict=True))
+        rows = queries.copy(queries.parquet(copied_files.names), columns)
         yield SnapshotRelation(rows, row_ids=state.has_row_ids())
 
 
-def _stored_fields(state: TableState) -> list[Json]:
-    """Those of the snapshot: `VERSION AS OF` reads with the schema it was made with."""
-    schemas = {schema["schema-id"]: schema for schema in state.raw.get("schemas", [])}
-    known = schemas.get((state.snapshot or {}).get("schema-id"))
-    return list(known["fields"]) if known else state.fields
+def _stored_fields(state: TableState) -> Sequence[IcebergField]:
+    """Return the fields of the snapshot: `VERSION AS OF` reads with the schema it was made with."""
+    schema_id = None if state.snapshot is None else state.snapshot.schema_id
+    schemas = (schema.fields for schema in state.schemas if schema.schema_id == schema_id)
+    return next(schemas, state.fields)
 
 
 def _copy(
-    stack: ExitStack, lake: Lake, state: TableState, fields: list[Json], reason: str
+    stack: ExitStack,
+    context: ReadContext,
+    state: TableState,
+    fields: list[IcebergField],
+    reason: str,
 ) -> WrittenFiles:
-    """In files that go with the stack."""
+    """Let Spark write the rows into files that are removed with the stack."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - slow to load
 
-    picked = [*(field["name"] for field in fields), *(n for n, _ in _metadata_columns(state))]
+    warehouse = context.warehouse
+    picked = [*(field.name for field in fields), *(n for n, _ in _metadata_columns(state))]
     columns = list(zip(picked, file_columns(len(picked)), strict=True))
-    table = [lake.name, *state.pointer.namespace.split("."), state.pointer.name]
+    table = [warehouse.name, *state.pointer.namespace.split("."), state.pointer.name]
     try:
-        with lake.session(state.title()) as session:
+        with warehouse.session(state.title()) as session:
             query = sql.copy(table, state.snapshot_id or 0, columns)
-            return stack.enter_context(spooled(lake, session, query, state.pointer.namespace))
+            spool = spool_rows(warehouse, session, query, state.pointer.namespace)
+            return stack.enter_context(spool)
     except (Py4JJavaError, PySparkException) as error:
-        # Its first line is cut before the file comes, which stands in the whole text.
-        raise unreadable_table(
-            state, f"{java_message(error)} (Spark, as {reason})\n{error}"
-        ) from error
+        # Its first line is cut before the file is named, which the whole text does.
+        problem = f"{java_message(error)} (Spark, as {reason})\n{error}"
+        raise unreadable_table(state.title(), problem) from error
 
 
 def _metadata_columns(state: TableState) -> list[tuple[str, str]]:
     lineage = _LINEAGE if state.has_row_ids() else ()
-    return [*lineage, *(() if state.hides_places() else _PLACES)]
+    return [*lineage, *(() if state.shadows_file_columns() else _FILE_COLUMNS)]
 
 
 def _columns(
-    state: TableState, fields: Sequence[Json], there: Sequence[Json], names: Mapping[int, str]
+    state: TableState,
+    fields: Sequence[IcebergField],
+    stored: Sequence[IcebergField],
+    names: Mapping[int, str],
 ) -> list[tuple[str, str]]:
-    """Columns with the names and types that `iceberg_scan` gives them; `names` are those there."""
-    stored = {field["id"]: field["type"] for field in there}
+    """Return columns with the names and types of `iceberg_scan`; `names` are those of the copy."""
+    types = {field.id: field.type for field in stored}
     columns = []
-    for found in fields:
-        kind = duckdb_type(state.codec.storage_schema.field(found["name"]))
-        if found["id"] in names:
-            value = identifier(names[found["id"]])
-            made = queries.as_type(reshaped(value, stored[found["id"]], found["type"]), kind)
+    for field in fields:
+        data_type = duckdb_type(state.codec.storage_schema.field(field.name))
+        if field.id in names:
+            value = identifier(names[field.id])
+            text = queries.as_type(reshape(value, types[field.id], field.type), data_type)
         else:
-            default = found.get("initial-default")
-            made = queries.constant(None if default is None else str(default), kind)
-        columns.append((made, found["name"]))
+            default = field.initial_default
+            text = queries.constant(None if default is None else str(default), data_type)
+        columns.append((text, field.name))
     return columns

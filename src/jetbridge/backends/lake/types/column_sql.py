@@ -1,4 +1,4 @@
-"""One column as SQL over `iceberg_scan`."""
+"""Renders one column as SQL over `iceberg_scan`."""
 
 from functools import cached_property
 
@@ -17,22 +17,24 @@ from jetbridge.dialects.quoting import identifier, literal
 
 
 class ColumnSql:
-    """`logical` is the column as clients know it, `stored` as a data file holds it."""
+    """Render a column: `logical` as clients have it, `stored` as a data file holds it."""
 
     def __init__(self, logical: pa.Field, stored: pa.Field) -> None:
         self._logical, self._stored = logical, stored
 
     @cached_property
     def select(self) -> str:
+        """Return the value for an answer."""
         return self._expression(guarded=False)
 
     @cached_property
     def condition(self) -> str:
+        """Return the value for filters and joins."""
         return self._expression(guarded=True)
 
     @cached_property
     def exact(self) -> bool:
-        """Whether `condition` has the type that clients know."""
+        """Return whether `condition` has the type that clients see."""
         return speakable(self._logical.type) and self._delivered(guarded=True) is self._logical
 
     def _expression(self, *, guarded: bool) -> str:
@@ -40,7 +42,7 @@ class ColumnSql:
         return _value(identifier(self._stored.name), logical, self._stored, guarded=guarded)
 
     def _delivered(self, *, guarded: bool) -> pa.Field:
-        """DuckDB 1.5 has no CASE for arrays of a fixed size: those inside become lists."""
+        """Return the column that DuckDB can deliver: it has no CASE for arrays inside a value."""
         if _is_cast(self._logical, self._stored, guarded=guarded):
             return self._logical
         inner = children(self._logical.type)
@@ -50,7 +52,7 @@ class ColumnSql:
 
 
 def _value(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool, depth: int = 0) -> str:
-    """The value a client sees; `sql` itself if that is what is stored."""
+    """Return the value that a client sees; `sql` itself if that is what is stored."""
     shape = shape_of(logical.type)
     if not shape:
         return _leaf(sql, logical, stored, guarded=guarded)
@@ -74,24 +76,24 @@ def _leaf(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool) -> st
 
 
 def _struct(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool, depth: int) -> str:
-    inner, there = children(logical.type), children(stored.type)
+    inner, others = children(logical.type), children(stored.type)
     values = [
         _value(f"struct_extract_at({sql}, {i})", one, other, guarded=guarded, depth=depth)
-        for i, (one, other) in enumerate(zip(inner, there, strict=True), 1)
+        for i, (one, other) in enumerate(zip(inner, others, strict=True), 1)
     ]
-    names = [field.name for field in (inner if names_fit(logical.type) else there)]
+    names = [field.name for field in (inner if names_fit(logical.type) else others)]
     packed = ", ".join(f"{identifier(n)} := {v}" for n, v in zip(names, values, strict=True))
     return f"CASE WHEN {sql} IS NULL THEN NULL ELSE struct_pack({packed}) END"
 
 
 def _list(sql: str, logical: pa.Field, stored: pa.Field, depth: int) -> str:
-    (inner,), (there,) = children(logical.type), children(stored.type)
+    (inner,), (others,) = children(logical.type), children(stored.type)
     name = f"e{depth}"
-    value = _value(name, inner, there, guarded=False, depth=depth + 1)
-    found = sql if value == name else f"list_transform({sql}, lambda {name}: {value})"
+    value = _value(name, inner, others, guarded=False, depth=depth + 1)
+    text = sql if value == name else f"list_transform({sql}, lambda {name}: {value})"
     if pa.types.is_fixed_size_list(bare(logical.type)) and speakable(logical.type):
-        return f"CAST({found} AS {type_name(logical)})"
-    return found
+        return f"CAST({text} AS {type_name(logical)})"
+    return text
 
 
 def _map(sql: str, logical: pa.Field, stored: pa.Field, depth: int) -> str:
@@ -109,13 +111,13 @@ def _map(sql: str, logical: pa.Field, stored: pa.Field, depth: int) -> str:
 
 
 def _union(sql: str, logical: pa.Field, stored: pa.Field, *, guarded: bool, depth: int) -> str:
-    inner, (_, *there) = children(logical.type), children(stored.type)
+    inner, (_, *others) = children(logical.type), children(stored.type)
     kind = type_name(logical)
     whens = []
-    for i, (one, other) in enumerate(zip(inner, there, strict=True), 2):
+    for i, (one, other) in enumerate(zip(inner, others, strict=True), 2):
         value = _value(f"struct_extract_at({sql}, {i})", one, other, guarded=guarded, depth=depth)
-        made = f"CAST(union_value({identifier(one.name)} := {value}) AS {kind})"
-        whens.append(f"WHEN {literal(one.name)} THEN {made}")
+        member = f"CAST(union_value({identifier(one.name)} := {value}) AS {kind})"
+        whens.append(f"WHEN {literal(one.name)} THEN {member}")
     return f"CASE struct_extract_at({sql}, 1) {' '.join(whens)} END"
 
 
@@ -124,30 +126,30 @@ def _is_cast(logical: pa.Field, stored: pa.Field, *, guarded: bool) -> bool:
 
 
 def _castable(logical: pa.Field, stored: pa.Field) -> bool:
-    """Whether one CAST, or nothing, makes the value."""
+    """Return whether one CAST, or nothing, makes the value."""
     shape = shape_of(logical.type)
     if not shape:
         return kept(logical, stored.type)[1].read in {"", CAST, CAST_BY_TEXT}
-    inner, there = children(logical.type), children(stored.type)
-    if shape == "union" or len(inner) != len(there):
+    inner, others = children(logical.type), children(stored.type)
+    if shape == "union" or len(inner) != len(others):
         return False
-    if shape == "struct" and [f.name for f in inner] != [f.name for f in there]:
+    if shape == "struct" and [f.name for f in inner] != [f.name for f in others]:
         return False
-    return all(_castable(one, other) for one, other in zip(inner, there, strict=True))
+    return all(_castable(one, other) for one, other in zip(inner, others, strict=True))
 
 
 def _changes(logical: pa.Field, stored: pa.Field) -> bool:
-    """Whether DuckDB's type differs from that of the storage."""
+    """Return whether DuckDB's type differs from that of the storage."""
     if pa.types.is_fixed_size_list(bare(logical.type)):
         return True
-    inner, there = children(logical.type), children(stored.type)
+    inner, others = children(logical.type), children(stored.type)
     if not inner:
         return bool(kept(logical, stored.type)[1].read)
-    return any(_changes(one, other) for one, other in zip(inner, there, strict=True))
+    return any(_changes(one, other) for one, other in zip(inner, others, strict=True))
 
 
 def _has_floats(logical: pa.Field) -> bool:
-    """In the field itself or in a struct of it."""
+    """Return whether the field, or a struct in it, has floats."""
     if shape_of(logical.type) in {"struct", "union"}:
         return any(_has_floats(child) for child in children(logical.type))
     return not shape_of(logical.type) and kept(logical)[0] in {"FLOAT", "DOUBLE"}

@@ -1,4 +1,4 @@
-"""Flat Arrow arrays to what the table keeps, and from what DuckDB answers."""
+"""Converts flat Arrow arrays to the types of the table, and from those that DuckDB answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ _OFFSET_BITS = 24
 
 
 def stored_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
-    """The values as they are kept; raises `pa.ArrowInvalid` for one that cannot be."""
+    """Return the values as the table stores them; raises `pa.ArrowInvalid` for one it cannot."""
     array = _decoded(array)
     if array.null_count == len(array):
         return pa.nulls(len(array), target.type)
@@ -32,70 +32,70 @@ def stored_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
     if name == DURATION:
         return _microseconds(array)
     if row.write:
-        return _written(array, source.with_type(array.type), target, name, row)
-    found = _conformed(array, target.type)
-    if pa.types.is_decimal(found.type):
+        return _written_by_duckdb(array, source.with_type(array.type), target, name, row)
+    values = _conformed(array, target.type)
+    if pa.types.is_decimal(values.type):
         # DuckDB exports a HUGEINT of 39 digits as a DECIMAL(38,0), which Spark cannot read.
-        found.validate(full=True)
-    return found
+        values.validate(full=True)
+    return values
 
 
-def _written(
+def _written_by_duckdb(
     array: Any, source: pa.Field, target: pa.Field, name: str, row: StorageType
 ) -> pa.Array:
-    """By DuckDB; kept is only what can be read again as the same value."""
+    """Convert values with DuckDB; raises `pa.ArrowInvalid` if one does not come back equal."""
     write = row.write.format(x="c")
     read = row.read.format(x=write, type=name)
     data = pa.table([array], schema=pa.schema([source.with_name("c")]))
     text = f"CASE WHEN TRY({read}) IS NOT DISTINCT FROM c THEN {write} END"
     try:
-        found = computed(text, data, pa.field("c", target.type))
+        values = computed(text, data, pa.field("c", target.type))
     except BadRequest as error:
-        raise pa.ArrowInvalid(str(error).partition(": ")[2]) from None  # without our own words
-    if found.null_count != array.null_count:
-        raise pa.ArrowInvalid("DuckDB does not read the same value again")
-    return found
+        raise pa.ArrowInvalid(str(error).partition(": ")[2]) from None  # without our own prefix
+    if values.null_count != array.null_count:
+        raise pa.ArrowInvalid("DuckDB does not read back the same value")
+    return values
 
 
 def logical_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
-    """The values DuckDB answered with the exact type of the column."""
-    wanted = target.type
-    if array.type == wanted:
+    """Return values that DuckDB answered with the exact type of the column."""
+    data_type = target.type
+    if array.type == data_type:
         return array
-    if pa.types.is_null(wanted) or array.null_count == len(array):
-        return pa.nulls(len(array), wanted)
-    if pa.types.is_duration(wanted):
-        return _duration(array, wanted)
-    if pa.types.is_dictionary(wanted):
-        values = _conformed(array, wanted.value_type).dictionary_encode()
-        return values.cast(wanted) if values.type != wanted else values
-    if pa.types.is_run_end_encoded(wanted):
-        values = _conformed(array, wanted.value_type)
-        return pc.run_end_encode(values, run_end_type=wanted.run_end_type)
-    return _conformed(array, wanted)
+    if pa.types.is_null(data_type) or array.null_count == len(array):
+        return pa.nulls(len(array), data_type)
+    if pa.types.is_duration(data_type):
+        return _duration(array, data_type)
+    if pa.types.is_dictionary(data_type):
+        values = _conformed(array, data_type.value_type).dictionary_encode()
+        return values.cast(data_type) if values.type != data_type else values
+    if pa.types.is_run_end_encoded(data_type):
+        values = _conformed(array, data_type.value_type)
+        return pc.run_end_encode(values, run_end_type=data_type.run_end_type)
+    return _conformed(array, data_type)
 
 
 def text_leaf(array: Any, source: pa.Field, target: pa.Field) -> pa.Array:
-    """UUIDs as texts, where the target has texts; the rest as it is."""
+    """Return UUIDs as strings where the target has strings; other values as they are."""
     if array.type == target.type:
         return array
     return computed("CAST(c AS VARCHAR)", pa.table({"c": array}), pa.field("c", pa.string()))
 
 
-def _conformed(array: Any, wanted: pa.DataType) -> pa.Array:
+def _conformed(array: Any, data_type: pa.DataType) -> pa.Array:
     try:
-        return conform(array, wanted)
+        return conform(array, data_type)
     except pa.ArrowNotImplementedError:
-        # Opaque types of others than DuckDB, and their bytes.
+        # Opaque types of other programs, and their bytes.
         if isinstance(array, pa.ExtensionArray):
-            return conform(array.storage, wanted)
-        if isinstance(wanted, pa.BaseExtensionType):
-            return wanted.wrap_array(conform(array, wanted.storage_type))
+            return conform(array.storage, data_type)
+        if isinstance(data_type, pa.BaseExtensionType):
+            return data_type.wrap_array(conform(array, data_type.storage_type))
         raise
 
 
 def _decoded(array: Any) -> Any:
-    """Without dictionaries and runs."""
+    """Return the array without dictionaries and runs."""
     if pa.types.is_dictionary(array.type):
         return _decoded(array.dictionary_decode())
     if pa.types.is_run_end_encoded(array.type):
@@ -122,7 +122,7 @@ def _check_time_with_zone(array: Any) -> None:
 
 
 def _check_bits(array: Any) -> None:
-    """DuckDB reads beyond the end of a BIT that is not well-formed, and may die of it.
+    """Refuse a BIT that is not well-formed: DuckDB reads beyond its end, and may crash.
 
     The first byte counts the bits of the second that do not belong to the value.
     """
@@ -164,7 +164,7 @@ def _microseconds(array: Any) -> pa.Array:
     return values
 
 
-def _duration(array: Any, wanted: pa.DataType) -> pa.Array:
+def _duration(array: Any, data_type: pa.DataType) -> pa.Array:
     total = _intervals(array)["nanoseconds"] // 1000
-    found = pa.array(total, pa.int64(), mask=np.asarray(array.is_null()))
-    return found.cast(pa.duration("us")).cast(wanted)
+    values = pa.array(total, pa.int64(), mask=np.asarray(array.is_null()))
+    return values.cast(pa.duration("us")).cast(data_type)

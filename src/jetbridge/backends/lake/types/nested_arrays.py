@@ -1,7 +1,7 @@
-"""Nested Arrow arrays from one layout to another, level by level; who calls turns the leaves.
+"""Converts nested Arrow arrays from one layout to another; the caller converts the flat ones.
 
-Fields go by their position, as their names may differ. What stands beneath a NULL is left behind:
-Arrow allows anything there.
+Fields match by position, because their names may differ. Values beneath a NULL are dropped: Arrow
+allows anything there.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from jetbridge.backends.lake.types.nested_types import bare, children, shape_of
 
-# From the field an array has to the field it shall have; raises `pa.ArrowException`, BadRequest.
+# Converts an array from the first field to the second; raises `pa.ArrowException`, BadRequest.
 Leaf = Callable[[pa.Array, pa.Field, pa.Field], pa.Array]
 
 
 def turned(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Array:
-    """The values with the type of `target`; raises what `leaf` raises, and `pa.ArrowInvalid`."""
+    """Return values with the type of `target`; raises what `leaf` raises, and `pa.ArrowInvalid`."""
     if bare(array.type) is not array.type:
         array = array.storage
     plain = bare(target.type)
@@ -29,17 +29,17 @@ def turned(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Arr
 
 
 def _list(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Array:
-    (inner,), (wanted,) = children(source.type), children(target.type)
+    (inner,), (after,) = children(source.type), children(target.type)
     lengths = pc.list_value_length(array).fill_null(0).cast(pa.int64()).to_numpy()
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
     nulls, values = _nulls(array), _flattened(array)
     if pa.types.is_fixed_size_list(target.type):
         values = _padded(values, ends, target.type.list_size, nulls)
-    return _as_list(target.type, ends, turned(values, inner, wanted, leaf), nulls)
+    return _as_list(target.type, ends, turned(values, inner, after, leaf), nulls)
 
 
 def _as_list(kind: Any, ends: Any, values: pa.Array, nulls: pa.Array | None) -> pa.Array:
-    """`ends` begins with 0."""
+    """Return lists of any kind; `ends` begins with 0."""
     if pa.types.is_fixed_size_list(kind):
         return pa.FixedSizeListArray.from_arrays(values, type=kind, mask=nulls)
     large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
@@ -53,24 +53,24 @@ def _as_list(kind: Any, ends: Any, values: pa.Array, nulls: pa.Array | None) -> 
 
 
 def _padded(values: pa.Array, ends: Any, size: int, nulls: pa.Array | None) -> pa.Array:
-    """The elements of lists of one size, with places for those of lists that are NULL."""
+    """Return the elements of lists of one size, with NULL for the elements of a NULL list."""
     missing = np.zeros(len(ends) - 1, dtype=bool) if nulls is None else np.asarray(nulls)
     if (np.diff(ends)[~missing] != size).any():
-        raise pa.ArrowInvalid(f"a list has not {size} elements")
+        raise pa.ArrowInvalid(f"a list does not have {size} elements")
     if nulls is None:
         return values
-    places, hidden = (ends[:-1, None] + np.arange(size)).ravel(), np.repeat(missing, size)
-    return values.take(pa.array(np.where(hidden, 0, places), mask=hidden))
+    positions, hidden = (ends[:-1, None] + np.arange(size)).ravel(), np.repeat(missing, size)
+    return values.take(pa.array(np.where(hidden, 0, positions), mask=hidden))
 
 
 def _struct(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Array:
-    inner, wanted = children(source.type), children(target.type)
-    if len(inner) != len(wanted):
-        raise pa.ArrowInvalid(f"{array.type} has not the fields of {target.type}")
+    inner, after = children(source.type), children(target.type)
+    if len(inner) != len(after):
+        raise pa.ArrowInvalid(f"{array.type} does not have the fields of {target.type}")
     nulls = _nulls(array)
     arrays = [
         turned(values, one, other, leaf)
-        for values, one, other in zip(inside(array), inner, wanted, strict=True)
+        for values, one, other in zip(inside(array), inner, after, strict=True)
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(target.type), mask=nulls)
 
@@ -93,12 +93,12 @@ def _entries(array: Any) -> Any:
 
 
 def _flattened(array: Any) -> Any:
-    """The elements; where all lists are NULL, Arrow knows no empty array of an extension type."""
+    """Return the elements; if all lists are NULL, Arrow has no empty array of an extension type."""
     return array.values.slice(0, 0) if array.null_count == len(array) else array.flatten()
 
 
 def inside(array: Any) -> list[pa.Array]:
-    """The values in a list, a struct or a map, without those beneath a NULL."""
+    """Return the values in a list, a struct or a map, without those beneath a NULL."""
     shape = shape_of(array.type)
     if shape == "list":
         return [_flattened(array)]
@@ -112,8 +112,8 @@ def inside(array: Any) -> list[pa.Array]:
 def _union(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Array:
     numbers, members = _members(array)
     arrays = [
-        turned(each, one, other, leaf)
-        for each, one, other in zip(
+        turned(member, one, other, leaf)
+        for member, one, other in zip(
             members, children(source.type), children(target.type), strict=True
         )
     ]
@@ -123,15 +123,15 @@ def _union(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Arr
 
 
 def _tagged(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Array:
-    """A union as a struct: the name of the member, then each member. No value is NULL."""
+    """Return a union as a struct: the name of the member, then each member."""
     numbers, members = _members(array)
-    inner, (tag, *wanted) = children(source.type), children(target.type)
+    inner, (tag, *after) = children(source.type), children(target.type)
     arrays, missing = [], np.zeros(len(array), dtype=bool)
     for number, member in enumerate(members):
         own = numbers == number
         values = _hidden(member, pa.array(~own))
         missing |= own & np.asarray(values.is_null())
-        arrays.append(turned(values, inner[number], wanted[number], leaf))
+        arrays.append(turned(values, inner[number], after[number], leaf))
     names = pa.array([field.name for field in inner], tag.type)
     tags = names.take(pa.array(numbers, mask=missing))
     mask = pa.array(missing) if missing.any() else None
@@ -139,17 +139,17 @@ def _tagged(array: Any, source: pa.Field, target: pa.Field, leaf: Leaf) -> pa.Ar
 
 
 def _members(array: Any) -> tuple[Any, list[pa.Array]]:
-    """Which member each row is, and the members in full length."""
+    """Return the number of the member of each row, and the members in full length."""
     if array.offset:  # which `type_codes` would pass over
         array = pa.concat_arrays([array, array.slice(0, 0)])
-    places = np.zeros(128, dtype=np.int64)
-    places[list(array.type.type_codes)] = np.arange(array.type.num_fields)
+    numbers = np.zeros(128, dtype=np.int64)
+    numbers[list(array.type.type_codes)] = np.arange(array.type.num_fields)
     codes = array.type_codes.to_numpy(zero_copy_only=False)
-    return places[codes], [array.field(i) for i in range(array.type.num_fields)]
+    return numbers[codes], [array.field(i) for i in range(array.type.num_fields)]
 
 
 def _hidden(array: Any, nulls: pa.Array | None) -> pa.Array:
-    """The array with NULL in those rows."""
+    """Return the array with NULL in those rows."""
     if nulls is None:
         return array
     if pa.types.is_run_end_encoded(array.type):

@@ -1,4 +1,4 @@
-"""Nested Arrow types by their shape, whichever way Arrow lays them out."""
+"""Names the shape of nested Arrow types, whichever way Arrow lays them out."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,19 +24,20 @@ _SHAPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 
 
 def bare(kind: pa.DataType) -> pa.DataType:
-    """The storage of an extension type if that is nested; else the type itself."""
+    """Return the storage of an extension type if that is nested; else the type itself."""
     while isinstance(kind, pa.BaseExtensionType) and pa.types.is_nested(kind.storage_type):
         kind = kind.storage_type
     return kind
 
 
 def shape_of(kind: pa.DataType) -> str:
-    """list, struct, map, union; nothing for a flat type."""
+    """Return list, struct, map or union; "" for a flat type."""
     kind = bare(kind)
     return next((name for test, name in _SHAPES if test(kind)), "")
 
 
 def children(kind: pa.DataType) -> list[pa.Field]:
+    """Return the fields right inside a type."""
     kind = bare(kind)
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
@@ -44,7 +45,7 @@ def children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def rebuilt(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
-    """The type with other fields inside it."""
+    """Return the type with other fields inside it."""
     kind = bare(kind)
     if pa.types.is_struct(kind):
         return pa.struct(fields)
@@ -57,26 +58,26 @@ def rebuilt(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
 
 
 def names_fit(kind: pa.DataType) -> bool:
-    """Whether SQL can spell the names of a struct or union: each field has one of its own."""
+    """Return whether SQL can spell the names of a struct or union: all differ."""
     names = [fold(child.name) for child in children(kind)]
     return all(names) and len(set(names)) == len(names)
 
 
 def speakable(kind: pa.DataType) -> bool:
-    """Whether SQL has a name for the type."""
+    """Return whether SQL has a name for the type."""
     fits = shape_of(kind) not in {"struct", "union"} or names_fit(kind)
     return fits and all(speakable(child.type) for child in children(kind))
 
 
 def plain(field: pa.Field) -> pa.Field:
-    """The field with the values of dictionaries and runs in their place."""
+    """Return the field with plain values in place of dictionaries and runs."""
     if pa.types.is_dictionary(field.type) or pa.types.is_run_end_encoded(field.type):
         return plain(field.with_type(field.type.value_type))
     return _with_inner(field, plain)
 
 
 def with_lists(field: pa.Field) -> pa.Field:
-    """The field with lists for arrays of a fixed size."""
+    """Return the field with lists for arrays of a fixed size."""
     field = _with_inner(field, with_lists)
     kind = bare(field.type)
     if pa.types.is_fixed_size_list(kind):
@@ -93,18 +94,18 @@ def _with_inner(field: pa.Field, change: Callable[[pa.Field], pa.Field]) -> pa.F
 
 
 def stored_names(names: Sequence[str]) -> list[str]:
-    """The names of fields in a table that every engine can read.
+    """Return names of fields that every engine can read.
 
-    Iceberg joins names with dots, Spark knows no upper and lower case, and DuckDB lets a field
+    Iceberg joins names with dots, Spark ignores upper and lower case, and in DuckDB a field may
     have no name.
     """
     taken: set[str] = set()
-    found = []
+    unique = []
     for name in names:
         base = name.replace(".", "_") or "field"
         free, number = base, 2
         while free.lower() in taken:
             free, number = f"{base}_{number}", number + 1
         taken.add(free.lower())
-        found.append(free)
-    return found
+        unique.append(free)
+    return unique

@@ -1,13 +1,19 @@
-"""The rows of one table: as clients know them, and as its files hold them."""
+"""Converts the rows of one table between the types of clients and those of its files."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from jetbridge.backends.lake.types.column_sql import ColumnSql
 from jetbridge.backends.lake.types.flat_arrays import logical_leaf, stored_leaf, text_leaf
-from jetbridge.backends.lake.types.iceberg_schema import Iceberg, parts, storage_field
+from jetbridge.backends.lake.types.iceberg_schema import storage_field
+from jetbridge.backends.lake.types.iceberg_types import (
+    IcebergField,
+    IcebergType,
+    MapType,
+    StructType,
+    children_of,
+)
 from jetbridge.backends.lake.types.nested_arrays import inside, turned
 from jetbridge.backends.lake.types.nested_types import children, rebuilt, shape_of
 from jetbridge.backends.lake.types.storage_types import kept, type_name
@@ -17,24 +23,25 @@ from jetbridge.errors import BadRequest, ConstraintViolation
 
 
 class RowCodec:
-    """`fields` are those of the schema in the metadata file, in the order of `schema`."""
+    """Convert rows of a table.
 
-    def __init__(self, schema: pa.Schema, fields: Sequence[Mapping[str, Any]]) -> None:
+    `fields` are those of the schema in the metadata file, in the order of `schema`.
+    """
+
+    def __init__(self, schema: pa.Schema, fields: Sequence[IcebergField]) -> None:
         self.schema = schema
-        self.storage_schema = pa.schema(
-            [storage_field(f["name"], f["id"], f["type"], bool(f["required"])) for f in fields]
-        )
+        self.storage_schema = pa.schema([storage_field(field) for field in fields])
         self.staged_schema = pa.schema([_with_texts(field) for field in self.storage_schema])
-        self._types = [field["type"] for field in fields]
+        self._types = [field.type for field in fields]
         self._readings = {
             column.name: ColumnSql(column, stored)
             for column, stored in zip(schema, self.storage_schema, strict=True)
         }
 
     def to_storage(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
-        """The rows for a data file; the columns are those of the table, in its order.
+        """Return the rows for a data file; the columns are those of the table, in its order.
 
-        Raises BadRequest with column and row for a value that cannot be kept. The number of the
+        Raises BadRequest with column and row for a value that cannot be stored. The number of the
         first row is `first_row`.
         """
         columns = [
@@ -46,7 +53,7 @@ class RowCodec:
         return pa.RecordBatch.from_arrays(columns, schema=self.storage_schema)
 
     def staged(self, stored: pa.RecordBatch) -> pa.RecordBatch:
-        """What `to_storage` made, for a Parquet file that Spark reads by itself.
+        """Return rows of `to_storage` for a Parquet file that Spark reads by itself.
 
         To Spark a UUID of an Iceberg table is a text, but one of a Parquet file is an error.
         """
@@ -59,11 +66,11 @@ class RowCodec:
         return pa.RecordBatch.from_arrays(columns, schema=self.staged_schema)
 
     def select(self, column: str) -> str:
-        """The column as SQL over `iceberg_scan`; `from_result` takes what DuckDB answers."""
+        """Return the column as SQL over `iceberg_scan`; `from_result` takes the answer."""
         return self._readings[column].select
 
     def condition(self, column: str) -> str:
-        """The column as SQL for filters and joins: the value that clients see.
+        """Return the column as SQL for filters and joins: the value that clients see.
 
         It is not `select`, because DuckDB skips files and row groups by minimum and maximum, and
         NaN, its greatest value, is in neither.
@@ -71,17 +78,17 @@ class RowCodec:
         return self._readings[column].condition
 
     def pushable(self, column: str) -> bool:
-        """Whether `condition` has the type that clients see, so that their filters fit it."""
+        """Return whether `condition` has the type that clients see, so that their filters fit."""
         return self._readings[column].exact
 
     def is_same(self, column: str) -> bool:
-        """Whether the files hold exactly what clients see; of nested columns nobody asks."""
+        """Return whether the files hold exactly what clients see; False for nested columns."""
         logical, stored = self.schema.field(column), self.storage_schema.field(column)
         nested = bool(logical.type.num_fields)
         return not nested and logical.type == stored.type and _is_plain(logical)
 
     def from_result(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """DuckDB's answer with exactly the types of the schema, column by column."""
+        """Return DuckDB's answer with exactly the types of the schema, column by column."""
         arrays = [
             array
             if array.type == field.type
@@ -92,7 +99,7 @@ class RowCodec:
 
 
 def _stored(
-    array: pa.Array, logical: pa.Field, storage: pa.Field, iceberg: Iceberg, first_row: int
+    array: pa.Array, logical: pa.Field, storage: pa.Field, iceberg: IcebergType, first_row: int
 ) -> pa.Array:
     if array.type != logical.type:
         array = cast(array, logical, first_row)
@@ -101,23 +108,23 @@ def _stored(
         if _has_maps(logical):
             _check_keys(rows, logical)
         same = rows.type == storage.type and _is_plain(logical)
-        found = rows if same else turned(rows, logical, storage, stored_leaf)
-        _check_required(found, iceberg)
-        return found
+        values = rows if same else turned(rows, logical, storage, stored_leaf)
+        _check_required(values, iceberg)
+        return values
 
     try:
-        found = stored(array)
+        values = stored(array)
     except pa.ArrowException as error:
         row = _first_unfit(array, stored)
         reason = str(error).split("\n", 1)[0]
         raise BadRequest(
             f"column {logical.name!r}, row {first_row + row}: {format_value(array[row])} "
-            f"cannot be kept as {type_name(logical)}: {reason}"[:450]
+            f"cannot be stored as {type_name(logical)}: {reason}"[:450]
         ) from None
-    if found.null_count and not storage.nullable:
-        row = first_row + found.is_null().index(True).as_py()
+    if values.null_count and not storage.nullable:
+        row = first_row + values.is_null().index(True).as_py()
         raise ConstraintViolation(f"NOT NULL constraint failed: {logical.name} (row {row})")
-    return found
+    return values
 
 
 def _first_unfit(array: pa.Array, stored: Callable[[pa.Array], pa.Array]) -> int:
@@ -132,28 +139,28 @@ def _first_unfit(array: pa.Array, stored: Callable[[pa.Array], pa.Array]) -> int
     return low
 
 
-def _check_required(array: pa.Array, iceberg: Iceberg) -> None:
-    """Only tables of other engines have fields inside a column that are NOT NULL."""
-    if isinstance(iceberg, str) or not _requires(iceberg):
+def _check_required(array: pa.Array, kind: IcebergType) -> None:
+    """Raise ArrowInvalid for a NULL in a field inside a column that is NOT NULL.
+
+    Only tables of other engines have such fields.
+    """
+    if not _requires(kind):
         return
-    beneath = array.null_count if iceberg["type"] == "struct" else 0
-    for (name, _, kind, required), values in zip(parts(iceberg), inside(array), strict=True):
-        if required and values.null_count > beneath:
-            raise pa.ArrowInvalid(f"NULL in {name!r}, which is NOT NULL")
-        _check_required(values, kind)
+    beneath = array.null_count if isinstance(kind, StructType) else 0
+    for field, values in zip(children_of(kind), inside(array), strict=True):
+        if field.required and values.null_count > beneath:
+            raise pa.ArrowInvalid(f"NULL in {field.name!r}, which is NOT NULL")
+        _check_required(values, field.type)
 
 
-def _requires(iceberg: Iceberg) -> bool:
-    if isinstance(iceberg, str):
-        return False
-    inner = [(required, kind) for _, _, kind, required in parts(iceberg)]
-    if iceberg["type"] == "map":  # a key is never NULL
-        inner[0] = (False, inner[0][1])
-    return any(required or _requires(kind) for required, kind in inner)
+def _requires(kind: IcebergType) -> bool:
+    if isinstance(kind, MapType):  # a key is never NULL
+        return _requires(kind.key) or kind.value_required or _requires(kind.value)
+    return any(field.required or _requires(field.type) for field in children_of(kind))
 
 
 def _is_plain(field: pa.Field) -> bool:
-    """Whether all values are kept just as they are."""
+    """Return whether all values are stored just as they are."""
     if shape_of(field.type):
         return all(_is_plain(child) for child in children(field.type))
     name, row = kept(field)
@@ -174,7 +181,7 @@ def _check_keys(array: pa.Array, logical: pa.Field) -> None:
 
 
 def _with_texts(field: pa.Field) -> pa.Field:
-    """The field with texts for UUIDs."""
+    """Return the field with strings for UUIDs."""
     if field.type == pa.uuid():
         return field.with_type(pa.string())
     inner = children(field.type)

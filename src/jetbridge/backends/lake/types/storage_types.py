@@ -1,20 +1,21 @@
-"""What each flat type of DuckDB is kept as: one row for each, and nowhere else."""
+"""Names the storage type of each flat type of DuckDB, and the types it promotes to."""
 
+import re
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.types.nested_types import plain
+from jetbridge.backends.lake.types.nested_types import children, plain, shape_of, stored_names
 from jetbridge.duckdb_engine import duckdb_type
 from jetbridge.duckdb_syntax.types import kind_of
 from jetbridge.errors import BadRequest
 
 
 class StorageType(NamedTuple):
-    """What a type of DuckDB is in the table.
+    """Describe how a type of DuckDB is stored.
 
-    `write` makes the stored value in DuckDB SQL; nothing if Arrow's own cast does. `read` makes
-    the value again from the stored one; nothing if they are the same.
+    `write` makes the stored value in DuckDB SQL; it is empty if Arrow's own cast does. `read`
+    restores the value from the stored one; it is empty if they are the same.
     """
 
     iceberg: str
@@ -115,23 +116,98 @@ KEPT: dict[str, StorageType] = {
 
 
 def type_name(field: pa.Field) -> str:
-    """What DuckDB calls the field; raises BadRequest with the column for one it does not know."""
+    """Return DuckDB's name of the type of a field; raises BadRequest with the column if none."""
     # DuckDB takes the numbers of a dictionary for the values if it stands in an array.
     return duckdb_type(plain(field))
 
 
 def kept(field: pa.Field, stored: pa.DataType | None = None) -> tuple[str, StorageType]:
-    """DuckDB's type of a flat field, and its row; raises BadRequest for one that has none.
+    """Return DuckDB's type of a flat field, and its row; raises BadRequest if it has none.
 
-    `stored` is what a table has for it: one of another engine may have a time of Iceberg.
+    `stored` is the type in the table: that of another engine may have a time of Iceberg.
     """
     name = DURATION if pa.types.is_duration(field.type) else type_name(field)
     kind = kind_of(name) if name != DURATION else name
     row = KEPT.get(kind)
     if row is None:
-        raise BadRequest(f"column {field.name!r}: type {name} cannot be kept in an Iceberg table")
+        raise BadRequest(f"column {field.name!r}: type {name} cannot be stored in an Iceberg table")
     if kind == "DECIMAL":
         row = row._replace(iceberg=row.iceberg.format(digits=name[len("DECIMAL(") : -1]))
     if stored == field.type and pa.types.is_temporal(field.type):
         row = row._replace(write="", read="")
     return name, row
+
+
+# Each type, and those that hold all its values, in a storage type that is the same or that
+# Iceberg widens: int to long, float to double. Digits of decimals are below.
+_WIDER: dict[str, frozenset[str]] = {
+    "TINYINT": frozenset({"SMALLINT", "INTEGER", "BIGINT"}),
+    "SMALLINT": frozenset({"INTEGER", "BIGINT"}),
+    "INTEGER": frozenset({"BIGINT"}),
+    "UTINYINT": frozenset({"USMALLINT", "UINTEGER", "SMALLINT", "INTEGER", "BIGINT"}),
+    "USMALLINT": frozenset({"UINTEGER", "INTEGER", "BIGINT"}),
+    "UINTEGER": frozenset({"BIGINT"}),
+    "FLOAT": frozenset({"DOUBLE"}),
+    # The text of other types is not always what CAST makes of them: Spark may have written it.
+    "JSON": frozenset({"VARCHAR"}),
+    "TIMESTAMP_S": frozenset({"TIMESTAMP_MS", "TIMESTAMP"}),
+    "TIMESTAMP_MS": frozenset({"TIMESTAMP"}),
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+def promotes(old: pa.Field, new: pa.Field) -> bool:
+    """Return whether old files, read as the new type, give the values of DuckDB's CAST.
+
+    Structs are compared by the names of their fields; new ones are NULL in old files.
+    """
+    shape = shape_of(old.type)
+    if shape != shape_of(new.type):
+        return False
+    if not shape:
+        return _widens(old, new)
+    if shape == "struct":
+        return _struct(old, new)
+    if shape == "union":
+        return bool(old.type == new.type)
+    if shape == "map":
+        return _map(old, new)
+    return _list(old, new)
+
+
+def _widens(old: pa.Field, new: pa.Field) -> bool:
+    (before, _), (after, _) = kept(old), kept(new)
+    if before == after or after in _WIDER.get(kind_of(before), ()):
+        return True
+    one, other = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
+    if one is None or other is None:
+        return False
+    return int(one[1]) <= int(other[1]) and one[2] == other[2]
+
+
+def _struct(old: pa.Field, new: pa.Field) -> bool:
+    before, after = (_by_stored_name(field) for field in (old, new))
+    both = [name for name in after if name in before]
+    return bool(both) and all(promotes(before[name], after[name]) for name in both)
+
+
+def _by_stored_name(field: pa.Field) -> dict[str, pa.Field]:
+    inner = children(field.type)
+    return dict(zip(stored_names([child.name for child in inner]), inner, strict=True))
+
+
+def _map(old: pa.Field, new: pa.Field) -> bool:
+    (key, value), (new_key, new_value) = children(old.type), children(new.type)
+    # Iceberg lets nobody change a key.
+    same = shape_of(key.type) == "" and shape_of(new_key.type) == "" and kept(key) == kept(new_key)
+    return (same or key.type == new_key.type) and promotes(value, new_value)
+
+
+def _list(old: pa.Field, new: pa.Field) -> bool:
+    """Promote an ARRAY to a LIST, but never a LIST to an ARRAY: its lengths may differ."""
+    if pa.types.is_fixed_size_list(new.type) and not (
+        pa.types.is_fixed_size_list(old.type) and old.type.list_size == new.type.list_size
+    ):
+        return False
+    (before,), (after,) = children(old.type), children(new.type)
+    return promotes(before, after)

@@ -1,15 +1,15 @@
-"""INSERT: batches stream into data files, which one commit makes part of the table."""
+"""Runs INSERT: batches stream into data files, which one commit makes part of the table."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
-from jetbridge.backends.lake.lake import Lake
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
+from jetbridge.backends.lake.parquet_writer import DataFile, DataWriter, write_all
 from jetbridge.backends.lake.write import key_checks, spark_writes
-from jetbridge.backends.lake.write.commit import DataFile, TableCommit
+from jetbridge.backends.lake.write.commit import TableCommit
+from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_insert_columns
 from jetbridge.backends.tables.constraints import check_rows
 from jetbridge.catalog import DMLOptions, DMLResult, Write
@@ -20,9 +20,10 @@ _ROWS_PER_CHECK = 100_000
 
 
 @contextmanager
-def inserting(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Write]:
+def inserting(publisher: Publisher, state: TableState, options: DMLOptions) -> Iterator[Write]:
+    """Write rows into files, and publish them when the block ends."""
     # An old handle may write: its rows go to the table as it is when the statement begins.
-    statement = _Insert(lake, lake.current(seen), options)
+    statement = _LakeInsert(publisher, publisher.tables.current(state), options)
     try:
         yield statement.write
     except BaseException:
@@ -31,9 +32,11 @@ def inserting(lake: Lake, seen: TableState, options: DMLOptions) -> Iterator[Wri
     statement.commit()
 
 
-class _Insert:
-    def __init__(self, lake: Lake, state: TableState, options: DMLOptions) -> None:
-        self.lake, self.state, self.options = lake, state, options
+class _LakeInsert:
+    """Run one INSERT."""
+
+    def __init__(self, publisher: Publisher, state: TableState, options: DMLOptions) -> None:
+        self.publisher, self.state, self.options = publisher, state, options
         self._mapping: ColumnMapping | None = None
         self._sent: pa.Schema | None = None
         self._writer = self._new_writer(state)
@@ -42,10 +45,10 @@ class _Insert:
         self._unchecked: list[pa.RecordBatch] = []
 
     def _new_writer(self, state: TableState) -> DataWriter:
-        folder = self.lake.data_folder(state)
-        return DataWriter(self.lake.files, folder, self.lake.prefix(), state.codec.storage_schema)
+        return self.publisher.new_writer(state.data_folder, state.codec.storage_schema)
 
     def write(self, batch: pa.RecordBatch) -> DMLResult:
+        """Write rows; returns them if RETURNING asks for them."""
         rows = batch.num_rows
         mapping = self._mapping_of(batch.schema)
         columns = mapping.convert(batch, self._writer.rows)
@@ -63,7 +66,7 @@ class _Insert:
         return self._mapping
 
     def _check(self, stored: pa.RecordBatch | None) -> None:
-        """CHECKs are asked about many rows at once; None: about those that are left."""
+        """Check CHECKs of many rows at once; None: of the rows that are left."""
         if not self.state.definition.checks:
             return
         if stored is not None:
@@ -73,67 +76,69 @@ class _Insert:
             check_rows(self.state.definition, self.state.title(), batches)
 
     def commit(self) -> None:
+        """Publish the rows."""
         if not self._writer.rows:
             return
         try:
             self._check(None)
             files = self._writer.close()
             if not self.state.is_plain():
-                spark_writes.insert(self.lake, self.state, files, self._fitting)
+                spark_writes.insert(self.publisher, self.state, files, self._adapted)
         except BaseException:
             self.abandon()
             raise
         if not self.state.is_plain():
-            self.abandon()  # Spark has written files of its own
+            self.abandon()  # Spark wrote files of its own
             return
         try:
-            self.lake.commit(self.state, lambda now: TableCommit(files=self._checked(now, files)))
+            self.publisher.publish(self.state, lambda latest: self._describe(latest, files))
         except BaseException as error:
-            written = [each for writer in self._writers for each in writer.locations]
-            self.lake.discard(self.state, written, error)
+            locations = [location for writer in self._writers for location in writer.locations]
+            self.publisher.discard(self.state, locations, error)
             raise
         for writer in self._writers:
             if writer is not self._used:
                 writer.abandon()
 
-    def _checked(self, now: TableState, files: list[DataFile]) -> list[DataFile]:
-        files = self._fitting(now, files)
-        key_checks.refuse_duplicates(self.lake, now, files)
-        return files
+    def _describe(self, latest: TableState, files: list[DataFile]) -> TableCommit:
+        files = self._adapted(latest, files)
+        key_checks.refuse_duplicates(self.publisher, latest, files)
+        return TableCommit(files=files)
 
-    def _fitting(self, now: TableState, files: list[DataFile]) -> list[DataFile]:
-        """The rows for the table as it is now: someone may have altered it meanwhile."""
+    def _adapted(self, latest: TableState, files: list[DataFile]) -> list[DataFile]:
+        """Return files for the latest state: new ones if someone altered the table meanwhile."""
         before = self.state
-        if now.fields == before.fields and now.definition == before.definition:
+        if latest.fields == before.fields and latest.definition == before.definition:
             self._used = self._writer
             return files
-        writer = self._used = self._new_writer(now)
+        writer = self._used = self._new_writer(latest)
         self._writers.append(writer)
         try:
             schema = before.definition.schema
-            mapping = map_insert_columns(schema, now.definition.schema, now.title())
-            return write_all(writer, self._moved(files, mapping, now))
+            mapping = map_insert_columns(schema, latest.definition.schema, latest.title())
+            return write_all(writer, self._adapted_rows(files, mapping, latest))
         except ConstraintViolation:
             raise
         except BadRequest as error:
             raise Conflict(
-                f"table {now.title()!r} was altered while the statement ran: {error}"
+                f"table {latest.title()!r} was altered while the statement ran: {error}"
             ) from None
 
-    def _moved(
-        self, files: list[DataFile], mapping: ColumnMapping, now: TableState
+    def _adapted_rows(
+        self, files: list[DataFile], mapping: ColumnMapping, latest: TableState
     ) -> Iterator[pa.RecordBatch]:
         codec = self.state.codec
         names = self.state.definition.schema.names
         inner = [(name, codec.select(name)) for name in names]
         source = queries.parquet([file.location for file in files])
-        for batch in self.lake.reader.stream(queries.scan(source, inner)):
+        for batch in self.publisher.read.reader.stream(queries.scan(source, inner)):
             logical = codec.from_result(batch, self.state.definition.schema)
             columns = mapping.convert(logical, 0)
-            moved = pa.RecordBatch.from_arrays(columns, schema=now.definition.schema)
-            check_rows(now.definition, now.title(), [moved])
-            yield now.codec.to_storage(moved)
+            rows = pa.RecordBatch.from_arrays(columns, schema=latest.definition.schema)
+            check_rows(latest.definition, latest.title(), [rows])
+            yield latest.codec.to_storage(rows)
 
     def abandon(self) -> None:
+        """Remove all files of the statement."""
         for writer in self._writers:
             writer.abandon()

@@ -1,8 +1,8 @@
-"""Writes that Spark does: into tables that are partitioned or sorted, so that the layout holds.
+"""Writes into partitioned and sorted tables with Spark, which keeps to their layout.
 
-A job works on a branch of the table, which starts at the snapshot the conditions were checked
-against; then `main` is moved there in one step, provided nobody else moved it meanwhile. So
-readers see all of it or nothing, and what was checked still holds.
+A job works on a branch of the table, which starts at the snapshot that the conditions were checked
+against; then `main` is moved to the branch in one step, unless someone else moved it meanwhile. So
+readers see all of the change or nothing, and what was checked still holds.
 """
 
 import logging
@@ -15,14 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jetbridge.backends.lake.lake import Lake
-from jetbridge.backends.lake.lost_partitions import refuse_lost_partitions
-from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, inventory
+from jetbridge.backends.lake.errors import StaleMetadata
+from jetbridge.backends.lake.metadata.history import read_history
+from jetbridge.backends.lake.metadata.lost_partitions import refuse_lost_partitions
+from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles
 from jetbridge.backends.lake.metadata.table_state import TableState
-from jetbridge.backends.lake.parquet_writer import DataWriter, write_all
-from jetbridge.backends.lake.types import row_lineage
-from jetbridge.backends.lake.write import branches, key_checks, spool_tables
-from jetbridge.backends.lake.write.commit import DataFile, StaleMetadata, identifier
+from jetbridge.backends.lake.parquet_writer import DataFile, write_all
+from jetbridge.backends.lake.read.context import ReadContext
+from jetbridge.backends.lake.types import ROW_ID_COLUMN
+from jetbridge.backends.lake.warehouse import branches, spool_tables
+from jetbridge.backends.lake.write import key_checks
+from jetbridge.backends.lake.write.publisher import Publisher
 from jetbridge.dialects import spark as sql
 from jetbridge.dialects.duckdb import iceberg as queries
 from jetbridge.duckdb_engine import duckdb_type
@@ -42,112 +45,120 @@ from jetbridge.spark.written_rows import (
 log = logging.getLogger(__name__)
 
 Integers = npt.NDArray[np.int64]
-_TRIES = 5
+_ATTEMPTS = 5
 _MERGE_MODE, _IN_PLACE = "write.merge.mode", "merge-on-read"
 
 
-def is_needed(lake: Lake, state: TableState) -> bool:
-    """Whether rows of this table are changed by a MERGE."""
-    if state.hides_places() or not state.is_plain() or has_partitions(lake, state):
+def is_needed(context: ReadContext, state: TableState) -> bool:
+    """Return whether rows of this table are changed by a MERGE."""
+    if state.shadows_file_columns() or not state.is_plain() or has_partitions(context, state):
         return True
-    return inventory(lake.reader, state).old_deletes
+    return context.snapshot_files(state).old_deletes
 
 
-def has_partitions(lake: Lake, state: TableState) -> bool:
+def has_partitions(context: ReadContext, state: TableState) -> bool:
     """Return whether files of the snapshot, or those to come, belong to a partition."""
     specs = state.partitioned_specs()
     if not specs:
         return False
-    return state.raw.get("default-spec-id") in specs or bool(specs & lake.manifests.specs(state))
+    return state.spec_id in specs or bool(specs & context.manifests.specs(state))
 
 
 def insert(
-    lake: Lake,
+    publisher: Publisher,
     state: TableState,
     files: list[DataFile],
-    fitting: Callable[[TableState, list[DataFile]], list[DataFile]],
+    adapt: Callable[[TableState, list[DataFile]], list[DataFile]],
 ) -> None:
-    def job(session: SparkConnection, now: TableState, target: str) -> None:
-        rows = fitting(now, files)
-        key_checks.refuse_duplicates(lake, now, rows)
-        with _for_spark(lake, now, rows) as staged, _view(lake, session, now, *staged) as source:
-            insert = session.sql(sql.insert(target, source, now.codec.storage_schema.names))
-            refuse_lost(sum(file.rows for file in rows), rows_in_table(insert), now.title())
+    """Insert the rows of files, which `adapt` fits to the latest state of the table."""
 
-    _publish(lake, state, job)
+    def job(session: SparkConnection, latest: TableState, target: str) -> None:
+        rows = adapt(latest, files)
+        key_checks.refuse_duplicates(publisher, latest, rows)
+        with (
+            _for_spark(publisher, latest, rows) as staged,
+            _view(publisher, session, latest, *staged) as source,
+        ):
+            insert = session.sql(sql.insert(target, source, latest.codec.storage_schema.names))
+            refuse_lost(sum(file.rows for file in rows), rows_in_table(insert), latest.title())
+
+    _publish(publisher, state, job)
 
 
 def update(
-    lake: Lake,
+    publisher: Publisher,
     state: TableState,
     changed: Sequence[str],
     new_rows: Callable[[TableState, SnapshotFiles], Iterable[pa.RecordBatch]],
 ) -> None:
-    def job(session: SparkConnection, now: TableState, target: str) -> None:
-        listed = inventory(lake.reader, now)
-        schema = now.codec.storage_schema.append(row_lineage.ROW_ID)
-        with _staged(lake, schema, new_rows(now, listed)) as files:
-            key_checks.refuse_duplicates(lake, now, files, changed=changed)
+    """Update rows with the values and row ids of `new_rows`."""
+
+    def job(session: SparkConnection, latest: TableState, target: str) -> None:
+        snapshot_files = publisher.read.snapshot_files(latest)
+        schema = latest.codec.storage_schema.append(ROW_ID_COLUMN)
+        with _staged(publisher, schema, new_rows(latest, snapshot_files)) as files:
+            key_checks.refuse_duplicates(publisher, latest, files, changed=changed)
             with (
-                _for_spark(lake, now, files) as staged,
-                _view(lake, session, now, *staged) as source,
+                _for_spark(publisher, latest, files) as staged,
+                _view(publisher, session, latest, *staged) as source,
             ):
                 session.spark.sql(sql.merge_update(target, source, queries.ROW_ID, changed))
 
-    _publish(lake, state, job, merges=True)
+    _publish(publisher, state, job, merges=True)
 
 
 def delete(
-    lake: Lake,
+    publisher: Publisher,
     state: TableState,
     row_ids: Integers,
     refuse_conflicts: Callable[[TableState, SnapshotFiles], object],
 ) -> None:
-    def job(session: SparkConnection, now: TableState, target: str) -> None:
-        refuse_conflicts(now, inventory(lake.reader, now))
+    """Delete rows by their ids."""
+
+    def job(session: SparkConnection, latest: TableState, target: str) -> None:
+        refuse_conflicts(latest, publisher.read.snapshot_files(latest))
         batch = pa.record_batch([pa.array(row_ids)], names=file_columns(1))
         with (
-            _staged(lake, batch.schema, [batch]) as files,
-            _view(lake, session, now, files, [queries.ROW_ID]) as source,
+            _staged(publisher, batch.schema, [batch]) as files,
+            _view(publisher, session, latest, files, [queries.ROW_ID]) as source,
         ):
             session.spark.sql(sql.merge_delete(target, source, queries.ROW_ID))
 
-    _publish(lake, state, job, merges=True)
+    _publish(publisher, state, job, merges=True)
 
 
 def merge(
-    lake: Lake,
+    publisher: Publisher,
     state: TableState,
     kept: Sequence[DataFile],
-    gone: Sequence[DataFile],
-    refuse: Callable[[TableState, SnapshotFiles], object],
+    deleted: Sequence[DataFile],
+    refuse_conflicts: Callable[[TableState, SnapshotFiles], object],
 ) -> None:
-    """Rows that are new or have new values, and rows that go, by their ids."""
+    """Insert and update the rows of `kept`, and delete those of `deleted`, by their ids."""
     names = state.codec.storage_schema.names
 
-    def job(session: SparkConnection, now: TableState, target: str) -> None:
-        refuse(now, inventory(lake.reader, now))
-        key_checks.refuse_duplicates(lake, now, kept, changed=names, gone=gone)
+    def job(session: SparkConnection, latest: TableState, target: str) -> None:
+        refuse_conflicts(latest, publisher.read.snapshot_files(latest))
+        key_checks.refuse_duplicates(publisher, latest, kept, changed=names, deleted=deleted)
         with ExitStack() as stack:
-            views = [
-                stack.enter_context(
-                    _view(lake, session, now, *stack.enter_context(_for_spark(lake, now, files)))
-                )
-                if files
-                else ""
-                for files in (kept, gone)
-            ]
+            views = []
+            for files in (kept, deleted):
+                if not files:
+                    views.append("")
+                    continue
+                staged = stack.enter_context(_for_spark(publisher, latest, files))
+                views.append(stack.enter_context(_view(publisher, session, latest, *staged)))
             session.spark.sql(sql.merge_all(target, views[0], views[1], queries.ROW_ID, names))
 
-    _publish(lake, state, job, merges=True)
+    _publish(publisher, state, job, merges=True)
 
 
 @contextmanager
 def _staged(
-    lake: Lake, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    publisher: Publisher, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[list[DataFile]]:
-    """Rows as Parquet files where Spark's workers can read them, for as long as the job runs."""
-    writer = DataWriter(lake.files, lake.staging_folder(), lake.prefix(), schema)
+    """Write rows into Parquet files that Spark's workers can read, while the job runs."""
+    writer = publisher.new_writer(publisher.warehouse.staging_folder(), schema)
     renamed = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
     try:
         yield write_all(writer, renamed)
@@ -157,41 +168,44 @@ def _staged(
 
 @contextmanager
 def _for_spark(
-    lake: Lake, state: TableState, files: Sequence[DataFile]
+    publisher: Publisher, state: TableState, files: Sequence[DataFile]
 ) -> Iterator[tuple[Sequence[DataFile], Sequence[str]]]:
-    """The same rows as Spark reads them, with the names of their columns if the files have others.
+    """Yield files that Spark reads, and the names of the columns if the files have others.
 
-    UUIDs are strings to Spark, and in a Parquet file an error; some names it cannot read in files.
+    Spark reads UUIDs of Iceberg as strings, but none in a Parquet file; some names it cannot read
+    in files.
     """
     fields = zip(state.codec.storage_schema, state.codec.staged_schema, strict=True)
     texts = {stored.name: staged for stored, staged in fields if stored.type != staged.type}
-    strange = any(map(has_reference, state.codec.storage_schema.names))
-    if not (texts or strange or lake.is_elsewhere()):
+    unreadable = any(map(has_reference, state.codec.storage_schema.names))
+    if not (texts or unreadable or publisher.warehouse.is_remote()):
         yield files, ()
         return
     source = queries.parquet([file.location for file in files])
     kinds = {name: duckdb_type(field) for name, field in texts.items()}
-    batches = lake.reader.stream(queries.with_types(source, kinds))
+    batches = publisher.read.reader.stream(queries.with_types(source, kinds))
     first = next(batches)
     names = first.schema.names
     renamed = map(pa.Field.with_name, first.schema, file_columns(len(names)))
-    with _staged(lake, pa.schema(list(renamed)), chain([first], batches)) as staged:
+    with _staged(publisher, pa.schema(list(renamed)), chain([first], batches)) as staged:
         yield staged, names
 
 
 @contextmanager
 def _view(
-    lake: Lake,
+    publisher: Publisher,
     session: SparkConnection,
     state: TableState,
     files: Sequence[DataFile],
     names: Sequence[str] = (),
 ) -> Iterator[str]:
-    """The rows of files under a name, for as long as the job runs; `names` are other columns'."""
+    """Yield a name in Spark SQL for the rows of files; `names` are other names of the columns."""
     with ExitStack() as stack:
-        if lake.is_elsewhere():
-            space = state.pointer.namespace
-            rows = stack.enter_context(spool_tables.read(lake, session, space, files))
+        if publisher.warehouse.is_remote():
+            spooled = spool_tables.read_files(
+                publisher.warehouse, session, state.pointer.namespace, files
+            )
+            rows = stack.enter_context(spooled)
         else:
             rows = session.spark.read.parquet(*(file.location for file in files))
         refuse_references(rows.schema)
@@ -201,62 +215,66 @@ def _view(
 BranchJob = Callable[[SparkConnection, TableState, str], None]
 
 
-def _publish(lake: Lake, state: TableState, job: BranchJob, *, merges: bool = False) -> None:
-    """Runs the job against the table as it is, and again if someone else was faster."""
+def _publish(
+    publisher: Publisher, state: TableState, job: BranchJob, *, merges: bool = False
+) -> None:
+    """Run the job on the latest state of the table, and again if someone else was faster."""
 
-    def attempt(now: TableState) -> None:
+    def attempt(latest: TableState) -> None:
         if merges:
-            refuse_lost_partitions(now)
+            refuse_lost_partitions(latest)
         try:
-            with lake.job(now) as session:
+            with publisher.run_job(latest) as session:
                 if merges:
-                    _delete_in_place(lake, session, now)
-                _on_branch(lake, session, now, job)
+                    _delete_in_place(publisher, session, latest)
+                _run_on_branch(publisher, session, latest, job)
         except StaleMetadata:
-            log.info("table %s was changed by others; the job runs again", now.title())
+            log.info("table %s was changed by others; the job runs again", latest.title())
             raise
 
-    lake.retried(state, attempt, _TRIES)
+    publisher.retry(state, attempt, _ATTEMPTS)
 
 
-def _delete_in_place(lake: Lake, session: SparkConnection, now: TableState) -> None:
-    """Tables of others copy files by default, and Spark 4.1 cannot plan that by row id."""
-    if now.properties.get(_MERGE_MODE) == _IN_PLACE:
+def _delete_in_place(publisher: Publisher, session: SparkConnection, state: TableState) -> None:
+    """Set the merge mode: tables of other engines copy files, which Spark 4.1 cannot plan by id."""
+    if state.properties.get(_MERGE_MODE) == _IN_PLACE:
         return
-    name = identifier(session, now.pointer.namespace, now.pointer.name)
-    table = session.catalog(lake.name).loadTable(name)
+    table = publisher.warehouse.java_table(session, state)
     table.updateProperties().set(_MERGE_MODE, _IN_PLACE).commit()
 
 
-def _on_branch(lake: Lake, session: SparkConnection, now: TableState, job: BranchJob) -> None:
-    space, name = now.pointer.namespace, now.pointer.name
-    parts = [lake.name, *space.split("."), name]
-    table = session.catalog(lake.name).loadTable(identifier(session, space, name))
-    branch = branches.new_name(lake)
-    # Of a table without a snapshot it makes an empty one.
-    start = [] if now.snapshot_id is None else [now.snapshot_id]
+def _run_on_branch(
+    publisher: Publisher, session: SparkConnection, state: TableState, job: BranchJob
+) -> None:
+    warehouse = publisher.warehouse
+    parts = [warehouse.name, *state.pointer.namespace.split("."), state.pointer.name]
+    table = warehouse.java_table(session, state)
+    branch = branches.new_name(warehouse.server)
+    # For a table without a snapshot Iceberg creates an empty one.
+    start = [] if state.snapshot_id is None else [state.snapshot_id]
     table.manageSnapshots().createBranch(branch, *start).commit()
     head = None
     try:
-        job(session, now, sql.qualify([*parts, f"branch_{branch}"]))
+        job(session, state, sql.qualify([*parts, f"branch_{branch}"]))
         table.refresh()
         head = int(table.snapshot(branch).snapshotId())
-        # Whoever runs a job again has the turn until its end, so that it is not in vain once more.
-        with lake.turns.turn(now.identity), current().publishing():
+        # A job that runs again has the turn until its end, so that it does not lose once more.
+        with warehouse.turns.turn(state.identity), current().publishing():
             _move_main(table, branch)
     except BaseException:
         with shield():
-            if _is_on_main(lake, now, head):
+            if _is_on_main(publisher, state, head):
                 return  # only the answer was lost
-            _forget(lake, table, now, branch)
+            _remove_branch(publisher, table, state, branch)
         raise
 
 
-def _is_on_main(lake: Lake, state: TableState, snapshot: int | None) -> bool:
-    if snapshot is None:
+def _is_on_main(publisher: Publisher, state: TableState, snapshot_id: int | None) -> bool:
+    if snapshot_id is None:
         return False
     with suppress(ServerError):
-        return any(each["snapshot-id"] == snapshot for each in lake.current(state).history())
+        history = read_history(publisher.tables.current(state))
+        return any(snapshot.snapshot_id == snapshot_id for snapshot in history)
     return False
 
 
@@ -269,10 +287,14 @@ def _move_main(table: Any, branch: str) -> None:
         raise
 
 
-def _forget(lake: Lake, table: Any, state: TableState, branch: str) -> None:
+def _remove_branch(publisher: Publisher, table: Any, state: TableState, branch: str) -> None:
     try:
         table.refresh()
-        branches.forget(table, lake.current(state), [branch])
+        branches.remove_from(table, publisher.tables.current(state), [branch])
     except Exception:
-        log.warning("branch %s of %s is left for the sweeper", branch, state.title())
+        log.warning(
+            "branch %s of %s could not be removed and is left for the sweeper",
+            branch,
+            state.title(),
+        )
         log.debug("because", exc_info=True)

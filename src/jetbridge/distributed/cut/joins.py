@@ -1,0 +1,89 @@
+"""Where joins are cut: which side is broadcast, or by which keys both are exchanged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jetbridge.distributed import plan
+from jetbridge.distributed.cut.parts import Part, PartRows, StageBuilder, single
+from jetbridge.distributed.types import can_be_key
+
+# Kinds in which each row of one side stands for itself: the other one may be in every task.
+_LEFT_ALONE = ("INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE")
+_RIGHT_ALONE = ("INNER", "RIGHT")
+
+
+@dataclass(frozen=True)
+class Side:
+    """Holds one input of a join; a small one may be broadcast."""
+
+    rows: PartRows
+    is_small: bool
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether it costs nothing to have it in every task."""
+        return len(self.rows.parts) == 1 and self.rows.parts[0].is_constant
+
+
+def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) -> PartRows:
+    """Return the rows of a join of cut inputs."""
+    if left.rows.is_single and right.rows.is_single:
+        return single(_joined(node, left.rows.node, right.rows.node), steady=False)
+    way = _way(node, left, right)
+    if way == "right":
+        other = builder.broadcast(right.rows)
+        return left.rows.map(lambda own: _joined(node, own, other)).unsteady()
+    if way == "left":
+        other = builder.broadcast(left.rows)
+        rows = right.rows.map(lambda own: _joined(node, other, own)).unsteady()
+        return rows.map(lambda own: own, {})
+    if way == "keys":
+        return _by_keys(builder, node, left.rows, right.rows)
+    both = builder.gather(left.rows).node, builder.gather(right.rows).node
+    return single(_joined(node, *both), steady=False)
+
+
+def _joined(node: plan.Join, left: plan.Node, right: plan.Node) -> plan.Node:
+    return plan.Join(node.kind, left, right, node.conditions, node.predicate, node.is_asof)
+
+
+def _way(node: plan.Join, left: Side, right: Side) -> str:
+    """Return which side to broadcast, or "keys" or "single"."""
+    allowed = [
+        (name, side)
+        for name, side, kinds in (("right", right, _LEFT_ALONE), ("left", left, _RIGHT_ALONE))
+        if node.kind in kinds and not (node.is_asof and name == "left")
+    ]
+    for name, side in allowed:
+        if side.is_free:
+            return name
+    for name, side in allowed:
+        if side.is_small or side.rows.is_single:
+            return name
+    if keys_of(node):
+        return "keys"
+    return allowed[0][0] if allowed else "single"
+
+
+def keys_of(node: plan.Join) -> Sequence[plan.JoinCondition]:
+    """Return the conditions by whose sides both inputs may be exchanged.
+
+    A MARK join by `=` must know whether any right row is NULL, so its sides stay together.
+    """
+    operators = ("IS NOT DISTINCT FROM",) if node.kind == "MARK" else ("=", "IS NOT DISTINCT FROM")
+    return [
+        condition
+        for condition in node.conditions
+        if condition.operator in operators
+        and condition.left.type == condition.right.type
+        and can_be_key(condition.left.type)
+    ]
+
+
+def _by_keys(builder: StageBuilder, node: plan.Join, left: PartRows, right: PartRows) -> PartRows:
+    keys = keys_of(node)
+    lefts = builder.by_hash(left, [condition.left for condition in keys])
+    rights = builder.by_hash(right, [condition.right for condition in keys])
+    joined = _joined(node, lefts.node, rights.node)
+    kept = lefts.parts[0].keys if node.kind in _LEFT_ALONE else ()
+    return PartRows((Part(joined, "partition", kept),), steady=False)

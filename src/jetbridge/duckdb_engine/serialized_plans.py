@@ -1,0 +1,95 @@
+"""DuckDB's optimised plans as JSON, and what DuckDB knows of queries and functions."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+# Plans with these do not serialise, or depend on the rows that are there: statistics of one table
+# become filters of another, and empty tables fold a query away.
+DISABLED_OPTIMIZERS = (
+    "statistics_propagation,build_side_probe_side,compressed_materialization,"
+    "join_filter_pushdown,row_group_pruner,late_materialization,column_lifetime,unused_columns,"
+    "empty_result_pullup"
+)
+# Some plans serialise only without these: unnest() of a column in FROM, QUALIFY over lists, CTEs
+# that read CTEs.
+_SECOND_ATTEMPT = (
+    "unnest_rewriter,window_self_join,sum_rewriter,top_n_window_elimination,cte_inlining"
+)
+# Functions of the time, which DuckDB lists as if they were not.
+_CLOCKS = frozenset(("localtime", "localtimestamp", "current_localtime", "current_localtimestamp"))
+Columns = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class SerializedPlan:
+    """A plan as DuckDB wrote it; `problem` says why there is none."""
+
+    tree: Any
+    problem: str = ""
+
+
+class PlanSerializer:
+    """Asks a DuckDB for plans; its settings are those of before after each call.
+
+    The connection must know the tables of a query; their rows are not read.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._volatile: frozenset[str] | None = None
+
+    def plan(self, query: str) -> SerializedPlan:
+        """Return the optimised plan of a query."""
+        row = self._connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
+        before = str(row[0]) if row else ""
+        try:
+            plan = self._plan(query, DISABLED_OPTIMIZERS)
+            if plan.problem:
+                plan = self._plan(query, f"{DISABLED_OPTIMIZERS},{_SECOND_ATTEMPT}")
+            return plan
+        finally:
+            self._connection.execute(f"SET disabled_optimizers = '{before}'")
+
+    def _plan(self, query: str, disabled: str) -> SerializedPlan:
+        self._connection.execute(f"SET disabled_optimizers = '{disabled}'")
+        try:
+            row = self._connection.execute(
+                "SELECT json_serialize_plan(?, optimize := true)", [query]
+            ).fetchone()
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            return SerializedPlan(None, f"DuckDB does not write the plan: {_line(error)}")
+        if row is None or not row[0]:
+            return SerializedPlan(None, "a plan with a value that is not UTF-8")
+        try:
+            tree = json.loads(row[0], strict=False)
+        except (ValueError, RecursionError):
+            return SerializedPlan(None, "a plan that is not JSON")
+        if tree.get("error"):
+            return SerializedPlan(None, f"DuckDB does not write the plan: {_line(tree)}")
+        return SerializedPlan(tree)
+
+    def columns(self, query: str) -> Columns:
+        """Return the names and types of the columns of a query; raise `duckdb.Error`."""
+        rows = self._connection.execute(f"DESCRIBE {query}").fetchall()
+        return [(str(row[0]), str(row[1])) for row in rows]
+
+    def volatile_functions(self) -> frozenset[str]:
+        """Return the functions whose answer differs from call to call, or query to query."""
+        if self._volatile is None:
+            rows = self._connection.execute(
+                "SELECT DISTINCT function_name FROM duckdb_functions() "
+                "WHERE stability IS NOT NULL AND stability <> 'CONSISTENT' "
+                # It has no answer that could differ.
+                "AND function_name <> 'error'"
+            ).fetchall()
+            self._volatile = _CLOCKS.union(str(row[0]) for row in rows)
+        return self._volatile
+
+
+def _line(error: Any) -> str:
+    message = error.get("error_message") if isinstance(error, dict) else error
+    return str(message).split("\n", 1)[0][:200]
