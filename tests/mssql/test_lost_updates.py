@@ -9,7 +9,7 @@ import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.client import Client, connect
-from jetbridge.errors import Conflict
+from jetbridge.errors import Conflict, ConstraintViolation
 from jetbridge.pipeline.run import run as execute
 from jetbridge.pipeline.session import Session
 from jetbridge.service import Server
@@ -120,6 +120,17 @@ def test_rows_that_nobody_else_changed_do_not_conflict(catalog, client, table):
         again = first.read("dbo", table, columns=["v", "rowid"]).slice(0, 1)
         first.update("dbo", table, increments(again))
     assert sorted(values(catalog)) == [1, 2]
+
+
+def test_a_statement_that_was_refused_can_be_corrected_in_its_transaction(catalog, client, table):
+    with catalog.database.server.borrow_core() as connection:
+        connection.run("ALTER TABLE dbo.counters ADD CHECK (v < 2)")
+    with client.transaction() as transaction:
+        rows = transaction.read("dbo", table, columns=["v", "rowid"])
+        with pytest.raises(ConstraintViolation):
+            transaction.update("dbo", table, increments(increments(rows)))
+        transaction.update("dbo", table, increments(rows))
+    assert values(catalog) == [1, 1]
 
 
 def test_a_row_that_was_changed_after_the_scan_is_not_deleted(catalog, client, table):

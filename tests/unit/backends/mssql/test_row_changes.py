@@ -5,7 +5,7 @@ import pytest
 
 from jetbridge.backends.mssql.metadata.row_changes import RowChanges
 from jetbridge.backends.tables.updates import Integers
-from jetbridge.errors import Conflict
+from jetbridge.errors import Conflict, DuplicateKey
 
 
 def ids(*numbers: int) -> Integers:
@@ -43,6 +43,14 @@ def test_a_running_change_conflicts_and_a_failed_one_counts():
     with pytest.raises(Conflict):
         change(changes, 1, start, 7)
     change(changes, 1, changes.now(), 7)
+
+
+def test_a_refused_change_counts_for_nothing():
+    changes = RowChanges()
+    start = changes.now()
+    with pytest.raises(DuplicateKey), changes.changing(1, "s.t", ids(7), start):
+        raise DuplicateKey("refused")
+    change(changes, 1, start, 7)
 
 
 def test_a_change_that_is_forgotten_conflicts_with_every_row_of_its_table():

@@ -14,11 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from jetbridge.backends.tables.updates import Integers
-from jetbridge.errors import Conflict
+from jetbridge.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    FailedPrecondition,
+    NotSupported,
+)
 
 # How many row ids are remembered, 8 MB; a statement counts as some more, for its own memory.
 _MOST_REMEMBERED = 1024 * 1024
 _STATEMENT_COST = 32
+# Errors of statements that have certainly not been committed.
+_REFUSALS = (BadRequest, AlreadyExists, Conflict, FailedPrecondition, NotSupported)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,8 @@ class RowChanges:
         """Change rows of a table in the block; `row_ids` ascend.
 
         Raises Conflict if another statement changes one of them, or has done so after the change
-        `since`. A block that fails counts as a change, because it may have committed.
+        `since`. A block that is refused counts for nothing. One that fails otherwise counts as a
+        change, because it may have committed.
         """
         change = _Change(0, table, row_ids)
         if not len(row_ids):
@@ -64,13 +73,18 @@ class RowChanges:
         with self._lock:
             self._refuse_conflict(change, title, since)
             self._running.append(change)
+        refused = False
         try:
             yield
+        except _REFUSALS:
+            refused = True
+            raise
         finally:
             with self._lock:
                 self._running = [other for other in self._running if other is not change]
-                self._number += 1
-                self._remember(_Change(self._number, table, row_ids))
+                if not refused:
+                    self._number += 1
+                    self._remember(_Change(self._number, table, row_ids))
 
     def _refuse_conflict(self, change: _Change, title: str, since: int) -> None:
         conflicts = self._forgotten.get(change.table, 0) > since
