@@ -5,6 +5,7 @@ A stage is written as its tasks and its exchange, such as `split:hash`.
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -206,6 +207,39 @@ def test_others_run_in_one_task_with_their_own_text(
     assert reason.lower() in staged.reason.lower()
     (stage,) = staged.stages
     assert (stage.sql, stage.tasks, stage.exchange.kind) == (query, "single", "result")
+
+
+@pytest.fixture
+def file(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> str:
+    path = str(tmp_path / "orders.parquet")
+    connection.execute(f"COPY orders TO '{path}' (FORMAT parquet)")
+    return path
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, state FROM '{}' WHERE amount > 50",
+        "SELECT count(*) FROM '{}'",
+        "SELECT t.a, t.b FROM '{}' AS t(a, b)",
+        "SELECT t.a, t.b FROM orders AS t(a, b)",
+        "SELECT o.id FROM (SELECT * FROM read_parquet('{}', explicit_cardinality := 7)) o",
+    ],
+)
+def test_one_parquet_file_is_a_table(connection: duckdb.DuckDBPyConnection, file: str, query: str):
+    shape_of_query = GATHERED if "count" in query else SCAN
+    check(connection, query.format(file), shop.BY_KEYS, shape_of_query)
+
+
+@pytest.mark.parametrize(
+    "option", ["binary_as_string", "can_have_nan", "filename", "file_row_number"]
+)
+def test_parquet_files_with_options_are_refused(
+    connection: duckdb.DuckDBPyConnection, file: str, option: str
+):
+    query = f"SELECT * FROM read_parquet('{file}', {option} = true)"
+    staged = shop.stager(connection).stage(query, shop.BY_KEYS)
+    assert staged.reason == f"the scan read_parquet() with {option} True"
 
 
 class OtherTypes(PlanSerializer):

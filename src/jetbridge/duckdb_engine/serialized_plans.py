@@ -26,7 +26,7 @@ Columns = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class SerializedPlan:
-    """A plan as DuckDB wrote it; `problem` says why there is none."""
+    """Holds a plan as DuckDB wrote it; `problem` says why there is none."""
 
     tree: Any
     problem: str = ""

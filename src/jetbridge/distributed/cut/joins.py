@@ -31,12 +31,16 @@ def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) ->
         return single(_joined(node, left.rows.node, right.rows.node), steady=False)
     way = _way(node, left, right)
     if way == "right":
-        other = builder.broadcast(right.rows)
+        rows = right.rows
+        if node.kind == "MARK" and not right.is_free:
+            # It may be large, and only asks which values there are.
+            rows = rows.map(plan.Distinct)
+        other = builder.broadcast(rows)
         return left.rows.map(lambda own: _joined(node, own, other)).unsteady()
     if way == "left":
         other = builder.broadcast(left.rows)
-        rows = right.rows.map(lambda own: _joined(node, other, own)).unsteady()
-        return rows.map(lambda own: own, {})
+        # The keys of the right columns are not where they were.
+        return right.rows.map(lambda own: _joined(node, other, own), {}).unsteady()
     if way == "keys":
         return _by_keys(builder, node, left.rows, right.rows)
     both = builder.gather(left.rows).node, builder.gather(right.rows).node

@@ -42,7 +42,8 @@ def decode_get(fields: Fields, decode_child: Callable[[Any], plan.Node]) -> plan
     parameters, data = fields.take_or("parameters", None) or (), fields.take_or("function_data", {})
     if name in ("seq_scan", "read_parquet", "parquet_scan"):
         table = _table(data) if name == "seq_scan" else _file(data, fields.title)
-        return _scan(table, names, types, read, output, filters)
+        # Of a file, the plan has the names that the query gives to its columns.
+        return _scan(table, data.get("names", names), types, read, output, filters)
     if filters or data:
         raise NotDistributed(f"the table function {name}()")
     columns = [_column(read[index], names, types) for index in output]
@@ -58,7 +59,9 @@ def _table(data: dict[str, Any]) -> plan.TableName:
 def _file(data: dict[str, Any], title: str) -> plan.TableName:
     """Return one Parquet file, read without options, as a table: its path, in no catalog."""
     options = Fields(data["parquet_options"], title)
-    options.drop("explicit_cardinality", "can_have_nan", "binary_as_string")
+    options.drop("explicit_cardinality")
+    options.expect("binary_as_string", False)
+    options.expect("can_have_nan", False)
     options.expect("file_row_number", False)
     options.expect("encryption_config", None)
     options.expect("schema", [])
