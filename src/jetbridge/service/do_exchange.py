@@ -193,8 +193,8 @@ class StatementInput:
         """Count the larger one of both totals. Raises LimitExceeded."""
         if staged > self._limits.staged_bytes:
             raise LimitExceeded(
-                f"the statement sent more than {self._limits.staged_bytes} bytes, the most "
-                "this server stages; split it, or raise limits.staged_bytes"
+                f"the rows of the statement take more than {self._limits.staged_bytes} bytes, the "
+                "most this server stages; split it, or raise limits.staged_bytes"
             )
         if staged > self._staged:
             self._count(staged - self._staged)

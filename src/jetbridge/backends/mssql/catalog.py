@@ -55,7 +55,7 @@ class MssqlCatalog:
             options or SpoolOptions(),
             CatalogCache(pool),
         )
-        self._snapshots = SnapshotReaders(pool)
+        self._snapshots = SnapshotReaders(pool, self._database.options.staged_bytes)
         self._sweeper = LoadTableSweeper(self._database)
 
     @property
