@@ -17,7 +17,11 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl.create_table import choose_types, create_table
+from jetbridge.backends.mssql.ddl.create_table import (
+    check_table_name,
+    choose_types,
+    create_table,
+)
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
@@ -162,6 +166,7 @@ class TableLoad:
 
 def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoad:
     """Check the request before anything is created."""
+    check_table_name(request.name)
     definition = define_table(request)
     types = choose_types(definition, database.settings)
     columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)
