@@ -19,7 +19,6 @@ from jetbridge.catalog import (
     ChangeType,
     CreateTable,
     DropNotNull,
-    OnConflict,
     RemoveColumn,
     RenameColumn,
     RenameTable,
@@ -108,23 +107,6 @@ def test_a_table_comes_back_as_it_was_made(items):
     assert info.schema.names == COLUMNS.names
     assert [each.nullable for each in info.schema] == [False, True, True]
     assert (info.checks, info.keys) == (("(qty > 0)",), (UniqueKey(("id",), True),))
-
-
-@pytest.mark.parametrize("name", ["#x", "##x"])
-def test_names_of_temporary_tables_are_refused(base, items, name):
-    refusal = rf"'{name}'.* begin with '#' are temporary tables of SQL Server; use another name"
-    catalog = mssql_server.new_catalog()
-    schema, columns = catalog.load_schema("dbo"), pa.schema([("a", pa.int32())])
-    for on_conflict in OnConflict:
-        request = CreateTable(name, columns, on_conflict)
-        with pytest.raises(BadRequest, match=refusal):
-            schema.create_table(request)
-        with pytest.raises(BadRequest, match=refusal), schema.creating(request) as write:
-            write(pa.record_batch({"a": pa.array([1], pa.int32())}))
-    with pytest.raises(BadRequest, match=refusal):
-        base.alter(items, RenameTable(name))
-    assert base.run(f"SELECT OBJECT_ID('tempdb..{name}')") == [(None,)]
-    catalog.close()
 
 
 def test_texts_in_checks_count_case_and_trailing_blanks(base):

@@ -157,7 +157,7 @@ class MssqlSnapshot:
 
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader
-        self._since = database.changes.now()
+        self._since = database.changes.latest()
 
     def allow_expiry(self) -> None:
         if self._reader is not None:

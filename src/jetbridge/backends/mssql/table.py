@@ -88,5 +88,5 @@ class MssqlTable(MssqlView):
                 f"{self._table.title()} has no primary key that can serve as row id, so its rows "
                 "cannot be changed; add a primary key"
             )
-        since = self._database.changes.now() if self._since is None else self._since
+        since = self._database.changes.latest() if self._since is None else self._since
         return update_delete.ChangedTable(self._table, self._row_ids, since)

@@ -54,7 +54,7 @@ class RowChanges:
         self._running: list[_Change] = []
         self._forgotten: dict[int, int] = {}
 
-    def now(self) -> int:
+    def latest(self) -> int:
         """Return the number of the last change. Read rows only after this."""
         return self._number
 
