@@ -1,13 +1,17 @@
-"""Rows on their way: in memory while they are few, then in files that may be read again."""
+"""Rows on their way: in memory, then in files; and the sweep of what loads have left."""
 
 import os
 import subprocess
 import sys
+import threading
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jetbridge.backends.mssql.catalog import MssqlCatalog
+from jetbridge.backends.mssql.connection.address import Address
 from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.backends.mssql.write.spool import SpoolPart, group_parts, open_spool
@@ -108,3 +112,18 @@ def test_files_of_processes_that_are_gone_are_removed(tmp_path):
     (elsewhere / "owner.lock").write_text("another.host")
     options.remove_orphans()
     assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])
+
+
+def sweeps() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "mssql-sweep"]
+
+
+def test_start_sweeper_begins_a_sweep_that_waits_for_the_first_connection():
+    assert sweeps() == []
+    with closing(MssqlCatalog("m", Address("127.0.0.1,1", "master", "sa", "x"))) as catalog:
+        catalog.start_sweeper()
+        assert len(sweeps()) == 1
+        assert not catalog.database.server.reached.is_set()
+        catalog.start_sweeper()
+        assert len(sweeps()) == 1, "one at a time"
+    assert sweeps() == []
