@@ -21,6 +21,7 @@ import pytest
 
 from jetbridge.client import Client, connect
 from jetbridge.errors import Unavailable
+from tests.helpers.jvms import jvms
 from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.lake, pytest.mark.xdist_group(__name__)]
@@ -29,8 +30,8 @@ COMMAND = (sys.executable, "-m", "jetbridge")
 # Runs the command on a machine that has no Java.
 WITHOUT_JAVA = """
 import sys
-from jetbridge.spark import java
-java._homes = lambda: iter(())
+from jetbridge.spark import jvm
+jvm._homes = lambda: iter(())
 from jetbridge.cli import main
 sys.exit(main())
 """
@@ -58,8 +59,8 @@ class Served:
         return connect(self.location, catalog)
 
     def jvm(self) -> psutil.Process:
-        (found,) = psutil.Process(self.process.pid).children()
-        return found
+        (jvm,) = jvms(psutil.Process(self.process.pid))
+        return jvm
 
     def stop(self) -> float:
         """Stop the server, check that nothing is left of it, and return how long that took."""

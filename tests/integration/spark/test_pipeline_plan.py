@@ -102,7 +102,7 @@ def test_other_names_for_columns(planned):
     [
         ("SELECT nothing FROM orders", BadRequest, 'column "nothing" not found'),
         ("FROM memory.shop.nowhere", NotFound, "table 'memory.shop.nowhere' does not exist"),
-        ("FROM nowhere.shop.orders", NotFound, "there are Other lake, memory"),
+        ("FROM nowhere.shop.orders", NotFound, "known: Other lake, memory"),
         ("FROM nowhere", NotFound, "nowhere"),
         ("SELECT sum(name) FROM orders", BadRequest, "sum"),
     ],

@@ -26,8 +26,8 @@ ROWS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
 # Reads of a lake need no Spark, which would take seconds to start.
 SERVE = """
 import sys
-from jetbridge.spark import java
-java._homes = lambda: iter(())
+from jetbridge.spark import jvm
+jvm._homes = lambda: iter(())
 from jetbridge.cli import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -20,9 +20,9 @@ TABLES = "SELECT name FROM sys.tables ORDER BY name"
 # where the tests run in the background, too: there a shell has processes ignore it.
 WITHOUT_SPARK = """
 import signal, sys
-from jetbridge.spark import java
+from jetbridge.spark import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)
-java._homes = lambda: iter(())
+jvm._homes = lambda: iter(())
 from jetbridge.cli import main
 sys.exit(main(sys.argv[1:]))
 """
