@@ -30,6 +30,7 @@ class PlanSource(Protocol):
 
     def plan(self, query: str) -> Serialized: ...
     def columns(self, query: str) -> Sequence[tuple[str, str]]: ...
+    def columns_or_problem(self, query: str) -> tuple[Sequence[tuple[str, str]], str]: ...
     def volatile_functions(self) -> frozenset[str]: ...
 
 
@@ -69,6 +70,8 @@ class QueryStager:
             parts = cut(prune(node))
         except NotDistributed as reason:
             return own_text(query, names, str(reason))
+        except RecursionError:
+            return own_text(query, names, "a plan that is nested too deeply")
         return StagedQuery(
             parts.stages, parts.results, names, "", parts.is_ordered, parts.is_steady
         )
@@ -105,11 +108,10 @@ class QueryStager:
         stubs = [*_stubs(rendered), rendered.definitions]
         ctes = ", ".join(stub for stub in stubs if stub)
         query = f"WITH {ctes} SELECT * FROM {rendered.result}"
-        try:
-            bound = [name for _, name in self.source.columns(query)]
-        except Exception as error:
-            first, _, _ = str(error).partition("\n")
-            raise NotDistributed(f"a stage that does not bind: {first[:200]}") from error
+        columns, problem = self.source.columns_or_problem(query)
+        if problem:
+            raise NotDistributed(f"a stage that does not bind: {problem}")
+        bound = [name for _, name in columns]
         expected = self._type_names(types)
         if bound != expected:
             pairs = zip(bound, expected, strict=False)

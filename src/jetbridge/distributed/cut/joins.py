@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from jetbridge.distributed import plan
 from jetbridge.distributed.cut.parts import Part, PartRows, StageBuilder, single
 from jetbridge.distributed.types import can_be_key
 
+# The side to broadcast, or an exchange of both by keys, or all rows in one task.
+JoinWay = Literal["left", "right", "keys", "single"]
 # Kinds in which each row of one side stands for itself: the other one may be in every task.
 _LEFT_ALONE = ("INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE")
 _RIGHT_ALONE = ("INNER", "RIGHT")
@@ -51,13 +54,13 @@ def _joined(node: plan.Join, left: plan.Node, right: plan.Node) -> plan.Node:
     return plan.Join(node.kind, left, right, node.conditions, node.predicate, node.is_asof)
 
 
-def _way(node: plan.Join, left: Side, right: Side) -> str:
-    """Return which side to broadcast, or "keys" or "single"."""
-    allowed = [
-        (name, side)
-        for name, side, kinds in (("right", right, _LEFT_ALONE), ("left", left, _RIGHT_ALONE))
-        if node.kind in kinds and not (node.is_asof and name == "left")
-    ]
+def _way(node: plan.Join, left: Side, right: Side) -> JoinWay:
+    """Return how the rows of both sides meet."""
+    allowed: list[tuple[JoinWay, Side]] = []
+    if node.kind in _LEFT_ALONE:
+        allowed.append(("right", right))
+    if node.kind in _RIGHT_ALONE and not node.is_asof:
+        allowed.append(("left", left))
     for name, side in allowed:
         if side.is_free:
             return name

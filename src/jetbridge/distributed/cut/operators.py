@@ -34,7 +34,7 @@ _STEADY_AGGREGATES = frozenset(
 
 @dataclass(frozen=True)
 class CutOptions:
-    """Say what is known of tables: `table_rows` estimates rows, None if nobody knows.
+    """Say what is known of tables: `table_rows` estimates rows, None if unknown.
 
     A side of a join whose tables have at most `broadcast_rows` rows together goes to every task.
     """
@@ -114,12 +114,6 @@ class _Cutter:
         }
         rows = self.rows(node.child)
         return rows.map(lambda child: plan.Projection(child, node.expressions), moved)
-
-    def in_one_task(self, node: plan.Unary) -> PartRows:
-        """Put an operator over all rows into one task."""
-        rows = self.builder.gather(self.rows(node.child))
-        self.depends_on_order(rows)
-        return single(replace(node, child=rows.node), ordered=rows.ordered)
 
     def aggregation(self, node: plan.Aggregation) -> PartRows:
         rows = self._aggregated(node)
@@ -274,7 +268,7 @@ class _Cutter:
         steady = self._kept[node.number][2]
         return PartRows((Part(self._kept_input(node, "split"), "split"),), steady=steady)
 
-    def _kept_input(self, node: plan.CommonTableRef, share: str) -> plan.Node:
+    def _kept_input(self, node: plan.CommonTableRef, share: plan.Share) -> plan.Node:
         stages, types, _ = self._kept[node.number]
         read = plan.Input(stages, types, share)
         if node.columns == tuple(range(len(types))):

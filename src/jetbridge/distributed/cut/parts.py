@@ -7,7 +7,7 @@ from jetbridge.distributed import plan
 from jetbridge.distributed.expressions import BoundExpression, Order, Ref
 from jetbridge.distributed.render import expression_sql, render_stage
 from jetbridge.distributed.render.stage import RenderedStage, column_names
-from jetbridge.distributed.stages import RowExchange, Stage, StageInput, StageScan
+from jetbridge.distributed.stages import RowExchange, Stage, StageInput, StageScan, Tasks
 from jetbridge.distributed.types import NotDistributed, has_unnamed
 
 CheckTypes = Callable[[RenderedStage, plan.Types], None]
@@ -18,7 +18,7 @@ class Part:
     """Operators of a stage that may grow; `keys` are the columns by whose hash its rows lie."""
 
     node: plan.Node
-    tasks: str
+    tasks: Tasks
     keys: tuple[int, ...] = ()
 
     @property
