@@ -127,6 +127,15 @@ def test_interrupts_of_planning_are_raised(interrupting: duckdb.DuckDBPyConnecti
             PlanSerializer(interrupting).plan(query)
 
 
+def test_statement_that_is_cancelled_has_no_problem_of_its_plan(
+    connection: duckdb.DuckDBPyConnection,
+):
+    with cancellation.scope() as statement:
+        statement.cancel()
+        with pytest.raises(Cancelled):
+            PlanSerializer(connection).plan("SELECT missing FROM orders")
+
+
 class EndingBinds(PlanSerializer):
     """Is interrupted as soon as it binds a stage."""
 

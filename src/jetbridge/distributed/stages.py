@@ -1,4 +1,4 @@
-"""What a query becomes: stages of DuckDB SQL, and how rows go from one to the next."""
+"""What a query becomes: query stages of DuckDB SQL, and how rows go from one to the next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -67,13 +67,13 @@ class QueryStager:
             node = self.decoded(query)
             self._check_columns(node.types, columns)
             self._check_functions(node)
-            parts = cut(prune(node))
+            staged = cut(prune(node))
         except NotDistributed as reason:
             return own_text(query, names, str(reason))
         except RecursionError:
             return own_text(query, names, "a plan that is nested too deeply")
         return StagedQuery(
-            parts.stages, parts.results, names, "", parts.is_ordered, parts.is_steady
+            staged.stages, staged.results, names, "", staged.is_ordered, staged.is_steady
         )
 
     def decoded(self, query: str) -> plan.Node:

@@ -104,6 +104,7 @@ def _plan(connection: duckdb.DuckDBPyConnection, query: str) -> SerializedPlan:
     except (ValueError, RecursionError):
         return SerializedPlan(None, "a plan that is not JSON")
     if tree.get("error"):
+        cancellation.current().check()
         return SerializedPlan(None, f"DuckDB does not write the plan: {_line(tree)}")
     return SerializedPlan(tree)
 
