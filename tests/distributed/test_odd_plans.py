@@ -18,6 +18,7 @@ from jetbridge.duckdb_engine.serialized_plans import (
     PLAN_CONFIG,
     Columns,
     PlanSerializer,
+    SerializedPlan,
 )
 from jetbridge.errors import Cancelled
 from jetbridge.runtime import cancellation
@@ -73,6 +74,30 @@ def test_changed_plans_are_read_or_refused(trees: list[Any], number: int):
             refused.append(str(reason))
     assert refused
     assert not any("Error(" in reason for reason in refused)
+
+
+class ChangedPlans(PlanSerializer):
+    """Writes one plan with a change in it, another one for each query."""
+
+    chance = random.Random(5)
+
+    def plan(self, query: str) -> SerializedPlan:
+        tree = super().plan(query).tree
+        change(tree, self.chance.choice(list(paths(tree))), self.chance)
+        return SerializedPlan(tree)
+
+
+def test_queries_with_changed_plans_have_stages():
+    query = (
+        "SELECT state, max(list_sum([o.id, 1])) AS m, count(*) FROM orders o JOIN customers c "
+        "ON o.customer = c.id WHERE amount > 5 AND state IN ('open', 'paid') GROUP BY ALL "
+        "ORDER BY m LIMIT 3"
+    )
+    with shop.open_shop(PLAN_CONFIG) as connection:
+        stager = QueryStager(ChangedPlans(connection))
+        reasons = [stager.stage(query, shop.BY_KEYS).reason for _ in range(400)]
+    assert "" in reasons
+    assert "a plan with values of other types than DuckDB 1.5 writes" in reasons
 
 
 @pytest.mark.parametrize("tree", [None, [], 7, {"error": False, "plans": 7}])

@@ -13,7 +13,7 @@ from jetbridge.distributed.prune import prune
 from jetbridge.distributed.render.constants import null_sql
 from jetbridge.distributed.render.stage import RenderedStage, column_names
 from jetbridge.distributed.stages import StagedQuery, own_text
-from jetbridge.distributed.types import NotDistributed
+from jetbridge.distributed.types import ODD_SHAPES, NotDistributed
 
 
 class Serialized(Protocol):
@@ -70,6 +70,10 @@ class QueryStager:
             staged = cut(prune(node))
         except NotDistributed as reason:
             return own_text(query, names, str(reason))
+        except ODD_SHAPES:
+            return own_text(
+                query, names, "a plan with values of other types than DuckDB 1.5 writes"
+            )
         except RecursionError:
             return own_text(query, names, "a plan that is nested too deeply")
         return StagedQuery(
@@ -99,7 +103,9 @@ class QueryStager:
     def _type_names(self, types: plan.Types) -> list[str]:
         if types not in self._names:
             items = ", ".join(map(null_sql, types))
-            bound = self.source.columns(f"SELECT {items}")
+            bound, problem = self.source.columns_or_problem(f"SELECT {items}")
+            if problem:
+                raise NotDistributed(f"a type that does not bind: {problem}")
             self._names[types] = [name for _, name in bound]
         return self._names[types]
 

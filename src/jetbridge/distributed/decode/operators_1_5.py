@@ -14,17 +14,14 @@ from jetbridge.distributed.decode.expressions_1_5 import (
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant, decode_type
 from jetbridge.distributed.expressions import Aggregate, BoundConstant, Ref, Unnest, Window
-from jetbridge.distributed.types import NotDistributed, Type
-
-# What code raises that reads a field of another type than it expects.
-_ODD_SHAPES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+from jetbridge.distributed.types import ODD_SHAPES, NotDistributed, Type
 
 
 def decode_plan(tree: Any) -> plan.Node:
     """Return the plan of one query; raise `NotDistributed` for what is unknown in it."""
     try:
         return _decoded(tree)
-    except _ODD_SHAPES as error:
+    except ODD_SHAPES as error:
         raise NotDistributed("a plan of another shape than DuckDB 1.5 writes") from error
 
 
