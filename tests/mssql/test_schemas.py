@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from jetbridge.backends.mssql.catalog import MssqlCatalog
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
-from jetbridge.catalog import SchemaInfo
+from jetbridge.catalog import CreateTable, OnConflict, RenameTable, SchemaInfo
 from jetbridge.errors import BadRequest, NotSupported
 from tests.helpers import mssql_server
 
@@ -94,3 +95,19 @@ def test_babelfish_refuses_comments_and_tags(catalog, monkeypatch, info):
     with pytest.raises(NotSupported, match="Babelfish .*schema 's'"):
         catalog.create_schema(info)
     assert catalog.create_schema(SchemaInfo("s")).info() == SchemaInfo("s")
+
+
+@pytest.mark.parametrize("name", ["#x", "##x"])
+def test_names_of_temporary_tables_are_refused(catalog, name):
+    refusal = rf"'{name}'.* begin with '#' are temporary tables of SQL Server; use another name"
+    schema, columns = catalog.load_schema("dbo"), pa.schema([("a", pa.int32())])
+    for on_conflict in OnConflict:
+        request = CreateTable(name, columns, on_conflict)
+        with pytest.raises(BadRequest, match=refusal):
+            schema.create_table(request)
+        with pytest.raises(BadRequest, match=refusal), schema.creating(request) as write:
+            write(pa.record_batch({"a": pa.array([1], pa.int32())}))
+    table = schema.create_table(CreateTable("plain", columns))
+    with pytest.raises(BadRequest, match=refusal):
+        table.alter(RenameTable(name))
+    assert run(catalog, f"SELECT OBJECT_ID('tempdb..{name}')") == [(None,)]

@@ -202,7 +202,8 @@ def _explain_missing_package(name: str, extra: str) -> Iterator[None]:
             raise
         raise FailedPrecondition(
             f"catalog {name!r} needs {package}, which is not installed: run "
-            f"pip install 'jetbridge[{extra}]', or name other catalogs in a file for --config"
+            f"pip install 'jetbridge[{extra}]', or configure other catalogs and pass the file "
+            "with --config"
         ) from error
     except ImportError as error:
         raise FailedPrecondition(

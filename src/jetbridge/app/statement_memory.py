@@ -28,9 +28,8 @@ class StatementShare:
 
     @property
     def threads(self) -> int:
-        """Return the number of threads; more would hold so many blocks that a sort cannot
-        continue.
-        """
+        """Return the number of threads for which the memory is enough."""
+        # More threads would hold so many blocks that a sort cannot continue.
         return max(1, self.memory_bytes // MINIMUM)
 
 

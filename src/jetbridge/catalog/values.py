@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from jetbridge.catalog.identifiers import find_duplicate_name
 from jetbridge.errors import BadRequest
 from jetbridge.expr import Expr
 
@@ -257,3 +258,23 @@ def default_of(field: pa.Field) -> str | None:
         return text.decode() if text else None
     except UnicodeDecodeError:
         raise BadRequest(f"the default of column {field.name!r} is not UTF-8") from None
+
+
+def refuse_duplicate_fields(field: pa.Field) -> None:
+    """Raise BadRequest if a STRUCT at any depth of a column has two fields of one name."""
+    _refuse_duplicate_fields(field.type, field.name)
+
+
+def _refuse_duplicate_fields(data_type: pa.DataType, column: str) -> None:
+    if isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    children = [data_type.field(index) for index in range(data_type.num_fields)]
+    if pa.types.is_struct(data_type) or pa.types.is_union(data_type):
+        name = find_duplicate_name([child.name for child in children])
+        if name is not None:
+            raise BadRequest(
+                f"column {column!r} has two fields named {name!r}: names match without regard to "
+                "case; rename one of them"
+            )
+    for child in children:
+        _refuse_duplicate_fields(child.type, column)

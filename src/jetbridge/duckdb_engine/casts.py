@@ -60,18 +60,7 @@ def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
     return _by_duckdb(pa.table({"c": array}), target)
 
 
-def is_misread(kind: pa.DataType, is_in_array: bool = False) -> bool:
-    """Return whether DuckDB 1.5.5 reads indexes of a dictionary in an ARRAY as its values."""
-    if pa.types.is_dictionary(kind):
-        return is_in_array
-    is_in_array = is_in_array or bool(pa.types.is_fixed_size_list(kind))
-    return any(is_misread(kind.field(i).type, is_in_array) for i in range(kind.num_fields))
-
-
 def _by_duckdb(data: pa.Table, target: pa.Field) -> pa.Array:
-    kind = data.schema.field(0).type
-    if is_misread(kind):
-        raise pa.ArrowNotImplementedError(f"no cast from {kind}; cast ENUM to VARCHAR first")
     if _has_zone(target.type) and _longest_text(data.column(0)) > _LONGEST_TIMESTAMP:
         # DuckDB compares it with all zones that there are: eight seconds for a megabyte.
         raise pa.ArrowInvalid(f"a timestamp has at most {_LONGEST_TIMESTAMP} characters")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from jetbridge.duckdb_engine.instance import EXTENSIONS, DuckDBInstance, Setting, arrow_batches
 from jetbridge.duckdb_engine.statements import EXPLAIN, QUERY, execute
 from jetbridge.runtime.cancellation import current
+from jetbridge.runtime.plain_layout import plain_rows
 
 # What a query raises.
 QueryError = duckdb.Error
@@ -49,7 +50,7 @@ class LakeReader:
         cursor = root.cursor()
         try:
             for name, table in tables.items():
-                cursor.register(name, table)
+                cursor.register(name, plain_rows(table))
             with current().on_cancel(cursor.interrupt):
                 yield cursor
         except _FATAL:

@@ -46,6 +46,7 @@ from jetbridge.duckdb_engine.statements import (
 )
 from jetbridge.duckdb_engine.types import duckdb_type
 from jetbridge.runtime.cancellation import current
+from jetbridge.runtime.plain_layout import plain_rows
 
 # They look at the rows that are there, and a plan is asked for over empty tables.
 # The others it cannot write down.
@@ -233,7 +234,7 @@ class LocalConnection:
 
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
         """Give rows a name under which `create_table_as` finds them."""
-        self._cursor.register(name, rows)
+        self._cursor.register(name, plain_rows(rows))
 
     def create_table_as(self, path: Path, query: str) -> None:
         """Create a table with the rows of a query, which can be read more than once."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from jetbridge.duckdb_engine.statements import SET, execute
 from jetbridge.errors import BadRequest, LimitExceeded, ServerError
 from jetbridge.runtime.cancellation import current
+from jetbridge.runtime.plain_layout import plain_rows
 
 # How long one evaluation of an expression in DDL or DML may take. A filter gets less: it can be
 # left to the client.
@@ -126,23 +127,13 @@ def session(
     cursor = _root().cursor()
     try:
         if data is not None:
-            cursor.register(DATA, _whole(data))
+            cursor.register(DATA, plain_rows(data))
         for name, table in more.items():
-            cursor.register(name, _whole(table))
+            cursor.register(name, plain_rows(table))
         with _watchdog.limit(cursor, seconds), current().on_cancel(cursor.interrupt):
             yield cursor
     finally:
         cursor.close()
-
-
-def _whole(data: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """Remove slices of nested arrays, of whose children DuckDB 1.5 reads wrong rows."""
-    if isinstance(data, pa.Table):
-        for index, field in enumerate(data.schema):
-            if pa.types.is_nested(field.type):
-                chunks = [pa.concat_arrays([c, c.slice(0, 0)]) for c in data.column(index).chunks]
-                data = data.set_column(index, field, pa.chunked_array(chunks, field.type))
-    return data
 
 
 def query(

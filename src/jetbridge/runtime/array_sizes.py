@@ -12,11 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jetbridge.runtime.plain_layout import is_plain
+
 # The bytes of each row: one number for all rows, or one per row. A list may hold 300 million NULLs
 # in no memory, so they are never written out.
 Sizes = int | npt.NDArray[np.int64]
 
-_OFFSET = 8
+_OFFSET = _POSITION = 8
 
 
 @lru_cache(maxsize=1024)
@@ -111,10 +113,14 @@ def _view_lengths(array: Any) -> npt.NDArray[np.int64]:
 
 
 def _of_dictionary(array: Any, target: pa.DataType) -> Sizes:
-    sizes = _sizes(array.dictionary, target)
+    values, rows = array.dictionary, array.indices.fill_null(0).cast(pa.int64()).to_numpy()
+    if len(rows) < len(values) and is_plain(values.type):  # read no more of it than is used
+        used, rows = np.unique(rows, return_inverse=True)
+        values = values.take(pa.array(used))
+    sizes = _sizes(values, target)
     if isinstance(sizes, int) or len(sizes) == 0:
         return max(null_bytes(target), sizes if isinstance(sizes, int) else 0)
-    taken: npt.NDArray[np.int64] = sizes[array.indices.fill_null(0).cast(pa.int64()).to_numpy()]
+    taken: npt.NDArray[np.int64] = sizes[rows]
     return taken
 
 
@@ -164,6 +170,8 @@ def _of_lists(array: Any, target: pa.DataType) -> Sizes:
     child = array.values
     inner = target.field(0).type if pa.types.is_nested(target) else child.type
     sizes = _sizes(child, inner)
+    if not is_plain(array.type):  # while it is written out, each element has a position
+        sizes = sizes + _POSITION
     if isinstance(sizes, int):
         return least + lengths * sizes
     before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])

@@ -61,6 +61,11 @@ def _column(batch: pa.RecordBatch, position: int | None, field: pa.Field, rows: 
     return column if column.type == field.type else column.cast(field.type)
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows."""
+    return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in schema], schema=schema)
+
+
 def nulls(data_type: pa.DataType, rows: int) -> pa.Array:
     """Return an array of NULLs, from a cache: scans need the same few sizes again and again."""
     return _nulls(data_type, 1 << max(rows - 1, 0).bit_length()).slice(0, rows)

@@ -38,7 +38,7 @@ from jetbridge.runtime.array_sizes import null_bytes
 from jetbridge.runtime.cancellation import current, shield
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import read_ahead, within
-from jetbridge.service.batch_layout import conform
+from jetbridge.service.batch_layout import conform, no_rows
 from jetbridge.service.call_context import CallContext, ServedCatalog, input_limits
 from jetbridge.service.functions import call_in_out, call_scalar, find_function
 from jetbridge.service.table_lookup import LocatedTable, TableLookup
@@ -193,8 +193,8 @@ class StatementInput:
         """Count the larger one of both totals. Raises LimitExceeded."""
         if staged > self._limits.staged_bytes:
             raise LimitExceeded(
-                f"the statement sent more than {self._limits.staged_bytes} bytes, the most "
-                "this server stages; split it, or raise limits.staged_bytes"
+                f"the rows of the statement take more than {self._limits.staged_bytes} bytes, the "
+                "most this server stages; split it, or raise limits.staged_bytes"
             )
         if staged > self._staged:
             self._count(staged - self._staged)
@@ -218,9 +218,13 @@ def _write_and_answer(
     statement: StatementInput, decoder: BatchDecoder, write: Write, reply: pa.Schema
 ) -> Generator[bytes, None, int]:
     total = 0
+    empty = encode_batch(no_rows(reply))
     for data in statement.messages():
         decoder.feed(data)
         for batch in decoder.flush():
+            if not batch.num_rows:
+                yield empty
+                continue
             result = write(statement.check(batch))
             total += result.affected_rows
             rows = result.returning_data

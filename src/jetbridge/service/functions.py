@@ -16,7 +16,7 @@ from jetbridge.catalog import (
     supports,
 )
 from jetbridge.errors import BadRequest, NotFound, ServerError
-from jetbridge.service.batch_layout import conform, nulls
+from jetbridge.service.batch_layout import conform, no_rows
 from jetbridge.service.call_context import ServedCatalog
 from jetbridge.wire.arrow_input import (
     BatchDecoder,
@@ -130,7 +130,7 @@ def _mark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[byte
             yield encode_batch(previous, CHUNK_CONTINUES)
         previous = conform(batch, schema)
     if previous is None:
-        previous = pa.RecordBatch.from_arrays([nulls(f.type, 0) for f in schema], schema=schema)
+        previous = no_rows(schema)
     yield encode_batch(previous, CHUNK_FINISHED)
 
 

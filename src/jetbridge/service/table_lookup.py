@@ -24,13 +24,14 @@ from jetbridge.catalog import (
     fold,
     supports,
 )
-from jetbridge.errors import BadRequest, FailedPrecondition, NotFound, NotSupported
+from jetbridge.errors import BadRequest, Conflict, FailedPrecondition, NotFound, NotSupported
 from jetbridge.service.call_context import CallContext, ServedCatalog
 from jetbridge.wire.flight_pb2 import FlightDescriptor
 from jetbridge.wire.schemas import wire_schema
 from jetbridge.wire.tickets import DescriptorName, TicketSealer, fingerprint
 
 _Key = tuple[str, str, str]  # owner, catalog, identifier
+_Table = tuple[str, str]  # folded schema, folded name
 
 
 class SnapshotPins:
@@ -42,24 +43,32 @@ class SnapshotPins:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshot: Catalog | None = None
-        self._moved: dict[tuple[str, str], Catalog] = {}
+        self._moved: dict[_Table, Catalog] = {}
+        self._identities: dict[_Table, str] = {}
 
     def table(self, live: Catalog, schema: str, name: str) -> Table:
         """Return the table at its pinned version.
 
-        A table that was created or recreated after the pin is returned at its newest version.
+        A table that was created after the pin is returned at its newest version. Raises NotFound
+        for a table that was dropped, and Conflict if another table has its name now and the pinned
+        version is not kept.
         """
-        current = live.load_schema(schema).load_table(name)
+        key = _key(schema, name)
         with self._lock:
             if self._snapshot is None:
                 self._snapshot = _snapshot(live)
-            pin = self._moved.get((fold(schema), fold(name)), self._snapshot)
+            pin, known = self._moved.get(key, self._snapshot), self._identities.get(key)
         try:
             pinned = pin.load_schema(schema).load_table(name)
         except NotFound:
-            return self.move_pin(live, schema, name)
-        if pinned.info().identity != current.info().identity:
-            return self.move_pin(live, schema, name)
+            live.load_schema(schema).load_table(name)
+            if known is None:
+                return self.move_pin(live, schema, name)
+            raise _replaced(schema, name) from None
+        with self._lock:
+            known = self._identities.setdefault(key, pinned.info().identity)
+        if pinned.info().identity != known:
+            raise _replaced(schema, name)
         return pinned
 
     def move_pin(self, live: Catalog, schema: str, name: str) -> Table:
@@ -67,8 +76,20 @@ class SnapshotPins:
         pin = _snapshot(live)
         table = pin.load_schema(schema).load_table(name)
         with self._lock:
-            self._moved[(fold(schema), fold(name))] = pin
+            self._moved[_key(schema, name)] = pin
+            self._identities[_key(schema, name)] = table.info().identity
         return table
+
+
+def _key(schema: str, name: str) -> _Table:
+    return fold(schema), fold(name)
+
+
+def _replaced(schema: str, name: str) -> Conflict:
+    return Conflict(
+        f"table {schema}.{name} was replaced by another table since this transaction first read "
+        "it; start a new transaction"
+    )
 
 
 def _snapshot(live: Catalog) -> Catalog:
@@ -99,7 +120,12 @@ class _PinnedSchema:
         self._tables: dict[str, Table] = {}
 
     def load_table(self, name: str) -> Table:
-        return self._tables.setdefault(fold(name), self._live.load_table(name))
+        """Return the table as it was first loaded. Raises NotFound if it is another one now."""
+        current = self._live.load_table(name)
+        pinned = self._tables.setdefault(fold(name), current)
+        if pinned.info().identity != current.info().identity:
+            raise NotFound("table", name)
+        return pinned
 
 
 class Transactions:
@@ -195,6 +221,8 @@ class TableLookup:
         if operation == "insert":
             return LocatedTable(served, name, live, transaction)
         table = transaction.table(served.catalog, name.schema, name.name)
+        if table.info().identity != live.info().identity:
+            raise _replaced(name.schema, name.name)
         if not _has_known_columns(table, name) and _has_known_columns(live, name):
             table = transaction.move_pin(served.catalog, name.schema, name.name)
         return LocatedTable(served, name, table, transaction)

@@ -9,40 +9,52 @@ import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 ARCHIVES = (".zip", ".jar")
 # The workers are forks of the daemon, so each has what the daemon has imported.
 SHARED_IMPORTS = ("duckdb", "pyarrow.compute", "pyarrow.parquet")
 # Says which version of PySpark a folder or an archive has.
 _VERSION = "pyspark/version.py"
+# A file in each archive that Spark puts on the path: PySpark, py4j, and the jar of Spark's core.
+_OF_SPARK = {_VERSION, "py4j/version.py", "org/apache/spark/SparkContext.class"}
 
 
 def remove_archives(path: list[str]) -> list[str]:
-    """Return the path without archives, if PySpark is installed in the version of its archive."""
+    """Return the path without Spark's archives, if the same version of PySpark is installed.
+
+    Other archives stay: a user may have put them on the path.
+    """
     folders = [entry for entry in path if not entry.endswith(ARCHIVES)]
     installed = PathFinder.find_spec("pyspark", folders)
     if installed is None or installed.origin is None:
         return path
     version = Path(installed.origin).with_name("version.py").read_bytes()
-    archives = [Path(entry) for entry in path if entry.endswith(ARCHIVES)]
-    if any(_archived_version(archive) not in (None, version) for archive in archives):
+    names = {entry: _names(Path(entry)) for entry in path if entry.endswith(ARCHIVES)}
+    archived = [Path(entry) for entry in names if _VERSION in names[entry]]
+    if any(_read(archive, _VERSION) != version for archive in archived):
         return path
-    return folders
+    return [entry for entry in path if not names.get(entry, frozenset()) & _OF_SPARK]
 
 
-def _archived_version(archive: Path) -> bytes | None:
-    """Return what an archive says of its version of PySpark; None if it has no PySpark."""
-    if not archive.is_file():
-        return None
+def _names(archive: Path) -> frozenset[str]:
+    """Return the names of the files in an archive; none if it cannot be read."""
+    try:
+        with ZipFile(archive) as file:
+            return frozenset(file.namelist())
+    except (OSError, BadZipFile):
+        return frozenset()
+
+
+def _read(archive: Path, name: str) -> bytes:
     with ZipFile(archive) as file:
-        return file.read(_VERSION) if _VERSION in file.namelist() else None
+        return file.read(name)
 
 
 def start() -> None:
     """Run the daemon until Spark ends it."""
     sys.path[:] = remove_archives(sys.path)
-    for entry in [entry for entry in sys.path_importer_cache if entry not in sys.path]:
+    for entry in set(sys.path_importer_cache) - set(sys.path):
         if entry.endswith(ARCHIVES):
             del sys.path_importer_cache[entry]
     for name in SHARED_IMPORTS:

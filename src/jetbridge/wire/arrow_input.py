@@ -5,8 +5,9 @@ read outside the buffers if these are wrong.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,39 +15,74 @@ import pyarrow.compute as pc
 from jetbridge.catalog import FunctionInfo
 from jetbridge.errors import BadRequest, LimitExceeded
 from jetbridge.runtime.array_sizes import expands, plain_bytes
+from jetbridge.runtime.nested_types import attach_dictionaries, dictionary_types, index_type
+from jetbridge.runtime.plain_layout import (
+    is_plain_schema,
+    plain_schema,
+    plain_type,
+    with_plain_dictionaries,
+    write_plain,
+)
+from jetbridge.runtime.valid_batches import read_batches
+from jetbridge.wire.flatbuffer import Malformed
 from jetbridge.wire.flight_data import FlightData
 from jetbridge.wire.ipc_headers import (
     DICTIONARY_BATCH,
     SCHEMA,
     Batch,
     check_batch,
+    dictionary_ids,
+    header_of_values,
     layout_of,
     read_message,
     split_stream,
     too_large,
 )
-from jetbridge.wire.limits import REQUEST_LIMITS, InputLimits
-from jetbridge.wire.schemas import as_bad_request, encapsulate, read_schema_header, wire_type
+from jetbridge.wire.limits import (
+    DICTIONARY_DELTAS,
+    DICTIONARY_WORK,
+    REQUEST_LIMITS,
+    InputLimits,
+)
+from jetbridge.wire.schemas import as_bad_request, encapsulate, read_schema_header
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
-_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _UNREADABLE = "an Arrow record batch cannot be read"
 
-Pieces = tuple[bytes | memoryview, ...]
+Piece = bytes | memoryview
+
+
+class _Group(NamedTuple):
+    """Hold batches that have the same dictionaries, one for each field that has one."""
+
+    pieces: list[Piece]
+    dictionaries: tuple[pa.Array, ...]
 
 
 class BatchDecoder:
-    """Decode the batches of one stream, many of them in one IPC read."""
+    """Decode the batches of one stream, many of them in one IPC read.
+
+    The batches have the plain layout: whatever the other side sends, nobody behind the decoder gets
+    dictionaries, runs or views.
+    """
 
     def __init__(self, schema_header: memoryview, limits: InputLimits = REQUEST_LIMITS) -> None:
         with as_bad_request("the Arrow schema cannot be read"):
-            self.schema: pa.Schema = read_schema_header(schema_header)
-        self._limits, self._layout = limits, layout_of(self.schema)
-        self._prefix = encapsulate(schema_header)
-        self._expanding = [i for i, data_type in enumerate(self.schema.types) if expands(data_type)]
-        self._dictionaries = _Dictionaries(limits)
-        self._pending: list[bytes | memoryview] = []
-        self._pending_batches = 0
+            self._sent = read_schema_header(schema_header)
+            self.schema: pa.Schema = plain_schema(self._sent)
+            self._dictionaries = _Dictionaries(self._sent, schema_header, limits)
+        self._limits, self._layout = limits, layout_of(self._sent)
+        # Arrow reads the indexes of dictionaries as numbers.
+        self._types = [with_plain_dictionaries(data_type) for data_type in self._sent.types]
+        types = [index_type(data_type) for data_type in self._sent.types]
+        self._prefix: tuple[Piece, ...] = encapsulate(schema_header)
+        if types != self._sent.types:
+            fields = [f.with_type(t) for f, t in zip(self._sent, types, strict=True)]
+            self._prefix = (pa.schema(fields).serialize().to_pybytes(),)
+        self._expanding = [i for i, data_type in enumerate(self._sent.types) if expands(data_type)]
+        self._is_plain = is_plain_schema(self._sent)
+        self._pending: list[_Group] = []
+        self._pending_batches = self._pending_empty = 0
         self.pending_bytes = 0  # their size once they are unpacked
 
     def feed(self, data: FlightData) -> None:
@@ -65,79 +101,135 @@ class BatchDecoder:
             raise BadRequest(f"{_UNREADABLE}: its body is cut short")
         is_dictionary = message.type == DICTIONARY_BATCH
         batch = check_batch(message, body, None if is_dictionary else self._layout, self._limits)
-        pieces = encapsulate(header, body, message.body_bytes)
         if is_dictionary:
-            self._dictionaries.add(batch, pieces)
-        self._pending.extend(pieces)
-        self._pending_batches += not is_dictionary
+            self._dictionaries.add(batch, header, body)
+            return
+        if not batch.rows:
+            self._pending_empty += 1
+            return
+        dictionaries = self._dictionaries.current()
+        if not self._pending or self._pending[-1].dictionaries is not dictionaries:
+            self._pending.append(_Group([], dictionaries))
+        self._pending[-1].pieces.extend(encapsulate(header, body, message.body_bytes))
+        self._pending_batches += 1
         self.pending_bytes += len(header) + max(len(body), batch.unpacked_bytes)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that were fed since the last flush, checked completely."""
-        if not self._pending_batches:  # a dictionary waits for its batch
-            return
-        # A table without columns has no batches either.
-        several = self._pending_batches > 1 and bool(self.schema.names)
-        stream = b"".join(
-            (*self._prefix, *self._dictionaries.dictionaries(), *self._pending, _END_OF_STREAM)
-        )
-        self._pending, self._pending_batches, self.pending_bytes = [], 0, 0
-        self._dictionaries.settle()
-        with as_bad_request(_UNREADABLE):
-            reader = pa.ipc.open_stream(pa.py_buffer(stream))
-            if several:
-                for batch in _read_many(reader):
-                    self._refuse_too_large(batch)
-                    yield batch
-            else:  # also a batch without rows: the client may wait for its answer
-                for batch in reader:
-                    _validate(batch)
-                    self._refuse_too_large(batch)
-                    yield batch
+        """Yield the batches that were fed since the last flush, checked completely.
 
-    def _refuse_too_large(self, batch: pa.RecordBatch) -> None:
-        """Raise LimitExceeded for a large batch. Each use of a value that is sent once counts."""
-        total = 0
+        A single batch without rows is one of them: the client may wait for its answer.
+        """
+        if self._pending_empty == 1 and not self._pending_batches:
+            yield self._empty
+        groups, several = self._pending, self._pending_batches > 1
+        self._pending, self._pending_batches, self._pending_empty = [], 0, 0
+        self.pending_bytes = 0
+        with as_bad_request(_UNREADABLE):
+            for group in groups:
+                stream = b"".join((*self._prefix, *group.pieces, _END_OF_STREAM))
+                for batch in read_batches(stream, several):
+                    yield self._plain(batch, group.dictionaries)
+
+    @cached_property
+    def _empty(self) -> pa.RecordBatch:
+        columns = [pa.nulls(0, data_type) for data_type in self.schema.types]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _plain(self, batch: pa.RecordBatch, dictionaries: tuple[pa.Array, ...]) -> pa.RecordBatch:
+        """Return the batch in the plain layout.
+
+        Raise LimitExceeded before it is large. Each use of a value that is sent once counts.
+        """
+        if not self._expanding:
+            return batch
+        columns, total, used = batch.columns, 0, iter(dictionaries)
         for index in self._expanding:
-            column = batch.column(index)
-            total += plain_bytes(column, wire_type(column.type))
+            columns[index] = attach_dictionaries(columns[index], self._types[index], used)
+            total += plain_bytes(columns[index], self.schema.field(index).type)
         if total > self._limits.unpacked_bytes:
             raise too_large(self._limits)
+        if self._is_plain:
+            return batch
+        return pa.RecordBatch.from_arrays(list(map(write_plain, columns)), schema=self.schema)
 
 
 class _Dictionaries:
-    """Keep the dictionaries of a stream, because each IPC read needs all of them again."""
+    """Decode the dictionaries of a stream, each once, and keep the latest ones."""
 
-    def __init__(self, limits: InputLimits) -> None:
-        self._most_bytes = limits.unpacked_bytes
-        self._known: dict[int, list[tuple[Pieces, int]]] = {}
-        self._pending: list[tuple[Batch, Pieces]] = []
-        self._bytes = 0
+    def __init__(self, schema: pa.Schema, header: memoryview, limits: InputLimits) -> None:
+        # A dictionary may have more values than a batch may have rows.
+        self._limits = replace(limits, batch_rows=2**31 - 1)
+        types = [kind for data_type in schema.types for kind in dictionary_types(data_type)]
+        self._ids = dictionary_ids(header) if types else []
+        self._types: dict[int, pa.Schema] = {}
+        for number, data_type in zip(self._ids, types, strict=True):
+            values = pa.schema([("values", data_type.value_type)])
+            if self._types.setdefault(number, values) != values:
+                raise Malformed(f"columns of several types have the dictionary {number}")
+        self._parts: dict[int, list[pa.Array]] = {
+            number: [pa.nulls(0, plain_type(self._types[number].field(0).type))]
+            for number in self._ids
+        }
+        self._sizes = dict.fromkeys(self._ids, 0)
+        self._unused = self._deltas = self._sent = self._work = 0
+        self._current: tuple[pa.Array, ...] | None = None
 
-    def add(self, batch: Batch, pieces: Pieces) -> None:
-        self._bytes += self._size(pieces, batch)
-        if self._bytes > self._most_bytes:
-            raise LimitExceeded(f"the dictionaries take more than {self._most_bytes} bytes")
-        self._pending.append((batch, pieces))
+    def add(self, batch: Batch, header: memoryview, body: memoryview) -> None:
+        """Decode a dictionary. A delta extends the one before, others replace it."""
+        number, size = batch.dictionary, max(batch.unpacked_bytes, len(header) + len(body))
+        if number not in self._parts:
+            raise Malformed(f"no column has the dictionary {number}")
+        self._deltas += batch.is_delta
+        if self._deltas > DICTIONARY_DELTAS:
+            raise LimitExceeded(
+                f"the stream extends its dictionaries more than {DICTIONARY_DELTAS} times; send "
+                "the values themselves"
+            )
+        self._unused += size
+        self._sizes[number] = size + (self._sizes[number] if batch.is_delta else 0)
+        self._refuse_too_large(max(self._unused, sum(self._sizes.values())))
+        self._sent += len(header) + len(body)
+        self._count_work(size)
+        values = self._read(self._types[number], header_of_values(header), body)
+        self._parts[number] = [*(self._parts[number] if batch.is_delta else ()), values]
+        self._current = None
 
-    def dictionaries(self) -> Iterator[bytes | memoryview]:
-        """Yield the dictionaries as they were before the pending messages."""
-        for parts in self._known.values():
-            for pieces, _ in parts:
-                yield from pieces
+    def current(self) -> tuple[pa.Array, ...]:
+        """Return the dictionary of each field that has one."""
+        if self._current is None:
+            for number, parts in self._parts.items():
+                if len(parts) > 1:
+                    self._count_work(self._sizes[number])
+                    self._parts[number] = [pa.concat_arrays(parts)]
+            self._current = tuple(self._parts[number][0] for number in self._ids)
+        self._unused = 0
+        return self._current
 
-    def settle(self) -> None:
-        """Keep the pending dictionaries. A delta extends the one before, others replace it."""
-        for batch, pieces in self._pending:
-            if not batch.is_delta:
-                self._bytes -= sum(size for _, size in self._known.pop(batch.dictionary, ()))
-            parts = self._known.setdefault(batch.dictionary, [])
-            parts.append((pieces, self._size(pieces, batch)))
-        self._pending = []
+    def _read(self, schema: pa.Schema, header: memoryview, body: memoryview) -> pa.Array:
+        message = read_message(header)
+        check_batch(message, body, layout_of(schema), self._limits)
+        pieces = encapsulate(header, body, message.body_bytes)
+        stream = b"".join((schema.serialize(), *pieces, _END_OF_STREAM))
+        [batch] = read_batches(stream, several=False)
+        values = batch.column(0)
+        if expands(values.type):
+            self._refuse_too_large(plain_bytes(values, plain_type(values.type)))
+        return write_plain(values)
 
-    @staticmethod
-    def _size(pieces: Pieces, batch: Batch) -> int:
-        return max(batch.unpacked_bytes, sum(map(len, pieces)))
+    def _refuse_too_large(self, size: int) -> None:
+        if size > self._limits.unpacked_bytes:
+            raise LimitExceeded(
+                f"the dictionaries take more than {self._limits.unpacked_bytes} bytes"
+            )
+
+    def _count_work(self, size: int) -> None:
+        """Raise LimitExceeded if the server copies far more than is sent."""
+        self._work += size
+        if self._work > DICTIONARY_WORK * (self._limits.unpacked_bytes + self._sent):
+            raise LimitExceeded(
+                "the dictionaries of the stream unpack to far more than is sent; send the values "
+                "themselves"
+            )
 
 
 def read_stream(data: bytes | memoryview, limits: InputLimits) -> list[pa.RecordBatch]:
@@ -204,38 +296,6 @@ def _is_text(data_type: pa.DataType) -> bool:
     return any(test(data_type) for test in tests)
 
 
-def _read_many(reader: pa.ipc.RecordBatchStreamReader) -> list[pa.RecordBatch]:
-    """Read all batches in three calls. Each releases Python's lock and waits to get it back."""
-    table = reader.read_all()
-    try:
-        table.validate(full=True)
-    except pa.ArrowInvalid:
-        for batch in table.to_batches():
-            _validate(batch)
-    batches: list[pa.RecordBatch] = table.to_batches()
-    return batches
-
-
-def _validate(batch: pa.RecordBatch) -> None:
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        # TIME '24:00:00' is a value in DuckDB, and out of range in Arrow.
-        for column in batch.columns:
-            _without_last_moment(column).validate(full=True)
-
-
-def _without_last_moment(column: pa.Array) -> pa.Array:
-    """Return a column of times with NULL for 24:00:00, and any other column as it is."""
-    if not pa.types.is_time64(column.type):
-        return column
-    column.validate()
-    numbers = column.view(pa.int64())
-    last = pa.scalar(_DAY[column.type.unit], pa.int64())
-    others = pc.if_else(pc.equal(numbers, last), pa.scalar(None, pa.int64()), numbers)
-    return others.view(column.type)
-
-
 @lru_cache(maxsize=1024)
 def has_boolean_bytes(data_type: pa.DataType) -> bool:
     """Return whether the type is, or contains, `arrow.bool8`."""
@@ -243,8 +303,6 @@ def has_boolean_bytes(data_type: pa.DataType) -> bool:
         return True
     if isinstance(data_type, pa.BaseExtensionType):
         return has_boolean_bytes(data_type.storage_type)
-    if pa.types.is_dictionary(data_type):
-        return has_boolean_bytes(data_type.value_type)
     return any(has_boolean_bytes(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
@@ -298,8 +356,6 @@ def _members(array: Any) -> list[Any]:
 
 _CHILDREN: tuple[tuple[type, Callable[[Any], list[Any]]], ...] = (
     (pa.ExtensionArray, lambda array: [array.storage]),
-    (pa.DictionaryArray, lambda array: [array.dictionary]),
-    (pa.RunEndEncodedArray, lambda array: [array.values]),
     (pa.MapArray, lambda array: [array.keys, array.items]),
     (pa.StructArray, lambda array: list(array.flatten())),
     (pa.UnionArray, _members),

@@ -21,6 +21,7 @@ _read_unsigned: _Read = struct.Struct("<H").unpack_from
 _read_int: _Read = struct.Struct("<i").unpack_from
 _read_offset: _Read = struct.Struct("<I").unpack_from
 _read_long: _Read = struct.Struct("<q").unpack_from
+_write_offset = struct.Struct("<I").pack_into
 _OFFSET_BYTES, _LONG_BYTES = 4, 8
 # No table of Arrow has as many fields.
 _MOST_FIELDS = 32
@@ -71,6 +72,15 @@ class FlatTable:
         if table is None:
             raise Malformed("a required part is missing")
         return table
+
+    def replace_table(self, copy: bytearray, number: int, table: "FlatTable") -> None:
+        """Make the field refer to another table, in a copy of the message."""
+        start = self._at + self._slots[number]
+        _write_offset(copy, start, table._at - start)
+
+    def replace_byte(self, copy: bytearray, number: int, value: int) -> None:
+        """Replace a byte, in a copy of the message."""
+        copy[self._at + self._slots[number]] = value
 
     def tables(self, number: int) -> list["FlatTable"]:
         start, count = self._vector(number, _OFFSET_BYTES)

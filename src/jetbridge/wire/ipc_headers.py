@@ -31,7 +31,7 @@ _TIMESTAMP, _UNION = 10, 14  # values of type_type
 # The numbers of fields in each table of Arrow's Message.fbs and Schema.fbs.
 _VERSION, _HEADER_TYPE, _HEADER, _BODY_LENGTH, _MESSAGE_METADATA = range(5)
 _ENDIANNESS, _FIELDS, _SCHEMA_METADATA = range(3)
-_NAME, _, _TYPE_TYPE, _TYPE, _, _CHILDREN, _FIELD_METADATA = range(7)
+_NAME, _, _TYPE_TYPE, _TYPE, _DICTIONARY, _CHILDREN, _FIELD_METADATA = range(7)
 _KEY, _VALUE = range(2)
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION, _VIEW_BUFFERS = range(5)
 _ID, _DATA, _IS_DELTA = range(3)
@@ -80,6 +80,7 @@ class Batch(NamedTuple):
     """Hold what the header of a batch says: its size, and the dictionary that it belongs to."""
 
     unpacked_bytes: int
+    rows: int
     dictionary: int
     is_delta: bool
 
@@ -109,6 +110,31 @@ def check_schema(message: Message) -> None:
     check = _SchemaCheck()
     check.metadata(message.table, _SCHEMA_METADATA)
     check.children(message.table, _FIELDS, 1)
+
+
+def dictionary_ids(header: memoryview) -> list[int]:
+    """Return the number of each dictionary of a checked schema, in the order of the fields."""
+    return list(_dictionary_ids(read_message(header).table.tables(_FIELDS)))
+
+
+def _dictionary_ids(fields: list[FlatTable]) -> Iterator[int]:
+    for field in fields:
+        dictionary = field.table(_DICTIONARY)
+        if dictionary is not None:
+            yield dictionary.long(_ID)
+        else:
+            yield from _dictionary_ids(field.tables(_CHILDREN))
+
+
+def header_of_values(header: memoryview) -> memoryview:
+    """Return the header of a dictionary as that of a batch, whose only column are its values.
+
+    Check it again: a header that is not proper may change in other parts, too.
+    """
+    message, copy = root(header), bytearray(header)
+    message.replace_table(copy, _HEADER, message.require(_HEADER).require(_DATA))
+    message.replace_byte(copy, _HEADER_TYPE, RECORD_BATCH)
+    return memoryview(bytes(copy))
 
 
 class _SchemaCheck:
@@ -165,7 +191,8 @@ def check_batch(
     nodes = batch.longs(_NODES, _NODE_LONGS)
     buffers = batch.longs(_BUFFERS, _BUFFER_LONGS)
     views = batch.longs(_VIEW_BUFFERS, 1)
-    _check_rows(batch.long(_LENGTH), message.type, limits)
+    rows = batch.long(_LENGTH)
+    _check_rows(rows, message.type, limits)
     _check_nodes(nodes, limits)
     if layout is not None:
         _check_counts(message.version, nodes, buffers, views, layout)
@@ -180,7 +207,7 @@ def check_batch(
     unpacked += _weightless_bytes(nodes, layout)
     if unpacked > limits.unpacked_bytes:
         raise too_large(limits)
-    return Batch(unpacked, dictionary, is_delta)
+    return Batch(unpacked, rows, dictionary, is_delta)
 
 
 def too_large(limits: InputLimits) -> LimitExceeded:

@@ -39,3 +39,7 @@ WEIGHTLESS_BYTES = 8
 DESCRIPTOR_BYTES = 64 * 1024
 # FlightData has four fields.
 MESSAGE_FIELDS = 64
+# How often a stream may extend its dictionaries, and how many times more bytes than it sends they
+# may unpack to or copy, beyond the same multiple of one batch.
+DICTIONARY_DELTAS = 4096
+DICTIONARY_WORK = 16

@@ -78,7 +78,8 @@ def test_missing_extra_is_one_line_with_the_remedy(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "jetbridge: catalog 'lake' needs pyiceberg, which is not installed: run "
-        "pip install 'jetbridge[lake]', or name other catalogs in a file for --config\n"
+        "pip install 'jetbridge[lake]', or configure other catalogs "
+        "and pass the file with --config\n"
     )
 
 
@@ -124,7 +125,7 @@ def test_log_of_spark_is_beside_the_tables_or_in_the_cache(tmp_path, monkeypatch
     [
         ({"warehouse": "{tmp}/file/lake"}, Unavailable, "the warehouse .* cannot be used: Not a d"),
         ({"warehouse": "s3://bucket/lake"}, BadRequest, "needs a uri for its catalog"),
-        ({"properties": {"uri": "ftp://x"}}, BadRequest, "is no catalog: it must begin with"),
+        ({"properties": {"uri": "ftp://x"}}, BadRequest, "is not a catalog: it must begin with"),
         (
             {"properties": {"uri": "jdbc:postgresql://127.0.0.1:1/lake"}},
             Unavailable,

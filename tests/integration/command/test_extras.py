@@ -195,7 +195,8 @@ def test_warehouse_asks_for_a_lake_so_its_packages_are_needed(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "jetbridge: catalog 'lake' needs pyiceberg, which is not installed: run "
-        "pip install 'jetbridge[lake]', or name other catalogs in a file for --config\n"
+        "pip install 'jetbridge[lake]', or configure other catalogs "
+        "and pass the file with --config\n"
     )
 
 
@@ -206,7 +207,8 @@ def test_attaching_a_lake_without_its_packages_is_one_line(tmp_path):
     assert done.stderr.splitlines() == [
         ALL_MISSING,
         "jetbridge: catalog 'o' needs pyiceberg, which is not installed: run "
-        "pip install 'jetbridge[lake]', or name other catalogs in a file for --config",
+        "pip install 'jetbridge[lake]', or configure other catalogs "
+        "and pass the file with --config",
     ]
 
 

@@ -164,6 +164,17 @@ def test_statement_for_no_table_is_refused(raw, operation, path, code):
     assert refused.value.code() is code
 
 
+@pytest.mark.parametrize("operation", ["update", "delete"])
+@pytest.mark.parametrize("row_id", [2**63, 2**64 - 1])
+def test_row_id_that_no_row_can_have_is_refused(raw, operation, row_id):
+    sent = columns(rowid=pa.uint64())
+    with pytest.raises(grpc.RpcError) as refused:
+        raw.exchange(operation, HERE, sent, [batch([{"rowid": row_id}], sent)])
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert f"row id {row_id} of table 's.T' is too large; send" in said(refused)
+    assert stored(raw) == with_ids(ROWS)
+
+
 def test_value_that_does_not_fit_is_named_by_row_and_column(raw, client):
     sent = columns(id=pa.int64(), qty=pa.string())
     rows = [{"id": 4, "qty": "1"}, {"id": 5, "qty": "many"}]

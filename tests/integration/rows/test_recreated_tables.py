@@ -50,14 +50,32 @@ def test_a_ticket_of_the_old_table_does_not_read_the_new_one(
     assert "s.t has changed" in str(refused.value.details())
 
 
-def test_a_transaction_sees_the_table_it_made_anew(client: Client) -> None:
+def test_a_transaction_reads_no_other_table_under_the_same_name(client: Client) -> None:
     client.create_schema("s")
     fill(client, 1)
     with client.transaction() as transaction:
         assert transaction.read("s", "t")["id"].to_pylist() == [1]
         client.drop_table("s", "t")
-        client.create_table("s", "t", COLUMNS)
-        assert transaction.read("s", "t")["id"].to_pylist() == []
+        fill(client, 2)
+        with pytest.raises(Conflict, match=r"s\.t was replaced .* start a new transaction"):
+            transaction.read("s", "t")
+        transaction.insert("s", "t", pa.table({"id": [3]}, schema=COLUMNS))
+        assert transaction.read("s", "t")["id"].to_pylist() == [2, 3]
+
+
+def test_a_transaction_reads_the_renamed_table_and_changes_no_other(
+    client: Client, server: Server
+) -> None:
+    client.create_schema("s")
+    fill(client, 1)
+    with client.transaction() as transaction, connect(server.location, "memory") as other:
+        assert transaction.read("s", "t")["id"].to_pylist() == [1]
+        other.rename_table("s", "t", "u")
+        fill(other, 2)
+        assert transaction.read("s", "t")["id"].to_pylist() == [1]
+        with pytest.raises(Conflict, match=r"s\.t was replaced .* start a new transaction"):
+            transaction.delete("s", "t", [0])
+        assert [other.read("s", name)["id"].to_pylist() for name in ("t", "u")] == [[2], [1]]
 
 
 def test_a_dropped_table_is_gone_for_transactions_too(client: Client, server: Server) -> None:

@@ -248,6 +248,14 @@ def unable() -> Iterator[Row]:
     yield Row("endpoints", "no past", {"parameters": travel}, UNSUPPORTED, words, "files")
 
 
+_TWO_P = pa.struct([pa.field("p", pa.int64()), pa.field("P", pa.string())])
+TWICE = {
+    "STRUCT": _TWO_P,
+    "LIST": pa.list_(_TWO_P),
+    "ARRAY": pa.list_(_TWO_P, 2),
+    "MAP": pa.map_(pa.string(), _TWO_P),
+    "STRUCT in STRUCT": pa.struct([pa.field("p", pa.struct([pa.field("q", _TWO_P)]))]),
+}
 TWO_A = ipc(("a", pa.int8()), ("A", pa.int8()))
 LONG = "𝄞" * 100_000
 # What only one action can meet.
@@ -259,6 +267,17 @@ PARTICULAR: list[tuple[str, str, Any, StatusCode, tuple[str, ...]]] = [
     ("create_table", "it exists", {"table_name": "orders"}, EXISTS, ("table", "orders")),
     ("create_table", "on_conflict", {"on_conflict": "x"}, INVALID, ("error, ignore, replace",)),
     ("create_table", "a name twice", {"arrow_schema": TWO_A}, INVALID, ("'A'", "twice")),
+    *(
+        (action, f"a field name twice, {title}", {key: ipc((column, data_type))}, INVALID,
+         (repr(column), "two fields", "without regard to case"))
+        for action, key, column in (
+            ("create_table", "arrow_schema", "a"),
+            ("add_column", "column_schema", "extra"),
+            ("add_field", "column_schema", "extra"),
+            ("change_column_type", "column_schema", "code"),
+        )
+        for title, data_type in TWICE.items()
+    ),
     ("create_table", "no columns", {"arrow_schema": ipc(), "not_null_constraints": []},
      INVALID, ("at least one column",)),
     ("create_table", "NOT NULL 2", {"not_null_constraints": [2]}, INVALID, ("column 2",)),

@@ -18,7 +18,6 @@ import duckdb
 import pyarrow as pa
 
 from jetbridge.catalog import FunctionInfo, Parameter
-from jetbridge.duckdb_engine.casts import is_misread
 from jetbridge.errors import ServerError
 from jetbridge.service.do_action.registry import list_actions
 from jetbridge.wire.arrow_input import BatchDecoder, cast_arguments, read_arguments
@@ -155,7 +154,7 @@ def compute(batch: pa.RecordBatch, connection: duckdb.DuckDBPyConnection) -> Non
         batch.to_pylist()
     with pa.ipc.new_stream(pa.BufferOutputStream(), batch.schema) as writer:
         writer.write(batch)
-    if batch.num_columns and not any(map(is_misread, batch.schema.types)):
+    if batch.num_columns:
         with suppress(*NO_VALUE):
             pa.Table.from_batches([batch, batch]).combine_chunks().take([0] * min(1, len(batch)))
         with suppress(*NO_VALUE, *NO_TYPE), known_to_duckdb():

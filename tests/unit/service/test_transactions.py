@@ -4,7 +4,16 @@ import pyarrow as pa
 import pytest
 
 from jetbridge.backends.memory import MemoryCatalog
-from jetbridge.catalog import CanCreateTables, Catalog, CreateTable, SchemaInfo, supports
+from jetbridge.catalog import (
+    CanCreateTables,
+    Catalog,
+    CreateTable,
+    OnConflict,
+    RenameTable,
+    SchemaInfo,
+    supports,
+)
+from jetbridge.errors import Conflict
 from jetbridge.service.table_lookup import SnapshotPins
 from tests.conformance.harness import insert, read
 
@@ -45,25 +54,47 @@ def ids(transaction: SnapshotPins, catalog: Catalog, name: str) -> list[int]:
     return ids
 
 
-def test_a_table_that_was_made_anew_is_seen_as_it_is_now(catalog):
-    transaction = SnapshotPins()
-    assert ids(transaction, catalog, "t") == [1]
-    before = transaction.table(catalog, "s", "t").info()
-    catalog.load_schema("s").drop_table("t")
-    make(catalog, "T", 2)
-    after = transaction.table(catalog, "s", "t").info()
-    assert (after.name, after.version) == ("T", before.version)
-    assert after.identity != before.identity
-    assert ids(transaction, catalog, "t") == [2]
-
-
-def test_then_it_is_pinned_again_and_other_tables_stay_as_they_were(catalog):
+def test_a_table_that_was_created_again_is_refused_until_the_pin_moves(catalog):
     transaction = SnapshotPins()
     assert [ids(transaction, catalog, name) for name in ("t", "other")] == [[1], [1]]
     catalog.load_schema("s").drop_table("t")
-    make(catalog, "t", 2)
+    make(catalog, "T", 2)
     add(catalog, "other", 2)
+    for _ in range(2):
+        with pytest.raises(Conflict, match=r"s\.t was replaced .* start a new transaction"):
+            transaction.table(catalog, "s", "t")
+    transaction.move_pin(catalog, "s", "t")
     assert ids(transaction, catalog, "t") == [2]
     add(catalog, "t", 3)
     assert ids(transaction, catalog, "t") == [2]
     assert ids(transaction, catalog, "other") == [1]
+
+
+def test_or_replace_does_not_change_what_a_transaction_reads(catalog):
+    transaction = SnapshotPins()
+    assert ids(transaction, catalog, "t") == [1]
+    replacing = CreateTable("t", COLUMNS, OnConflict.REPLACE)
+    catalog.load_schema("s").create_table(replacing)
+    with pytest.raises(Conflict, match="start a new transaction"):
+        transaction.table(catalog, "s", "t")
+
+
+def test_a_table_that_was_renamed_is_not_mixed_up_with_the_next_of_its_name(catalog):
+    transaction = SnapshotPins()
+    assert ids(transaction, catalog, "t") == [1]
+    catalog.load_schema("s").load_table("t").alter(RenameTable("u"))
+    make(catalog, "t", 2)
+    if isinstance(catalog, WithoutSnapshots):
+        with pytest.raises(Conflict, match="start a new transaction"):
+            transaction.table(catalog, "s", "t")
+    else:
+        assert ids(transaction, catalog, "t") == [1]
+
+
+def test_a_table_that_was_created_after_the_first_read_is_pinned_when_it_is_read(catalog):
+    transaction = SnapshotPins()
+    assert ids(transaction, catalog, "t") == [1]
+    make(catalog, "new", 2)
+    assert ids(transaction, catalog, "new") == [2]
+    add(catalog, "new", 3)
+    assert ids(transaction, catalog, "new") == [2]

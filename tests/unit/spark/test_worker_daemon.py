@@ -25,9 +25,25 @@ def write_version(archive: Path, version: bytes) -> None:
 
 def test_path_has_no_archives_where_the_same_pyspark_is_installed(archive):
     write_version(archive, VERSION)
-    path = [str(archive), "", *sys.path, f"{archive.parent}/missing.jar"]
-    folders = [entry for entry in ["", *sys.path] if not entry.endswith((".zip", ".jar"))]
-    assert remove_archives(path) == folders
+    path = [str(archive), "", *sys.path]
+    assert remove_archives(path) == ["", *sys.path]
+
+
+def test_archives_of_users_stay_on_the_path(archive, tmp_path):
+    write_version(archive, VERSION)
+    mine, damaged = tmp_path / "mine.zip", tmp_path / "damaged.zip"
+    with zipfile.ZipFile(mine, "w") as file:
+        file.writestr("mine.py", "")
+    damaged.write_bytes(b"no archive")
+    others = [str(mine), str(damaged), str(tmp_path / "missing.jar")]
+    assert remove_archives([str(archive), *others, *sys.path]) == [*others, *sys.path]
+
+
+def test_archives_that_spark_brings_are_known():
+    home = Path(pyspark.__file__).parent
+    archives = [*home.glob("python/lib/*.zip"), *home.glob("jars/spark-core_*.jar")]
+    assert len(archives) == 3
+    assert remove_archives([*map(str, archives), *sys.path]) == sys.path
 
 
 def test_path_stays_where_the_installed_pyspark_has_another_version(archive):

@@ -55,7 +55,7 @@ class MssqlCatalog:
             options or SpoolOptions(),
             CatalogCache(pool),
         )
-        self._snapshots = SnapshotReaders(pool)
+        self._snapshots = SnapshotReaders(pool, self._database.options.staged_bytes)
         self._sweeper = LoadTableSweeper(self._database)
 
     @property
@@ -156,16 +156,20 @@ class MssqlSnapshot:
 
     def __init__(self, database: Database, reader: SnapshotReader | None) -> None:
         self._database, self._reader = database, reader
+        self._since = database.changes.latest()
 
     def allow_expiry(self) -> None:
         if self._reader is not None:
             self._reader.may_lapse()
 
     def list_schemas(self) -> Sequence[MssqlSchema]:
-        return [MssqlSchema(self._database, n, self._reader) for n in self._database.schemas()]
+        return [self._schema(name) for name in self._database.schemas()]
 
     def load_schema(self, name: str) -> MssqlSchema:
-        return MssqlSchema(self._database, self._database.schema(name), self._reader)
+        return self._schema(self._database.schema(name))
+
+    def _schema(self, name: str) -> MssqlSchema:
+        return MssqlSchema(self._database, name, self._reader, self._since)
 
     def version(self) -> CatalogVersion:
         return CatalogVersion(self._database.cache.number())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.metadata.catalog_cache import CatalogCache
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription, describe, schema_info
+from jetbridge.backends.mssql.metadata.row_changes import RowChanges
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.catalog import SchemaInfo
 from jetbridge.catalog.identifiers import find_duplicate_name, fold
@@ -68,6 +69,7 @@ class Database:
     engine: SparkEngine | None
     options: SpoolOptions
     cache: CatalogCache = field(repr=False)
+    changes: RowChanges = field(default_factory=RowChanges, repr=False)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas."""

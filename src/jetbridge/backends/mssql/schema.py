@@ -17,10 +17,19 @@ from jetbridge.errors import AlreadyExists, FailedPrecondition
 
 
 class MssqlSchema:
-    """List, create and drop the tables of one schema; `reader` is the snapshot to read them at."""
+    """List, create and drop the tables of one schema.
 
-    def __init__(self, database: Database, name: str, reader: SnapshotReader | None = None) -> None:
-        self._database, self._name, self._reader = database, name, reader
+    `reader` is the snapshot to read them at. Statements conflict with changes after `since`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        reader: SnapshotReader | None = None,
+        since: int | None = None,
+    ) -> None:
+        self._database, self._name, self._reader, self._since = database, name, reader, since
 
     def info(self) -> SchemaInfo:
         return self._database.schema_info(self._name)
@@ -35,7 +44,7 @@ class MssqlSchema:
 
     def _handle(self, table: TableDescription) -> MssqlView:
         handle = MssqlView if table.is_view else MssqlTable
-        return handle(self._database, table, self._reader)
+        return handle(self._database, table, self._reader, self._since)
 
     def create_table(self, request: CreateTable) -> MssqlView:
         existing = create_table_as.find_table(self._database, self._name, request.name)

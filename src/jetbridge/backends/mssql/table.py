@@ -21,9 +21,13 @@ class MssqlView:
     """Serve a view. Tables inherit its reads."""
 
     def __init__(
-        self, database: Database, table: TableDescription, reader: SnapshotReader | None = None
+        self,
+        database: Database,
+        table: TableDescription,
+        reader: SnapshotReader | None = None,
+        since: int | None = None,
     ) -> None:
-        self._database, self._table, self._reader = database, table, reader
+        self._database, self._table, self._reader, self._since = database, table, reader, since
         self._row_ids: RowIds | None = None if table.is_view else row_ids(table)
         self._info = table.info(self._row_ids.type if self._row_ids else None)
 
@@ -62,13 +66,13 @@ class MssqlTable(MssqlView):
         return insert.inserting(self._database, self._table, options)
 
     def updating(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return update_delete.updating(self._database, self._table, self._ids(), options)
+        return update_delete.updating(self._database, self._changed_table(), options)
 
     def deleting(self, options: DMLOptions) -> AbstractContextManager[Write]:
-        return update_delete.deleting(self._database, self._table, self._ids(), options)
+        return update_delete.deleting(self._database, self._changed_table(), options)
 
     def merging(self) -> AbstractContextManager[Write]:
-        return update_delete.merging(self._database, self._table, self._ids())
+        return update_delete.merging(self._database, self._changed_table())
 
     def alter(self, change: Alteration) -> "MssqlTable":
         database, schema = self._database, self._table.schema
@@ -78,10 +82,11 @@ class MssqlTable(MssqlView):
             database.cache.forget()
         return MssqlTable(database, database.table(schema, name))
 
-    def _ids(self) -> RowIds:
+    def _changed_table(self) -> update_delete.ChangedTable:
         if self._row_ids is None:
             raise FailedPrecondition(
                 f"{self._table.title()} has no primary key that can serve as row id, so its rows "
                 "cannot be changed; add a primary key"
             )
-        return self._row_ids
+        since = self._database.changes.latest() if self._since is None else self._since
+        return update_delete.ChangedTable(self._table, self._row_ids, since)

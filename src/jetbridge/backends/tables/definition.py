@@ -9,7 +9,7 @@ import pyarrow as pa
 from jetbridge import duckdb_engine
 from jetbridge.catalog import ROWID, CreateTable, UniqueKey
 from jetbridge.catalog.identifiers import fold
-from jetbridge.catalog.values import DEFAULT, default_of
+from jetbridge.catalog.values import DEFAULT, default_of, refuse_duplicate_fields
 from jetbridge.errors import BadRequest
 
 
@@ -37,6 +37,7 @@ def check_column_name(name: str) -> None:
 
 def to_stored_field(field: pa.Field) -> pa.Field:
     """Return the field with the type that is stored and a checked default; raise BadRequest."""
+    refuse_duplicate_fields(field)
     field = field.with_type(_normalize_type(field.type))
     duckdb_engine.duckdb_type(field)
     text = default_of(field)

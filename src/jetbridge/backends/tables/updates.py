@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
 from jetbridge.backends.tables.staging import Staging
@@ -17,12 +18,19 @@ Mask = npt.NDArray[np.bool_]
 
 # Few enough to search them one by one.
 _MOST_RECENT = 16
+_LARGEST = 2**63 - 1
 
 
 def read_row_ids(column: pa.Array, table: str) -> Integers:
-    """Return the row ids as integers; raise BadRequest for another type, and for NULL."""
+    """Return the row ids as integers; raise BadRequest for NULL, other types and 2^63 or more."""
     if column.null_count or not pa.types.is_integer(column.type):
         raise BadRequest(f"the row ids of table {table!r} must be integers without NULL")
+    if column.type == pa.uint64():
+        largest = pc.max(column).as_py() or 0
+        if largest > _LARGEST:
+            raise BadRequest(
+                f"row id {largest} of table {table!r} is too large; send the row ids of a scan"
+            )
     values: Integers = column.cast(pa.int64()).to_numpy()
     return values
 

@@ -33,9 +33,10 @@ from jetbridge.catalog import (
     SetNotNull,
     Table,
     UniqueKey,
-    fold,
     supports,
 )
+from jetbridge.catalog.identifiers import find_duplicate_name
+from jetbridge.catalog.values import refuse_duplicate_fields
 from jetbridge.duckdb_syntax.constraints import parse_check, parse_constraint
 from jetbridge.errors import BadRequest, NotFound, NotSupported
 from jetbridge.service.call_context import CallContext, ServedCatalog
@@ -128,7 +129,7 @@ def read_table(request: messages.CreateTableRequest) -> CreateTable:
             f"create_table: on_conflict must be one of {known}, not {request.on_conflict!r}"
         ) from None
     schema = read_schema(request.arrow_schema, "create_table: arrow_schema")
-    _refuse_duplicates(schema.names)
+    _refuse_duplicates(schema)
     names = schema.names
     required = set(_columns_at(names, request.not_null_constraints, "not_null_constraints"))
     fields = [
@@ -185,12 +186,12 @@ def _columns_at(names: list[str], indexes: Iterable[int] | None, field: str) -> 
     return columns
 
 
-def _refuse_duplicates(names: list[str]) -> None:
-    folded: set[str] = set()
-    for name in names:
-        if fold(name) in folded:
-            raise BadRequest(f"create_table: column {name!r} is listed twice")
-        folded.add(fold(name))
+def _refuse_duplicates(schema: pa.Schema) -> None:
+    name = find_duplicate_name(schema.names)
+    if name is not None:
+        raise BadRequest(f"create_table: column {name!r} is listed twice")
+    for field in schema:
+        refuse_duplicate_fields(field)
 
 
 _CHANGES: dict[str, tuple[type[messages.AlterTableRequest], Callable[[Any], Alteration], str]] = {
@@ -332,8 +333,10 @@ def _load(served: ServedCatalog, request: messages.AlterTableRequest) -> tuple[s
         raise
 
 
-def _field(request: Any, action_name: str) -> Any:
-    return read_single_field(request.column_schema, f"{action_name}: column_schema")
+def _field(request: Any, action_name: str) -> pa.Field:
+    field = read_single_field(request.column_schema, f"{action_name}: column_schema")
+    refuse_duplicate_fields(field)
+    return field
 
 
 for _name, _change in _CHANGES.items():

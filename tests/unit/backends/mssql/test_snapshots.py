@@ -11,7 +11,7 @@ import pytest
 from jetbridge.backends.mssql.read import snapshots
 from jetbridge.backends.mssql.read.snapshots import SnapshotReaders
 from jetbridge.dialects.tsql import statements
-from jetbridge.errors import Cancelled, Conflict, Unavailable
+from jetbridge.errors import Cancelled, Conflict, LimitExceeded, Unavailable
 from tests.helpers.waiting import wait_until
 
 
@@ -78,6 +78,17 @@ def test_two_scans_share_a_connection_and_both_get_all_rows(server, moments):
     assert server.lent == 1
     del moment, one
     assert server.lent == 0
+
+
+def test_rows_that_wait_for_a_second_query_are_bounded_by_the_staged_bytes(server):
+    readers = SnapshotReaders(cast(Any, server), staged_bytes=40)  # five rows
+    moment = readers.open()
+    one = moment.stream("one", ())
+    begun = numbers([next(one)])
+    assert numbers(moment.stream("two", ())) == list(range(10))
+    with pytest.raises(LimitExceeded, match="stages more than 40 bytes"):
+        begun += numbers(one)
+    readers.close()
 
 
 def test_what_fails_is_told_to_the_one_whose_rows_they_are(server, moments):

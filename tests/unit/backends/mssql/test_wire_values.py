@@ -15,6 +15,9 @@ from jetbridge.backends.mssql.write.driver_batches import (
 )
 from jetbridge.errors import BadRequest
 
+# The last is 24:00:00, a time of DuckDB.
+_TIMES = pa.array([None, 86_399_999_999, 86_400_000_000], pa.int64()).cast(pa.time64("us"))
+
 
 @pytest.mark.parametrize(
     ("kind", "values", "row", "part"),
@@ -26,6 +29,8 @@ from jetbridge.errors import BadRequest
         ("date", pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), 1, "years 1 to 9999"),
         ("datetime2(7)", pa.array([-(2**62)], pa.int64()).cast(pa.timestamp("us")), 0, "years 1"),
         ("int", pa.array([1, 2**31], pa.int64()), 1, "int32"),
+        ("time(6)", _TIMES, 2, r"24:00:00 is not a time of SQL Server \(.* 23:59:59"),
+        ("time(7)", _TIMES.slice(2), 0, "use 00:00:00"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named_with_its_row(kind, values, row, part):

@@ -15,6 +15,7 @@ from jetbridge.backends.mssql.connection.pool import ConnectionPool
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.ddl import constraints
 from jetbridge.backends.mssql.ddl.create_table import (
+    check_table_name,
     collation_for,
     column_of,
     render_default,
@@ -210,6 +211,7 @@ def _rename_column(work: _Work, change: RenameColumn) -> None:
 
 
 def _rename_table(work: _Work, change: RenameTable) -> None:
+    check_table_name(change.new_name)
     schema, name = work.path
     existing = [number for (number,) in work.run(ddl.find_object(schema, change.new_name))]
     if existing not in ([], [work.table.object_id]):

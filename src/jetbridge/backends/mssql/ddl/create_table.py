@@ -40,6 +40,15 @@ _OTHER = 8
 _COLLATED = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 
 
+def check_table_name(name: str) -> None:
+    """Raise BadRequest for a name that SQL Server would give to a temporary table."""
+    if name.startswith("#"):
+        raise BadRequest(
+            f"table {name!r} cannot be created: tables whose names begin with '#' are temporary "
+            "tables of SQL Server; use another name"
+        )
+
+
 def create_table(
     schema: str,
     request: CreateTable,
@@ -57,6 +66,7 @@ def create_table(
     by column, if they are known. Raises BadRequest for an invalid request, and NotSupported for a
     CHECK or a default that T-SQL cannot express.
     """
+    check_table_name(request.name)
     definition = define_table(request)
     types = types or choose_types(definition, settings)
     columnstore = by_query and settings.ctas_table_kind == "columnstore"

@@ -17,7 +17,11 @@ import pyarrow as pa
 
 from jetbridge.backends.mssql.connection.sql_connection import SqlConnection
 from jetbridge.backends.mssql.database import Database
-from jetbridge.backends.mssql.ddl.create_table import choose_types, create_table
+from jetbridge.backends.mssql.ddl.create_table import (
+    check_table_name,
+    choose_types,
+    create_table,
+)
 from jetbridge.backends.mssql.errors import name_errors
 from jetbridge.backends.mssql.metadata.catalog_views import TableDescription
 from jetbridge.backends.mssql.write.bulk_load import LoadTarget, load_directly
@@ -68,7 +72,7 @@ class PhaseLog:
     @contextmanager
     def ddl(self, sql: str) -> Iterator[None]:
         """Log the size of the statement and the seconds of the block."""
-        self._log("DDL statement of %d bytes", len(sql.encode()))
+        self.log("DDL statement of %d bytes", len(sql.encode()))
         with self._time("DDL"):
             yield
 
@@ -77,19 +81,19 @@ class PhaseLog:
         """Log the seconds and rows of the block."""
         with self._time("DML"):
             yield
-        self._log("%d rows inserted", self._rows)
+        self.log("%d rows inserted", self._rows)
 
     @contextmanager
     def _time(self, phase: str) -> Iterator[None]:
         self._phase, started = phase, time.monotonic()
         yield
-        self._log("%s phase took %.3f s", phase, time.monotonic() - started)
+        self.log("%s phase took %.3f s", phase, time.monotonic() - started)
 
     def log_failure(self, error: BaseException) -> None:
         """Log the phase in which the statement failed."""
-        self._log("failed in the %s phase: %s", self._phase or "planning", error)
+        self.log("failed in the %s phase: %s", self._phase or "planning", error)
 
-    def _log(self, text: str, *values: object) -> None:
+    def log(self, text: str, *values: object) -> None:
         if _is_debugged():
             log.setLevel(logging.DEBUG)  # the variable is enough, without --verbose
             log.debug(f"CTAS %s: {text}", self._title, *values)
@@ -99,7 +103,7 @@ class PhaseLog:
 def log_statement(title: str, rows: int) -> Iterator[PhaseLog]:
     """Log the rows of a statement, and its failure if the block raises an error."""
     phases = PhaseLog(title, rows)
-    phases._log("%d rows produced by the query", rows)  # noqa: SLF001
+    phases.log("%d rows produced by the query", rows)
     try:
         yield phases
     except BaseException as error:
@@ -162,6 +166,7 @@ class TableLoad:
 
 def plan_load(database: Database, schema: str, request: CreateTable) -> TableLoad:
     """Check the request before anything is created."""
+    check_table_name(request.name)
     definition = define_table(request)
     types = choose_types(definition, database.settings)
     columns = tuple(BulkColumn(name, types[name]) for name in definition.schema.names)

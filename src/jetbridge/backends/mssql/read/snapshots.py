@@ -32,8 +32,9 @@ class SnapshotReaders:
     As long as a snapshot is open, the server keeps old versions of all rows.
     """
 
-    def __init__(self, server: ConnectionPool) -> None:
-        self._server = server
+    def __init__(self, server: ConnectionPool, staged_bytes: int = STAGED_BYTES) -> None:
+        """Set how many bytes of one query are buffered if a second one begins."""
+        self._server, self._staged_bytes = server, staged_bytes
         self._lock = threading.Lock()
         self._open: list[_IdleTransaction] = []
         self._closed = threading.Event()
@@ -41,7 +42,7 @@ class SnapshotReaders:
 
     def open(self) -> "SnapshotReader":
         """Return a new snapshot; end the oldest idle one if there are too many."""
-        transaction = _IdleTransaction(self._server)
+        transaction = _IdleTransaction(self._server, self._staged_bytes)
         reader = SnapshotReader(transaction)
         weakref.finalize(reader, transaction.end)
         self._end_idle()
@@ -103,8 +104,8 @@ class SnapshotReader:
 class _IdleTransaction:
     """Hold the transaction of a snapshot, which begins with its first query."""
 
-    def __init__(self, server: ConnectionPool) -> None:
-        self._server = server
+    def __init__(self, server: ConnectionPool, staged_bytes: int) -> None:
+        self._server, self._staged_bytes = server, staged_bytes
         self._stack = ExitStack()
         self._connection: OdbcConnection | None = None
         self._current: _BufferedRows | None = None
@@ -123,7 +124,8 @@ class _IdleTransaction:
                 self._current.read_rest()
             if self._connection is None:
                 self._connection = self._begin()
-            self._current = _BufferedRows(self._connection.stream(sql, parameters), self._lock)
+            rows = self._connection.stream(sql, parameters)
+            self._current = _BufferedRows(rows, self._lock, self._staged_bytes)
             return self._current
 
     def _begin(self) -> OdbcConnection:
@@ -173,8 +175,10 @@ class _IdleTransaction:
 class _BufferedRows:
     """Hold the rows of one query, and buffer them if another query begins."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], lock: threading.RLock) -> None:
-        self._batches, self._lock = batches, lock
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], lock: threading.RLock, staged_bytes: int
+    ) -> None:
+        self._batches, self._lock, self._staged_bytes = batches, lock, staged_bytes
         self._rest: Iterator[pa.RecordBatch] | None = None
         self._staging: Staging | None = None
         self.closed = False
@@ -187,7 +191,7 @@ class _BufferedRows:
         """Buffer the remaining rows. An error is raised later, by their reader."""
         if self._rest is not None or self.closed:
             return
-        self._staging = Staging(_SPILL_BYTES, STAGED_BYTES)
+        self._staging = Staging(_SPILL_BYTES, self._staged_bytes)
         failure: Exception | None = None
         try:
             for batch in self._batches:

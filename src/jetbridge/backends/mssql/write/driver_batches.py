@@ -95,9 +95,17 @@ class BulkColumn:
         if invalid is not None:
             row, reason = invalid
             raise BadRequest(
-                f"column {self.name!r}, row {first_row + row}: {format_value(values[row])} {reason}"
+                f"column {self.name!r}, row {first_row + row}: {_format(values[row])} {reason}"
             )
         return cast(values, self.field(), first_row)
+
+
+def _format(value: pa.Scalar) -> str:
+    """Return a value for an error message; Python would show 24:00:00 as 00:00:00."""
+    if not pa.types.is_time64(value.type) or value.type.unit != "us":
+        return format_value(value)
+    seconds = value.cast(pa.int64()).as_py() // 1_000_000
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def bulk_columns(columns: Sequence[ServerColumn]) -> list[BulkColumn]:
@@ -174,6 +182,16 @@ def _timestamp(values: pa.Array) -> Invalid:
     return _outside(values.cast(pa.int64()), low, high)
 
 
+def _time(values: pa.Array) -> Invalid:
+    if not pa.types.is_time64(values.type) or values.type.unit != "us":
+        return None
+    numbers = values.cast(pa.int64())
+    outside = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, _MICROS))
+    return _first(
+        outside, "is not a time of SQL Server (00:00:00 to 23:59:59.999999); use 00:00:00"
+    )
+
+
 def _outside(numbers: pa.Array, low: int, end: int) -> Invalid:
     outside = pc.or_(pc.less(numbers, low), pc.greater_equal(numbers, end))
     return _first(outside, "is not in the years 1 to 9999 of SQL Server")
@@ -220,6 +238,7 @@ _CHECKS: dict[str, Callable[[pa.Array], Invalid]] = {
     "real": _finite,
     "float": _finite,
     "date": _date,
+    "time": _time,
     "datetime2": _timestamp,
     "datetimeoffset": _timestamp,
 }

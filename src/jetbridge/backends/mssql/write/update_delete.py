@@ -1,15 +1,17 @@
 """Runs UPDATE, DELETE and MERGE by row id: stages the rows, then changes them by one statement.
 
-Row ids are primary keys. So a row that another session has changed in the meantime gets the new
-values; a row that was deleted raises Conflict.
+Row ids are primary keys. A row that another statement of this process has changed in the meantime
+raises Conflict, and so does a row that was deleted. A row that another session has changed gets the
+new values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +39,7 @@ from jetbridge.backends.mssql.write.driver_batches import (
 from jetbridge.backends.mssql.write.spool import RowSpool, open_spool
 from jetbridge.backends.mssql.write.staged_load import stage_and_publish, stage_rows
 from jetbridge.backends.tables.column_mapping import ColumnMapping, map_update_columns
-from jetbridge.backends.tables.updates import RowIdSet
+from jetbridge.backends.tables.updates import Integers, RowIdSet
 from jetbridge.catalog import MERGE_ACTION, ROWID, DMLOptions, DMLResult, Merging, Write
 from jetbridge.catalog.identifiers import fold
 from jetbridge.dialects.tsql import load, statements
@@ -47,12 +49,27 @@ _NUMBER = BulkColumn(load.NUMBER, "bigint")
 _ACTION = BulkColumn(load.ACTION, "nvarchar(10)")
 
 
+@dataclass(frozen=True)
+class ChangedTable:
+    """Describe the table that a statement changes; `since` is the last change before its reads."""
+
+    description: TableDescription
+    ids: RowIds
+    since: int
+
+
 class _DistinctRowIds:
     """Count distinct row ids; a number takes eight bytes of memory."""
 
     def __init__(self) -> None:
         self._numbers, self._texts = RowIdSet(), set[str]()
         self.count = 0
+
+    def sorted(self) -> Integers:
+        """Return the numbers, or the hashes of the texts, ascending."""
+        if not self._texts:
+            return self._numbers.sorted()
+        return np.unique(np.fromiter(map(hash, self._texts), np.int64, len(self._texts)))
 
     def add(self, ids: pa.Array) -> int:
         """Add row ids, and return how many are new."""
@@ -69,10 +86,9 @@ class _DistinctRowIds:
 class _StagedRows:
     """Spool keys and values. With `allow_new`, a row id may be NULL: that row is inserted."""
 
-    def __init__(
-        self, table: TableDescription, ids: RowIds, spool: RowSpool, *, allow_new: bool = False
-    ) -> None:
-        self.table, self.ids, self.spool, self._allow_new = table, ids, spool, allow_new
+    def __init__(self, target: ChangedTable, spool: RowSpool, *, allow_new: bool = False) -> None:
+        self.table, self.ids, self.since = target.description, target.ids, target.since
+        self.spool, self._allow_new = spool, allow_new
         self.distinct_ids = _DistinctRowIds()
 
     def key_columns(self) -> list[BulkColumn]:
@@ -124,9 +140,14 @@ def _publish(
         if change(connection, source) != rows.distinct_ids.count:
             raise _deleted_rows_error(rows.table)
 
-    with name_errors(title):
-        if rows.spool.rows:
-            stage_and_publish(database, schema, title, staged, rows.spool, publish)
+    if not rows.spool.rows:
+        return
+    changed = rows.distinct_ids.sorted()
+    with (
+        name_errors(title),
+        database.changes.changing(rows.table.object_id, title, changed, rows.since),
+    ):
+        stage_and_publish(database, schema, title, staged, rows.spool, publish)
 
 
 def read_count(answer: Sequence[tuple[Any, ...]]) -> int:
@@ -147,13 +168,12 @@ def _deleted_rows_error(table: TableDescription) -> Conflict:
 
 
 @contextmanager
-def updating(
-    database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
-) -> Iterator[Write]:
+def updating(database: Database, target: ChangedTable, options: DMLOptions) -> Iterator[Write]:
     """Update rows by the row ids and values that the block writes, all of them or none."""
+    table = target.description
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
-        statement = _MssqlUpdate(table, ids, spool, options)
+        statement = _MssqlUpdate(target, spool, options)
         yield statement.write
         changes = statement.changes()
         if changes:
@@ -207,12 +227,10 @@ def refuse_fixed_columns(
 
 
 class _MssqlUpdate:
-    def __init__(
-        self, table: TableDescription, ids: RowIds, spool: RowSpool, options: DMLOptions
-    ) -> None:
-        self._table, self._options = table, options
-        self._schema = table.info(None).schema
-        self.rows = _StagedRows(table, ids, spool)
+    def __init__(self, target: ChangedTable, spool: RowSpool, options: DMLOptions) -> None:
+        self._table, self._options = target.description, options
+        self._schema = self._table.info(None).schema
+        self.rows = _StagedRows(target, spool)
         self._mapping: ColumnMapping | None = None
 
     def columns(self) -> list[ServerColumn]:
@@ -261,13 +279,12 @@ def _answer(mapping: ColumnMapping, ids: pa.Array, values: Sequence[pa.Array]) -
 
 
 @contextmanager
-def deleting(
-    database: Database, table: TableDescription, ids: RowIds, options: DMLOptions
-) -> Iterator[Write]:
+def deleting(database: Database, target: ChangedTable, options: DMLOptions) -> Iterator[Write]:
     """Delete the rows whose ids the block writes, all of them or none."""
+    table = target.description
     database.table(table.schema, table.name)
     with open_spool(database.options, database.settings) as spool:
-        rows = _StagedRows(table, ids, spool)
+        rows = _StagedRows(target, spool)
 
         def write(batch: pa.RecordBatch) -> DMLResult:
             if [fold(name) for name in batch.schema.names] != [ROWID]:
@@ -309,21 +326,22 @@ def _read_rows(database: Database, rows: _StagedRows, ids: pa.Array) -> pa.Recor
 
 
 @contextmanager
-def merging(database: Database, table: TableDescription, ids: RowIds) -> Iterator[Write]:
+def merging(database: Database, target: ChangedTable) -> Iterator[Write]:
     """Run MERGE over the actions, row ids and values that the block writes."""
-    database.table(table.schema, table.name)
+    database.table(target.description.schema, target.description.name)
     with open_spool(database.options, database.settings) as spool:
-        statement = _MssqlMerge(table, ids, spool)
+        statement = _MssqlMerge(target, spool)
         yield statement.write
         statement.commit(database)
 
 
 class _MssqlMerge:
-    def __init__(self, table: TableDescription, ids: RowIds, spool: RowSpool) -> None:
+    def __init__(self, target: ChangedTable, spool: RowSpool) -> None:
+        table = target.description
         self._table = table
         self._columns = writable_columns(table)
         self._schema = table.info(None).schema
-        self._rows = _StagedRows(table, ids, spool, allow_new=True)
+        self._rows = _StagedRows(target, spool, allow_new=True)
         self._written_columns = WrittenColumns(table)
         self._inserted = 0
 
