@@ -14,8 +14,8 @@ from jetbridge.distributed.cut import CutOptions
 from jetbridge.distributed.plan import TableName
 from jetbridge.distributed.stages import StagedQuery
 from jetbridge.distributed.staging import QueryStager
-from jetbridge.duckdb_engine.serialized_plans import PlanSerializer
 from tests.distributed.local_run import LocalRun
+from tests.distributed.shared_plans import SharedPlans
 
 TASKS = 3
 DIGITS = 10
@@ -46,7 +46,7 @@ class Judge:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._stager = QueryStager(PlanSerializer(connection))
+        self._stager = QueryStager(SharedPlans(connection))
 
     def verdict(self, query: str) -> Verdict | None:
         """Return how a query fares, or None if it has no answer of its own."""

@@ -1,11 +1,14 @@
 """A small shop: tables with NULLs, ties, nested values and text in many spellings."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import duckdb
 
 from jetbridge.distributed.cut import CutOptions
 from jetbridge.distributed.plan import TableName
 from jetbridge.distributed.staging import QueryStager
-from jetbridge.duckdb_engine.serialized_plans import PlanSerializer
+from tests.distributed.shared_plans import SharedPlans
 
 TABLES = (
     """CREATE TABLE customers AS SELECT
@@ -48,9 +51,9 @@ TABLES = (
 )
 
 
-def open_shop() -> duckdb.DuckDBPyConnection:
+def open_shop(config: Mapping[str, str] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB with the tables of the shop."""
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1, **config})
     for table in TABLES:
         connection.execute(table)
     return connection
@@ -58,7 +61,7 @@ def open_shop() -> duckdb.DuckDBPyConnection:
 
 def stager(connection: duckdb.DuckDBPyConnection) -> QueryStager:
     """Return what cuts queries over the tables of a connection."""
-    return QueryStager(PlanSerializer(connection))
+    return QueryStager(SharedPlans(connection))
 
 
 def unknown_rows(table: TableName) -> int | None:

@@ -13,9 +13,10 @@ import pytest
 from jetbridge.distributed.cut import CutOptions
 from jetbridge.distributed.stages import StagedQuery
 from jetbridge.distributed.staging import NO_TABLE, QueryStager
-from jetbridge.duckdb_engine.serialized_plans import PlanSerializer, SerializedPlan
+from jetbridge.duckdb_engine.serialized_plans import SerializedPlan
 from tests.distributed import shop
 from tests.distributed.local_run import LocalRun
+from tests.distributed.shared_plans import SharedPlans
 
 SCAN = "split:result"
 GATHERED = "split:all single:result"
@@ -239,10 +240,10 @@ def test_parquet_files_with_options_are_refused(
 ):
     query = f"SELECT * FROM read_parquet('{file}', {option} = true)"
     staged = shop.stager(connection).stage(query, shop.BY_KEYS)
-    assert staged.reason == f"the scan read_parquet() with {option} True"
+    assert staged.reason == f"the scan read_parquet() with {option} true"
 
 
-class OtherTypes(PlanSerializer):
+class OtherTypes(SharedPlans):
     """Writes plans in which each HUGEINT is a BIGINT, as if DuckDB's binder had changed."""
 
     def plan(self, query: str) -> SerializedPlan:

@@ -10,14 +10,14 @@ import pytest
 from jetbridge.distributed import plan
 from jetbridge.distributed.decode import decode_plan
 from jetbridge.distributed.types import NotDistributed
-from jetbridge.duckdb_engine.serialized_plans import PlanSerializer
+from tests.distributed.shared_plans import SharedPlans
 
 QUERY = "SELECT id + 1 AS n, state FROM orders WHERE amount > 5 ORDER BY n"
 
 
 @pytest.fixture
 def tree(connection: duckdb.DuckDBPyConnection) -> Any:
-    return PlanSerializer(connection).plan(QUERY).tree
+    return SharedPlans(connection).plan(QUERY).tree
 
 
 def operator(tree: Any, kind: str) -> Any:
@@ -101,7 +101,7 @@ def test_unknown_parts_are_refused_by_name(tree: Any, title: str):
     ["SELECT * FROM missing", "SELECT 1; SELECT 2", "CREATE TABLE t (a INT)", "SELEC 1"],
 )
 def test_text_without_a_plan_is_a_problem(connection: duckdb.DuckDBPyConnection, query: str):
-    serialized = PlanSerializer(connection).plan(query)
+    serialized = SharedPlans(connection).plan(query)
     if not serialized.problem:
         with pytest.raises(NotDistributed):
             decode_plan(serialized.tree)
@@ -119,14 +119,6 @@ def test_text_without_a_plan_is_a_problem(connection: duckdb.DuckDBPyConnection,
 def test_plans_that_serialise_only_with_fewer_optimizers(
     connection: duckdb.DuckDBPyConnection, query: str
 ):
-    serialized = PlanSerializer(connection).plan(query)
+    serialized = SharedPlans(connection).plan(query)
     assert serialized.problem == ""
     decode_plan(serialized.tree)
-
-
-def test_settings_of_the_connection_stay(connection: duckdb.DuckDBPyConnection):
-    connection.execute("SET disabled_optimizers = 'top_n'")
-    PlanSerializer(connection).plan(QUERY)
-    setting = connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
-    connection.execute("SET disabled_optimizers = ''")
-    assert setting == ("top_n",)

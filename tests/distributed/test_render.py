@@ -6,7 +6,10 @@ from collections import Counter
 import duckdb
 import pytest
 
+from jetbridge.distributed.expressions import BoundConstant
 from jetbridge.distributed.render.averages import average_sql
+from jetbridge.distributed.render.constants import constant_sql
+from jetbridge.distributed.types import Type
 from tests.distributed import shop
 from tests.distributed.local_run import LocalRun
 
@@ -182,3 +185,36 @@ def test_average_of_sums_above_64_bits():
             "* (CASE WHEN i % 3 = 0 THEN -1 ELSE 1 END) AS v FROM range(9000) t(i)"
         )
         assert differing_averages(connection, 0, short=False) == []
+
+
+# The units since 1970 of a constant.
+UNITS = {
+    "TIMESTAMP_S": "epoch_us(CAST({} AS TIMESTAMP)) // 1000000",
+    "TIMESTAMP_MS": "epoch_us(CAST({} AS TIMESTAMP)) // 1000",
+    "TIMESTAMP": "epoch_us({})",
+    "TIMESTAMP_NS": "epoch_ns({})",
+    "TIMESTAMP WITH TIME ZONE": "epoch_us({})",
+}
+
+
+@pytest.mark.parametrize("value", [2**31 - 1, -(2**31 - 1)])
+@pytest.mark.parametrize("name", UNITS)
+def test_moments_of_as_many_units_as_infinity_has_days_are_finite(
+    connection: duckdb.DuckDBPyConnection, name: str, value: int
+):
+    text = constant_sql(BoundConstant(Type(name), value))
+    assert connection.sql(f"SELECT {UNITS[name].format(text)}").fetchall() == [(value,)]
+
+
+@pytest.mark.parametrize("name", ["DATE", *UNITS])
+def test_largest_values_are_infinite(connection: duckdb.DuckDBPyConnection, name: str):
+    largest = 2**31 - 1 if name == "DATE" else 2**63 - 1
+    for value, word in ((largest, "infinity"), (-largest, "-infinity")):
+        text = constant_sql(BoundConstant(Type(name), value))
+        assert connection.sql(f"SELECT CAST({text} AS VARCHAR)").fetchall() == [(word,)]
+
+
+def test_constant_of_the_last_second_is_not_infinite(connection: duckdb.DuckDBPyConnection):
+    query = "SELECT count(*) FROM orders WHERE '2038-01-19 03:14:07'::TIMESTAMP_S > placed"
+    staged = shop.stager(connection).stage(query, shop.BY_KEYS)
+    assert "2038-01-19 03:14:07" in staged.stages[0].sql

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jetbridge.distributed.expressions import (
     Aggregate,
@@ -16,6 +16,8 @@ from jetbridge.distributed.expressions import (
 from jetbridge.distributed.types import BIGINT, BOOLEAN, Type
 
 Types = tuple[Type, ...]
+# What a task reads of the rows of other stages; a split is one of what was kept.
+Share = Literal["partition", "split", "all"]
 N = TypeVar("N", bound="Node")
 
 
@@ -90,11 +92,11 @@ class FunctionScan(Node):
 
 @dataclass(frozen=True)
 class Input(Node):
-    """Reads rows of other stages: `share` is "partition", "split" or "all" of them for a task."""
+    """Reads rows of other stages: `share` of them in each task."""
 
     stages: tuple[int, ...]
     columns: Types
-    share: str
+    share: Share
 
     @cached_property
     def types(self) -> Types:
@@ -196,10 +198,6 @@ class JoinCondition:
     left: BoundExpression
     operator: str
     right: BoundExpression
-
-    @property
-    def is_equality(self) -> bool:
-        return self.operator in ("=", "IS NOT DISTINCT FROM")
 
 
 @dataclass(frozen=True)

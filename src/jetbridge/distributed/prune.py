@@ -1,4 +1,4 @@
-"""Leaves out the columns that nobody above reads, from the top of a plan to its scans.
+"""Leaves out the columns that no operator above reads, from the top of a plan to its scans.
 
 DuckDB's own pass for that is off: plans that it has changed cannot always be written down.
 """

@@ -1,9 +1,13 @@
-"""What a query becomes: stages of DuckDB SQL, and how rows go from one to the next."""
+"""What a query becomes: query stages of DuckDB SQL, and how rows go from one to the next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from jetbridge.distributed.plan import ScanColumn, TableName, Types
+from jetbridge.distributed.plan import ScanColumn, Share, TableName, Types
+
+ExchangeKind = Literal["hash", "range", "all", "keep", "result"]
+Tasks = Literal["split", "partition", "single"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class RowExchange:
     - "result": the rows are the answer, in the order of tasks.
     """
 
-    kind: str
+    kind: ExchangeKind
     keys: tuple[str, ...] = ()
     sort_key: str = ""
 
@@ -44,13 +48,13 @@ class StageScan:
 class StageInput:
     """Rows of other stages that a stage reads as the relation `name`, with columns c0, c1, ...
 
-    `share` says what a task reads: "partition", "split" (of what was kept) or "all".
+    `share` says what a task reads of them.
     """
 
     name: str
     stages: tuple[int, ...]
     types: Types
-    share: str
+    share: Share
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Stage:
     inputs: tuple[StageInput, ...]
     types: Types
     exchange: RowExchange
-    tasks: str
+    tasks: Tasks
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jetbridge.distributed.prune import prune
 from jetbridge.distributed.render.constants import null_sql
 from jetbridge.distributed.render.stage import RenderedStage, column_names
 from jetbridge.distributed.stages import StagedQuery, own_text
-from jetbridge.distributed.types import NotDistributed
+from jetbridge.distributed.types import ODD_SHAPES, NotDistributed
 
 
 class Serialized(Protocol):
@@ -30,6 +30,7 @@ class PlanSource(Protocol):
 
     def plan(self, query: str) -> Serialized: ...
     def columns(self, query: str) -> Sequence[tuple[str, str]]: ...
+    def columns_or_problem(self, query: str) -> tuple[Sequence[tuple[str, str]], str]: ...
     def volatile_functions(self) -> frozenset[str]: ...
 
 
@@ -66,11 +67,17 @@ class QueryStager:
             node = self.decoded(query)
             self._check_columns(node.types, columns)
             self._check_functions(node)
-            parts = cut(prune(node))
+            staged = cut(prune(node))
         except NotDistributed as reason:
             return own_text(query, names, str(reason))
+        except ODD_SHAPES:
+            return own_text(
+                query, names, "a plan with values of other types than DuckDB 1.5 writes"
+            )
+        except RecursionError:
+            return own_text(query, names, "a plan that is nested too deeply")
         return StagedQuery(
-            parts.stages, parts.results, names, "", parts.is_ordered, parts.is_steady
+            staged.stages, staged.results, names, "", staged.is_ordered, staged.is_steady
         )
 
     def decoded(self, query: str) -> plan.Node:
@@ -96,7 +103,9 @@ class QueryStager:
     def _type_names(self, types: plan.Types) -> list[str]:
         if types not in self._names:
             items = ", ".join(map(null_sql, types))
-            bound = self.source.columns(f"SELECT {items}")
+            bound, problem = self.source.columns_or_problem(f"SELECT {items}")
+            if problem:
+                raise NotDistributed(f"a type that does not bind: {problem}")
             self._names[types] = [name for _, name in bound]
         return self._names[types]
 
@@ -105,11 +114,10 @@ class QueryStager:
         stubs = [*_stubs(rendered), rendered.definitions]
         ctes = ", ".join(stub for stub in stubs if stub)
         query = f"WITH {ctes} SELECT * FROM {rendered.result}"
-        try:
-            bound = [name for _, name in self.source.columns(query)]
-        except Exception as error:
-            first, _, _ = str(error).partition("\n")
-            raise NotDistributed(f"a stage that does not bind: {first[:200]}") from error
+        columns, problem = self.source.columns_or_problem(query)
+        if problem:
+            raise NotDistributed(f"a stage that does not bind: {problem}")
+        bound = [name for _, name in columns]
         expected = self._type_names(types)
         if bound != expected:
             pairs = zip(bound, expected, strict=False)

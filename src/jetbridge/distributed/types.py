@@ -17,6 +17,8 @@ _OTHERS = ("BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR", "BLOB", "BIT", "UUID", "BIGN
 PLAIN = INTEGERS | frozenset(_TIMES + _MOMENTS + _OTHERS)
 # Equal values of these types may hash differently, or travel as something else.
 _NO_KEYS = frozenset(("TIME WITH TIME ZONE", "VARIANT", "GEOMETRY"))
+# What code raises that reads a field of another type than it expects.
+ODD_SHAPES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class NotDistributed(ServerError):

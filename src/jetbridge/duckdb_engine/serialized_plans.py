@@ -1,15 +1,18 @@
 """DuckDB's optimised plans as JSON, and what DuckDB knows of queries and functions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
 
+from jetbridge.runtime import cancellation
+
 # Plans with these do not serialise, or depend on the rows that are there: statistics of one table
 # become filters of another, and empty tables fold a query away.
-DISABLED_OPTIMIZERS = (
+_DISABLED = (
     "statistics_propagation,build_side_probe_side,compressed_materialization,"
     "join_filter_pushdown,row_group_pruner,late_materialization,column_lifetime,unused_columns,"
     "empty_result_pullup"
@@ -18,6 +21,11 @@ DISABLED_OPTIMIZERS = (
 # that read CTEs.
 _SECOND_ATTEMPT = (
     "unnest_rewriter,window_self_join,sum_rewriter,top_n_window_elimination,cte_inlining"
+)
+# The settings of DuckDBs for plans, made once when they are opened: they apply to all connections.
+PLAN_CONFIG: Mapping[str, str] = MappingProxyType({"disabled_optimizers": _DISABLED})
+FALLBACK_CONFIG: Mapping[str, str] = MappingProxyType(
+    {"disabled_optimizers": f"{_DISABLED},{_SECOND_ATTEMPT}"}
 )
 # Functions of the time, which DuckDB lists as if they were not.
 _CLOCKS = frozenset(("localtime", "localtimestamp", "current_localtime", "current_localtimestamp"))
@@ -33,49 +41,40 @@ class SerializedPlan:
 
 
 class PlanSerializer:
-    """Asks a DuckDB for plans; its settings are those of before after each call.
+    """Asks a DuckDB of its own for plans, and a second one for those that the first cannot write.
 
-    The connection must know the tables of a query; their rows are not read.
+    The first is opened with `PLAN_CONFIG`, `fallback` with `FALLBACK_CONFIG`; both may be locked.
+    They must know the tables of a query, whose rows are not read.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        fallback: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
         self._connection = connection
+        self._fallback = fallback
         self._volatile: frozenset[str] | None = None
 
     def plan(self, query: str) -> SerializedPlan:
-        """Return the optimised plan of a query."""
-        row = self._connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
-        before = str(row[0]) if row else ""
-        try:
-            plan = self._plan(query, DISABLED_OPTIMIZERS)
-            if plan.problem:
-                plan = self._plan(query, f"{DISABLED_OPTIMIZERS},{_SECOND_ATTEMPT}")
-            return plan
-        finally:
-            self._connection.execute(f"SET disabled_optimizers = '{before}'")
-
-    def _plan(self, query: str, disabled: str) -> SerializedPlan:
-        self._connection.execute(f"SET disabled_optimizers = '{disabled}'")
-        try:
-            row = self._connection.execute(
-                "SELECT json_serialize_plan(?, optimize := true)", [query]
-            ).fetchone()
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            return SerializedPlan(None, f"DuckDB does not write the plan: {_line(error)}")
-        if row is None or not row[0]:
-            return SerializedPlan(None, "a plan with a value that is not UTF-8")
-        try:
-            tree = json.loads(row[0], strict=False)
-        except (ValueError, RecursionError):
-            return SerializedPlan(None, "a plan that is not JSON")
-        if tree.get("error"):
-            return SerializedPlan(None, f"DuckDB does not write the plan: {_line(tree)}")
-        return SerializedPlan(tree)
+        """Return the optimised plan of a query; raise what ends the statement."""
+        plan = _plan(self._connection, query)
+        if plan.problem and self._fallback is not None:
+            return _plan(self._fallback, query)
+        return plan
 
     def columns(self, query: str) -> Columns:
         """Return the names and types of the columns of a query; raise `duckdb.Error`."""
         rows = self._connection.execute(f"DESCRIBE {query}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
+
+    def columns_or_problem(self, query: str) -> tuple[Columns, str]:
+        """Return the columns of a query, or why it does not bind; raise what ends the statement."""
+        try:
+            return self.columns(query), ""
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            _raise_interrupt(error)
+            return (), _line(error)
 
     def volatile_functions(self) -> frozenset[str]:
         """Return the functions whose answer differs from call to call, or query to query."""
@@ -88,6 +87,33 @@ class PlanSerializer:
             ).fetchall()
             self._volatile = _CLOCKS.union(str(row[0]) for row in rows)
         return self._volatile
+
+
+def _plan(connection: duckdb.DuckDBPyConnection, query: str) -> SerializedPlan:
+    try:
+        row = connection.execute(
+            "SELECT json_serialize_plan(?, optimize := true)", [query]
+        ).fetchone()
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        _raise_interrupt(error)
+        return SerializedPlan(None, f"DuckDB does not write the plan: {_line(error)}")
+    if row is None or not row[0]:
+        return SerializedPlan(None, "a plan with a value that is not UTF-8")
+    try:
+        tree = json.loads(row[0], strict=False)
+    except (ValueError, RecursionError):
+        return SerializedPlan(None, "a plan that is not JSON")
+    if tree.get("error"):
+        cancellation.current().check()
+        return SerializedPlan(None, f"DuckDB does not write the plan: {_line(tree)}")
+    return SerializedPlan(tree)
+
+
+def _raise_interrupt(error: Exception) -> None:
+    """Raise what ends the statement: the error of its cancellation, or an interrupt."""
+    cancellation.current().check()
+    if isinstance(error, duckdb.InterruptException):
+        raise error
 
 
 def _line(error: Any) -> str:

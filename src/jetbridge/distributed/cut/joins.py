@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from jetbridge.distributed import plan
-from jetbridge.distributed.cut.parts import Part, PartRows, StageBuilder, single
+from jetbridge.distributed.cut.pieces import PieceRows, PlanPiece, StageBuilder, single
 from jetbridge.distributed.types import can_be_key
 
+# The side to broadcast, or an exchange of both by keys, or all rows in one task.
+JoinWay = Literal["left", "right", "keys", "single"]
 # Kinds in which each row of one side stands for itself: the other one may be in every task.
 _LEFT_ALONE = ("INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE")
 _RIGHT_ALONE = ("INNER", "RIGHT")
@@ -16,16 +19,16 @@ _RIGHT_ALONE = ("INNER", "RIGHT")
 class Side:
     """Holds one input of a join; a small one may be broadcast."""
 
-    rows: PartRows
+    rows: PieceRows
     is_small: bool
 
     @property
     def is_free(self) -> bool:
         """Return whether it costs nothing to have it in every task."""
-        return len(self.rows.parts) == 1 and self.rows.parts[0].is_constant
+        return len(self.rows.pieces) == 1 and self.rows.pieces[0].is_constant
 
 
-def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) -> PartRows:
+def cut_join(builder: StageBuilder, node: plan.Join, left: Side, right: Side) -> PieceRows:
     """Return the rows of a join of cut inputs."""
     if left.rows.is_single and right.rows.is_single:
         return single(_joined(node, left.rows.node, right.rows.node), steady=False)
@@ -51,13 +54,13 @@ def _joined(node: plan.Join, left: plan.Node, right: plan.Node) -> plan.Node:
     return plan.Join(node.kind, left, right, node.conditions, node.predicate, node.is_asof)
 
 
-def _way(node: plan.Join, left: Side, right: Side) -> str:
-    """Return which side to broadcast, or "keys" or "single"."""
-    allowed = [
-        (name, side)
-        for name, side, kinds in (("right", right, _LEFT_ALONE), ("left", left, _RIGHT_ALONE))
-        if node.kind in kinds and not (node.is_asof and name == "left")
-    ]
+def _way(node: plan.Join, left: Side, right: Side) -> JoinWay:
+    """Return how the rows of both sides meet."""
+    allowed: list[tuple[JoinWay, Side]] = []
+    if node.kind in _LEFT_ALONE:
+        allowed.append(("right", right))
+    if node.kind in _RIGHT_ALONE and not node.is_asof:
+        allowed.append(("left", left))
     for name, side in allowed:
         if side.is_free:
             return name
@@ -84,10 +87,12 @@ def keys_of(node: plan.Join) -> Sequence[plan.JoinCondition]:
     ]
 
 
-def _by_keys(builder: StageBuilder, node: plan.Join, left: PartRows, right: PartRows) -> PartRows:
+def _by_keys(
+    builder: StageBuilder, node: plan.Join, left: PieceRows, right: PieceRows
+) -> PieceRows:
     keys = keys_of(node)
     lefts = builder.by_hash(left, [condition.left for condition in keys])
     rights = builder.by_hash(right, [condition.right for condition in keys])
     joined = _joined(node, lefts.node, rights.node)
-    kept = lefts.parts[0].keys if node.kind in _LEFT_ALONE else ()
-    return PartRows((Part(joined, "partition", kept),), steady=False)
+    kept = lefts.pieces[0].keys if node.kind in _LEFT_ALONE else ()
+    return PieceRows((PlanPiece(joined, "partition", kept),), steady=False)

@@ -7,7 +7,7 @@ from typing import Any
 from jetbridge.distributed import plan
 from jetbridge.distributed.cut.aggregates import two_steps
 from jetbridge.distributed.cut.joins import Side, cut_join
-from jetbridge.distributed.cut.parts import CheckTypes, Part, PartRows, StageBuilder, single
+from jetbridge.distributed.cut.pieces import CheckTypes, PieceRows, PlanPiece, StageBuilder, single
 from jetbridge.distributed.expressions import BoundExpression, Ref, Window
 from jetbridge.distributed.stages import RowExchange, Stage
 from jetbridge.distributed.types import NotDistributed, can_be_key
@@ -34,7 +34,7 @@ _STEADY_AGGREGATES = frozenset(
 
 @dataclass(frozen=True)
 class CutOptions:
-    """Say what is known of tables: `table_rows` estimates rows, None if nobody knows.
+    """Say what is known of tables: `table_rows` estimates rows, None if unknown.
 
     A side of a join whose tables have at most `broadcast_rows` rows together goes to every task.
     """
@@ -70,7 +70,7 @@ def one_stage(node: plan.Node, check_types: CheckTypes) -> CutPlan:
 
 
 class _Cutter:
-    """Cuts a plan: each method returns the rows of an operator, in parts that may grow."""
+    """Cuts a plan: each method returns the rows of an operator, in pieces that may grow."""
 
     def __init__(self, options: CutOptions, builder: StageBuilder) -> None:
         self._options = options
@@ -79,7 +79,7 @@ class _Cutter:
         # The stages that keep the rows of common tables, and whether these are steady.
         self._kept: dict[int, tuple[tuple[int, ...], plan.Types, bool]] = {}
 
-    def rows(self, node: plan.Node) -> PartRows:
+    def rows(self, node: plan.Node) -> PieceRows:
         method = _METHODS.get(type(node))
         if method is None:
             raise NotDistributed(f"the operator {type(node).__name__}")
@@ -93,20 +93,20 @@ class _Cutter:
             return self._kept_input(node, "all")
         return plan.map_children(node, self.whole)
 
-    def depends_on_order(self, rows: PartRows) -> None:
+    def depends_on_order(self, rows: PieceRows) -> None:
         """Note that the answer depends on the order of these rows."""
         self.is_steady = self.is_steady and (rows.steady or rows.ordered)
 
-    def leaf(self, node: plan.Node) -> PartRows:
+    def leaf(self, node: plan.Node) -> PieceRows:
         return single(node)
 
-    def get(self, node: plan.Get) -> PartRows:
-        return PartRows((Part(node, "split"),))
+    def get(self, node: plan.Get) -> PieceRows:
+        return PieceRows((PlanPiece(node, "split"),))
 
-    def row_by_row(self, node: plan.Filter | plan.Unnesting) -> PartRows:
+    def row_by_row(self, node: plan.Filter | plan.Unnesting) -> PieceRows:
         return self.rows(node.child).map(lambda child: replace(node, child=child))
 
-    def projection(self, node: plan.Projection) -> PartRows:
+    def projection(self, node: plan.Projection) -> PieceRows:
         moved = {
             expression.index: index
             for index, expression in enumerate(node.expressions)
@@ -115,29 +115,23 @@ class _Cutter:
         rows = self.rows(node.child)
         return rows.map(lambda child: plan.Projection(child, node.expressions), moved)
 
-    def in_one_task(self, node: plan.Unary) -> PartRows:
-        """Put an operator over all rows into one task."""
-        rows = self.builder.gather(self.rows(node.child))
-        self.depends_on_order(rows)
-        return single(replace(node, child=rows.node), ordered=rows.ordered)
-
-    def aggregation(self, node: plan.Aggregation) -> PartRows:
+    def aggregation(self, node: plan.Aggregation) -> PieceRows:
         rows = self._aggregated(node)
         # One row has only one order.
         return rows if node.groups or node.sets else replace(rows, steady=True)
 
-    def _aggregated(self, node: plan.Aggregation) -> PartRows:
+    def _aggregated(self, node: plan.Aggregation) -> PieceRows:
         rows = self.rows(node.child)
         if any(value.name not in _STEADY_AGGREGATES for value in node.aggregates):
             self.depends_on_order(rows)
         if rows.is_single:
             return single(replace(node, child=rows.node), steady=False)
         if node.groups and not node.sets and _lies_by(rows, node.groups):
-            keys = tuple(_position(node.groups, key) for key in rows.parts[0].keys)
-            return PartRows(
-                (Part(replace(node, child=rows.node), "partition", keys),), steady=False
+            keys = tuple(_position(node.groups, key) for key in rows.pieces[0].keys)
+            return PieceRows(
+                (PlanPiece(replace(node, child=rows.node), "partition", keys),), steady=False
             )
-        if two_steps(node, rows.parts[0].node) is not None:
+        if two_steps(node, rows.pieces[0].node) is not None:
             return self._two_steps(node, rows)
         if node.groups and not node.sets and _may_be_keys(node.groups):
             rows = self.builder.by_hash(rows, node.groups)
@@ -145,12 +139,13 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return rows.map(lambda child: replace(node, child=child), {}).unsteady()
 
-    def _two_steps(self, node: plan.Aggregation, rows: PartRows) -> PartRows:
-        steps = [two_steps(node, part.node) for part in rows.parts]
+    def _two_steps(self, node: plan.Aggregation, rows: PieceRows) -> PieceRows:
+        steps = [two_steps(node, piece.node) for piece in rows.pieces]
         known = [step for step in steps if step is not None]
-        partial = PartRows(
+        partial = PieceRows(
             tuple(
-                Part(step.partial, part.tasks) for step, part in zip(known, rows.parts, strict=True)
+                PlanPiece(step.partial, piece.tasks)
+                for step, piece in zip(known, rows.pieces, strict=True)
             ),
             steady=False,
         )
@@ -162,7 +157,7 @@ class _Cutter:
         moved = {index: index for index in range(len(keys))}
         return exchanged.map(known[0].final, moved)
 
-    def join(self, node: plan.Join) -> PartRows:
+    def join(self, node: plan.Join) -> PieceRows:
         left = Side(self.rows(node.left), self._is_small(node.left))
         right = Side(self.rows(node.right), self._is_small(node.right))
         return cut_join(self.builder, node, left, right)
@@ -179,7 +174,7 @@ class _Cutter:
                 total += rows
         return total <= self._options.broadcast_rows
 
-    def windows(self, node: plan.Windows) -> PartRows:
+    def windows(self, node: plan.Windows) -> PieceRows:
         rows = self.rows(node.child)
         self.depends_on_order(rows)
         if rows.is_single:
@@ -196,8 +191,8 @@ class _Cutter:
         return rows.map(lambda child: _reordered(node, child, order), {})
 
     def _window(
-        self, rows: PartRows, windows: tuple[Window, ...], keys: Sequence[BoundExpression]
-    ) -> PartRows:
+        self, rows: PieceRows, windows: tuple[Window, ...], keys: Sequence[BoundExpression]
+    ) -> PieceRows:
         if keys and _may_be_keys(keys):
             if not _lies_by(rows, keys):
                 rows = self.builder.by_hash(rows, keys)
@@ -205,13 +200,13 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return rows.map(lambda child: plan.Windows(child, windows)).unsteady()
 
-    def order_by(self, node: plan.OrderBy) -> PartRows:
+    def order_by(self, node: plan.OrderBy) -> PieceRows:
         rows = self.rows(node.child)
         if not rows.is_single:
             rows = self.builder.by_range(rows, node.orders)
         return replace(rows.map(lambda child: plan.OrderBy(child, node.orders)), ordered=True)
 
-    def top_n(self, node: plan.TopN) -> PartRows:
+    def top_n(self, node: plan.TopN) -> PieceRows:
         rows = self.rows(node.child)
         if not rows.is_single:
             rows = rows.map(
@@ -220,7 +215,7 @@ class _Cutter:
             rows = self.builder.gather(rows)
         return single(replace(node, child=rows.node), ordered=True, steady=False)
 
-    def limit(self, node: plan.Limit) -> PartRows:
+    def limit(self, node: plan.Limit) -> PieceRows:
         rows = self.rows(node.child)
         self.depends_on_order(rows)
         if isinstance(node.limit, int) and not node.percent and not rows.is_single:
@@ -229,7 +224,7 @@ class _Cutter:
         rows = self.builder.gather(rows)
         return single(replace(node, child=rows.node), ordered=rows.ordered, steady=rows.steady)
 
-    def distinct(self, node: plan.Distinct) -> PartRows:
+    def distinct(self, node: plan.Distinct) -> PieceRows:
         rows = self.rows(node.child)
         if node.on:
             self.depends_on_order(rows)
@@ -244,15 +239,17 @@ class _Cutter:
             rows = self.builder.by_hash(rows, keys)
         return rows.map(lambda child: replace(node, child=child)).unsteady()
 
-    def union(self, node: plan.Union) -> PartRows:
+    def union(self, node: plan.Union) -> PieceRows:
         children = [self.rows(child) for child in node.children]
         steady = all(child.steady for child in children)
         if all(child.is_single for child in children):
             return single(plan.Union(tuple(child.node for child in children)), steady=steady)
-        parts = tuple(Part(part.node, part.tasks) for child in children for part in child.parts)
-        return PartRows(parts, steady=steady)
+        pieces = tuple(
+            PlanPiece(piece.node, piece.tasks) for child in children for piece in child.pieces
+        )
+        return PieceRows(pieces, steady=steady)
 
-    def set_operation(self, node: plan.SetOperation) -> PartRows:
+    def set_operation(self, node: plan.SetOperation) -> PieceRows:
         left, right = self.rows(node.left), self.rows(node.right)
         keys = _columns(left.types)
         if left.is_single and right.is_single or not _may_be_keys(keys):
@@ -260,28 +257,28 @@ class _Cutter:
             return single(replace(node, left=both[0], right=both[1]), steady=False)
         left, right = self.builder.by_hash(left, keys), self.builder.by_hash(right, keys)
         joined = replace(node, left=left.node, right=right.node)
-        return PartRows((Part(joined, "partition", left.parts[0].keys),), steady=False)
+        return PieceRows((PlanPiece(joined, "partition", left.pieces[0].keys),), steady=False)
 
-    def common_table(self, node: plan.CommonTable) -> PartRows:
+    def common_table(self, node: plan.CommonTable) -> PieceRows:
         rows = self.rows(node.definition)
         stages = self.builder.close(rows, RowExchange("keep"))
         self._kept[node.number] = stages, rows.types, rows.steady
         return self.rows(node.body)
 
-    def common_table_ref(self, node: plan.CommonTableRef) -> PartRows:
+    def common_table_ref(self, node: plan.CommonTableRef) -> PieceRows:
         if node.number not in self._kept:
             raise NotDistributed("a common table outside of its body")
         steady = self._kept[node.number][2]
-        return PartRows((Part(self._kept_input(node, "split"), "split"),), steady=steady)
+        return PieceRows((PlanPiece(self._kept_input(node, "split"), "split"),), steady=steady)
 
-    def _kept_input(self, node: plan.CommonTableRef, share: str) -> plan.Node:
+    def _kept_input(self, node: plan.CommonTableRef, share: plan.Share) -> plan.Node:
         stages, types, _ = self._kept[node.number]
         read = plan.Input(stages, types, share)
         if node.columns == tuple(range(len(types))):
             return read
         return plan.Projection(read, tuple(Ref(types[index], index) for index in node.columns))
 
-    def one_task(self, node: plan.Node) -> PartRows:
+    def one_task(self, node: plan.Node) -> PieceRows:
         """Operators that need all rows of all tables below them, in their order."""
         return single(self.whole(node), steady=True)
 
@@ -300,12 +297,12 @@ def _position(keys: Sequence[BoundExpression], column: int) -> int:
     )
 
 
-def _lies_by(rows: PartRows, keys: Sequence[BoundExpression]) -> bool:
+def _lies_by(rows: PieceRows, keys: Sequence[BoundExpression]) -> bool:
     """Return whether rows of equal keys are in one task already."""
     columns = {key.index for key in keys if isinstance(key, Ref)}
-    if len(rows.parts) > 1 or not rows.parts[0].keys:
+    if len(rows.pieces) > 1 or not rows.pieces[0].keys:
         return False
-    return columns.issuperset(rows.parts[0].keys)
+    return columns.issuperset(rows.pieces[0].keys)
 
 
 def _common(windows: Sequence[Window]) -> tuple[BoundExpression, ...]:
@@ -323,7 +320,7 @@ def _reordered(node: plan.Windows, child: plan.Node, order: list[Window]) -> pla
     return plan.Projection(child, tuple(Ref(child.types[index], index) for index in kept))
 
 
-_METHODS: Mapping[type, Callable[[Any, Any], PartRows]] = {
+_METHODS: Mapping[type, Callable[[Any, Any], PieceRows]] = {
     plan.Get: _Cutter.get,
     plan.FunctionScan: _Cutter.leaf,
     plan.Values: _Cutter.leaf,

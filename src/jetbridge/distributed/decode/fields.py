@@ -1,5 +1,6 @@
-"""Reads JSON strictly: what nobody asked for is an error, never ignored."""
+"""Reads JSON strictly: a field that no decoder takes is an error, never ignored."""
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ class Fields:
         """Refuse a field with another value."""
         value = self._values.pop(name, None)
         if value not in values:
-            text = f" {value}" if isinstance(value, bool | int) else ""
+            text = f" {json.dumps(value)}" if isinstance(value, bool | int) else ""
             raise NotDistributed(f"{self.title} with {name}{text}")
 
     def end(self) -> None:

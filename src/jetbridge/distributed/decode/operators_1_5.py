@@ -1,6 +1,6 @@
 """Operators as DuckDB 1.5 writes them in `json_serialize_plan`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -14,21 +14,25 @@ from jetbridge.distributed.decode.expressions_1_5 import (
 from jetbridge.distributed.decode.fields import Fields
 from jetbridge.distributed.decode.types_1_5 import decode_constant, decode_type
 from jetbridge.distributed.expressions import Aggregate, BoundConstant, Ref, Unnest, Window
-from jetbridge.distributed.types import NotDistributed, Type
+from jetbridge.distributed.types import ODD_SHAPES, NotDistributed, Type
 
 
 def decode_plan(tree: Any) -> plan.Node:
     """Return the plan of one query; raise `NotDistributed` for what is unknown in it."""
+    try:
+        return _decoded(tree)
+    except ODD_SHAPES as error:
+        raise NotDistributed("a plan of another shape than DuckDB 1.5 writes") from error
+
+
+def _decoded(tree: Any) -> plan.Node:
     fields = Fields(tree, "a plan")
     fields.expect("error", False)
     plans = fields.take("plans")
     fields.end()
     if len(plans) != 1:
         raise NotDistributed(f"{len(plans)} statements")
-    try:
-        return _Decoder().node(plans[0])
-    except (KeyError, TypeError, IndexError, RecursionError) as error:
-        raise NotDistributed(f"a plan of another shape: {error!r}") from error
+    return _Decoder().node(plans[0])
 
 
 class _Decoder:
@@ -42,10 +46,10 @@ class _Decoder:
         fields = Fields(value, "an operator")
         kind: str = fields.take("type")
         fields.title = kind
-        decode = getattr(self, "_" + kind.removeprefix("LOGICAL_").lower(), None)
+        decode = _OPERATORS.get(kind)
         if decode is None:
             raise NotDistributed(f"the operator {kind}")
-        node: plan.Node = decode(fields)
+        node = decode(self, fields)
         fields.drop("children", "table_index")
         fields.end()
         return node
@@ -58,22 +62,22 @@ class _Decoder:
         left, right = fields.take("children")
         return self.node(left), self.node(right)
 
-    def _get(self, fields: Fields) -> plan.Node:
+    def get(self, fields: Fields) -> plan.Node:
         return scans_1_5.decode_get(fields, self.node)
 
-    def _dummy_scan(self, fields: Fields) -> plan.Node:
+    def dummy_scan(self, fields: Fields) -> plan.Node:
         return plan.Values(((BoundConstant(Type("INTEGER"), 1),),), (Type("INTEGER"),))
 
-    def _empty_result(self, fields: Fields) -> plan.Node:
+    def empty_result(self, fields: Fields) -> plan.Node:
         fields.drop("bindings")
         return plan.Values((), fields.map("return_types", decode_type))
 
-    def _chunk_get(self, fields: Fields) -> plan.Node:
+    def chunk_get(self, fields: Fields) -> plan.Node:
         types = fields.map("chunk_types", decode_type)
         columns = [map(decode_constant, values) for values in fields.take("collection")["values"]]
         return plan.Values(tuple(zip(*columns, strict=True)), types)
 
-    def _expression_get(self, fields: Fields) -> plan.Node:
+    def expression_get(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         types = fields.map("expr_types", decode_type)
         rows = fields.map("expressions", lambda row: tuple(map(decode_expression, row)))
@@ -81,18 +85,18 @@ class _Decoder:
             return plan.Values(rows, types)
         return plan.Union(tuple(plan.Projection(child, row) for row in rows))
 
-    def _projection(self, fields: Fields) -> plan.Node:
+    def projection(self, fields: Fields) -> plan.Node:
         (below,) = fields.take("children")
         child = self.node(below)
         expressions = _with_positions(fields.take("expressions"), below.get("table_index"))
         return plan.Projection(child, tuple(map(decode_expression, expressions)))
 
-    def _filter(self, fields: Fields) -> plan.Node:
+    def filter(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         node = plan.Filter(child, fields.map("expressions", decode_expression))
         return _kept(node, fields.take_or("projection_map", ()))
 
-    def _aggregate_and_group_by(self, fields: Fields) -> plan.Node:
+    def aggregate_and_group_by(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         fields.drop("group_index", "aggregate_index", "groupings_index", "distinct_validity")
         aggregates = fields.map("expressions", decode_expression)
@@ -104,30 +108,30 @@ class _Decoder:
         values = tuple(value for value in aggregates if isinstance(value, Aggregate))
         return plan.Aggregation(child, groups, values, sets, grouping)
 
-    def _window(self, fields: Fields) -> plan.Node:
+    def window(self, fields: Fields) -> plan.Node:
         fields.drop("window_index")
         child = self._child(fields)
         windows = fields.map("expressions", decode_expression)
         return plan.Windows(child, tuple(value for value in windows if isinstance(value, Window)))
 
-    def _unnest(self, fields: Fields) -> plan.Node:
+    def unnest(self, fields: Fields) -> plan.Node:
         fields.drop("unnest_index")
         child = self._child(fields)
         lists = fields.map("expressions", decode_expression)
         return plan.Unnesting(child, tuple(value for value in lists if isinstance(value, Unnest)))
 
-    def _order_by(self, fields: Fields) -> plan.Node:
+    def order_by(self, fields: Fields) -> plan.Node:
         node = plan.OrderBy(self._child(fields), fields.map("orders", decode_order))
         return _kept(
             node, fields.take_or("projection_map", ()) or fields.take_or("projections", ())
         )
 
-    def _top_n(self, fields: Fields) -> plan.Node:
+    def top_n(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         orders = fields.map("orders", decode_order)
         return plan.TopN(child, orders, fields.take("limit"), fields.take("offset"))
 
-    def _limit(self, fields: Fields) -> plan.Node:
+    def limit(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         limit, percent = _limit_value(fields.take("limit_val"))
         offset, share = _limit_value(fields.take("offset_val"))
@@ -135,7 +139,7 @@ class _Decoder:
             raise NotDistributed("OFFSET by percent")
         return plan.Limit(child, limit, int(offset or 0), percent)
 
-    def _distinct(self, fields: Fields) -> plan.Node:
+    def distinct(self, fields: Fields) -> plan.Node:
         child = self._child(fields)
         on = fields.map("distinct_targets", decode_expression)
         kind = fields.take("distinct_type")
@@ -148,15 +152,15 @@ class _Decoder:
             return child
         return plan.Distinct(child, on, orders)
 
-    def _union(self, fields: Fields) -> plan.Node:
+    def union(self, fields: Fields) -> plan.Node:
         fields.drop("column_count", "allow_out_of_order")
         rows = plan.Union(tuple(map(self.node, fields.take("children"))))
         return rows if fields.take_or("setop_all", default=False) else plan.Distinct(rows)
 
-    def _except(self, fields: Fields) -> plan.Node:
+    def except_rows(self, fields: Fields) -> plan.Node:
         return self._set_operation(fields, "EXCEPT")
 
-    def _intersect(self, fields: Fields) -> plan.Node:
+    def intersect(self, fields: Fields) -> plan.Node:
         return self._set_operation(fields, "INTERSECT")
 
     def _set_operation(self, fields: Fields, kind: str) -> plan.Node:
@@ -166,18 +170,18 @@ class _Decoder:
             kind, left, right, bool(fields.take_or("setop_all", default=False))
         )
 
-    def _materialized_cte(self, fields: Fields) -> plan.Node:
+    def materialized_cte(self, fields: Fields) -> plan.Node:
         fields.drop("column_count", "ctename", "materialize")
         definition, body = self._both(fields)
         return plan.CommonTable(fields.take("table_index"), definition, body)
 
-    def _cte_ref(self, fields: Fields) -> plan.Node:
+    def cte_ref(self, fields: Fields) -> plan.Node:
         fields.drop("bound_columns", "materialized_cte")
         types = fields.map("chunk_types", decode_type)
         number, recurring = fields.take("cte_index"), bool(fields.take("is_recurring"))
         return plan.CommonTableRef(number, tuple(range(len(types))), types, recurring)
 
-    def _recursive_cte(self, fields: Fields) -> plan.Node:
+    def recursive_cte(self, fields: Fields) -> plan.Node:
         fields.drop("ctename", "column_count", "ref_recurring")
         first, step = self._both(fields)
         keys = fields.map("key_targets", decode_expression)
@@ -185,26 +189,26 @@ class _Decoder:
             fields.take("table_index"), first, step, fields.take("union_all"), keys
         )
 
-    def _cross_product(self, fields: Fields) -> plan.Node:
+    def cross_product(self, fields: Fields) -> plan.Node:
         return plan.Join("INNER", *self._both(fields))
 
-    def _positional_join(self, fields: Fields) -> plan.Node:
+    def positional_join(self, fields: Fields) -> plan.Node:
         return plan.Positional(*self._both(fields))
 
-    def _any_join(self, fields: Fields) -> plan.Node:
+    def any_join(self, fields: Fields) -> plan.Node:
         left, right = self._both(fields)
         predicate = decode_expression(fields.take("condition"))
         return _joined(fields, left, right, (), predicate)
 
-    def _comparison_join(self, fields: Fields) -> plan.Node:
+    def comparison_join(self, fields: Fields) -> plan.Node:
         left, right = self._both(fields)
         return _compared(fields, left, right)
 
-    def _asof_join(self, fields: Fields) -> plan.Node:
+    def asof_join(self, fields: Fields) -> plan.Node:
         left, right = self._both(fields)
         return _compared(fields, left, right, is_asof=True)
 
-    def _delim_join(self, fields: Fields) -> plan.Node:
+    def delim_join(self, fields: Fields) -> plan.Node:
         """Read one side twice: for the join, and its distinct keys in the other side."""
         flipped = bool(fields.take_or("delim_flipped", default=False))
         sides = fields.take("children")
@@ -224,12 +228,43 @@ class _Decoder:
         self._delimiters.pop()
         return plan.CommonTable(number, distinct, body)
 
-    def _delim_get(self, fields: Fields) -> plan.Node:
+    def delim_get(self, fields: Fields) -> plan.Node:
         types = fields.map("chunk_types", decode_type)
         for number, columns in reversed(self._delimiters):
             if columns == types:
                 return plan.CommonTableRef(number, tuple(range(len(types))), types)
         raise NotDistributed("DELIM_GET without its join")
+
+
+_OPERATORS: Mapping[str, Callable[[_Decoder, Fields], plan.Node]] = {
+    "LOGICAL_GET": _Decoder.get,
+    "LOGICAL_DUMMY_SCAN": _Decoder.dummy_scan,
+    "LOGICAL_EMPTY_RESULT": _Decoder.empty_result,
+    "LOGICAL_CHUNK_GET": _Decoder.chunk_get,
+    "LOGICAL_EXPRESSION_GET": _Decoder.expression_get,
+    "LOGICAL_PROJECTION": _Decoder.projection,
+    "LOGICAL_FILTER": _Decoder.filter,
+    "LOGICAL_AGGREGATE_AND_GROUP_BY": _Decoder.aggregate_and_group_by,
+    "LOGICAL_WINDOW": _Decoder.window,
+    "LOGICAL_UNNEST": _Decoder.unnest,
+    "LOGICAL_ORDER_BY": _Decoder.order_by,
+    "LOGICAL_TOP_N": _Decoder.top_n,
+    "LOGICAL_LIMIT": _Decoder.limit,
+    "LOGICAL_DISTINCT": _Decoder.distinct,
+    "LOGICAL_UNION": _Decoder.union,
+    "LOGICAL_EXCEPT": _Decoder.except_rows,
+    "LOGICAL_INTERSECT": _Decoder.intersect,
+    "LOGICAL_MATERIALIZED_CTE": _Decoder.materialized_cte,
+    "LOGICAL_CTE_REF": _Decoder.cte_ref,
+    "LOGICAL_RECURSIVE_CTE": _Decoder.recursive_cte,
+    "LOGICAL_CROSS_PRODUCT": _Decoder.cross_product,
+    "LOGICAL_POSITIONAL_JOIN": _Decoder.positional_join,
+    "LOGICAL_ANY_JOIN": _Decoder.any_join,
+    "LOGICAL_COMPARISON_JOIN": _Decoder.comparison_join,
+    "LOGICAL_ASOF_JOIN": _Decoder.asof_join,
+    "LOGICAL_DELIM_JOIN": _Decoder.delim_join,
+    "LOGICAL_DELIM_GET": _Decoder.delim_get,
+}
 
 
 def _with_positions(value: Any, table: int | None) -> Any:

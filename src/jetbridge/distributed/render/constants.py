@@ -12,12 +12,8 @@ _LAST_DAY = 2**31 - 1
 _LAST_MOMENT = 2**63 - 1
 _LARGEST_OFFSET = 16 * 60 * 60 - 1
 _EPOCH = datetime(1970, 1, 1)
-_INFINITIES = {
-    _LAST_DAY: "infinity",
-    -_LAST_DAY: "-infinity",
-    _LAST_MOMENT: "infinity",
-    -_LAST_MOMENT: "-infinity",
-}
+_INFINITE_DAYS = {_LAST_DAY: "infinity", -_LAST_DAY: "-infinity"}
+_INFINITE_MOMENTS = {_LAST_MOMENT: "infinity", -_LAST_MOMENT: "-infinity"}
 _PER_SECOND = {
     "TIMESTAMP_S": 1,
     "TIMESTAMP_MS": 1_000,
@@ -88,14 +84,14 @@ def _decimal(constant: BoundConstant) -> str:
 
 def _date(constant: BoundConstant) -> str:
     days = int(constant.value)
-    if days in _INFINITIES:
-        return literal(_INFINITIES[days])
+    if days in _INFINITE_DAYS:
+        return literal(_INFINITE_DAYS[days])
     return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
 
 
 def _moment(value: int, type: Type) -> str:
-    if value in _INFINITIES:
-        return _INFINITIES[value]
+    if value in _INFINITE_MOMENTS:
+        return _INFINITE_MOMENTS[value]
     seconds, rest = divmod(value, _PER_SECOND[type.name])
     digits = len(str(_PER_SECOND[type.name])) - 1
     try:

@@ -1,6 +1,8 @@
 """A stage as SQL: one CTE for each operator, its columns c0, c1, and so on."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jetbridge.dialects.quoting import identifier
 from jetbridge.distributed import plan
@@ -71,11 +73,10 @@ class _StageRenderer:
         self.ctes: list[tuple[str, str]] = []
 
     def node(self, node: plan.Node) -> str:
-        method = getattr(self, "_" + type(node).__name__.lower(), None)
+        method = _METHODS.get(type(node))
         if method is None:
             raise NotDistributed(f"the operator {type(node).__name__}")
-        name: str = method(node)
-        return name
+        return method(self, node)
 
     def _add(self, body: str, *, kept: bool = False) -> str:
         name = self.names.next()
@@ -86,7 +87,7 @@ class _StageRenderer:
         named = ", ".join(f"{item} AS c{index}" for index, item in enumerate(items))
         return self._add(f"SELECT {named}{tail}")
 
-    def _get(self, node: plan.Get) -> str:
+    def get(self, node: plan.Get) -> str:
         name = f"scan_{len(self.names.scans)}"
         self.names.scans.append((name, node))
         columns = [
@@ -97,12 +98,12 @@ class _StageRenderer:
         tail = f" FROM {name}" + (f" WHERE {where}" if where else "")
         return self._select([columns[index] for index in node.output], tail)
 
-    def _input(self, node: plan.Input) -> str:
+    def input(self, node: plan.Input) -> str:
         name = f"input_{len(self.names.inputs)}"
         self.names.inputs.append((name, node))
         return name
 
-    def _functionscan(self, node: plan.FunctionScan) -> str:
+    def function_scan(self, node: plan.FunctionScan) -> str:
         arguments = ", ".join(constant_sql(parameter) for parameter in node.parameters)
         names = ", ".join(f"f{index}" for index in range(node.width))
         call = f"{identifier(node.name)}({arguments}) AS t({names})"
@@ -112,7 +113,7 @@ class _StageRenderer:
         ]
         return self._select(columns, f" FROM {call}")
 
-    def _values(self, node: plan.Values) -> str:
+    def values(self, node: plan.Values) -> str:
         if not node.rows:
             nulls = [null_sql(type) for type in node.types]
             return self._select(nulls, " WHERE FALSE")
@@ -121,19 +122,19 @@ class _StageRenderer:
         values = ", ".join(f"({row})" for row in rows)
         return self._add(f"SELECT * FROM (VALUES {values}) AS t({names})")
 
-    def _projection(self, node: plan.Projection) -> str:
+    def projection(self, node: plan.Projection) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.child.types))
         items = [expression_sql(expression, columns) for expression in node.expressions]
         return self._select(items, f" FROM {child}")
 
-    def _filter(self, node: plan.Filter) -> str:
+    def filter(self, node: plan.Filter) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.types))
         where = " AND ".join(expression_sql(c, columns) for c in node.conditions) or "TRUE"
         return self._add(f"SELECT * FROM {child} WHERE {where}")
 
-    def _aggregation(self, node: plan.Aggregation) -> str:
+    def aggregation(self, node: plan.Aggregation) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.child.types))
         groups = [f"g{index}" for index in range(len(node.groups))]
@@ -149,72 +150,72 @@ class _StageRenderer:
         inner = f"(SELECT {', '.join([*keys, *columns])} FROM {child})" if keys else child
         return self._select(items, f" FROM {inner}{_group_by(node, groups)}")
 
-    def _windows(self, node: plan.Windows) -> str:
+    def windows(self, node: plan.Windows) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.child.types))
         windows = [window_sql(expression, columns) for expression in node.expressions]
         return self._select([*columns, *windows], f" FROM {child}")
 
-    def _unnesting(self, node: plan.Unnesting) -> str:
+    def unnesting(self, node: plan.Unnesting) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.child.types))
         lists = [f"unnest({expression_sql(e.child, columns)})" for e in node.expressions]
         return self._select([*columns, *lists], f" FROM {child}")
 
-    def _orderby(self, node: plan.OrderBy) -> str:
+    def order_by(self, node: plan.OrderBy) -> str:
         child = self.node(node.child)
         orders = orders_sql(node.orders, column_names(len(node.types)))
         return self._add(f"SELECT * FROM {child} {orders}")
 
-    def _topn(self, node: plan.TopN) -> str:
+    def top_n(self, node: plan.TopN) -> str:
         child = self.node(node.child)
         orders = orders_sql(node.orders, column_names(len(node.types)))
         return self._add(f"SELECT * FROM {child} {orders} LIMIT {node.limit} OFFSET {node.offset}")
 
-    def _limit(self, node: plan.Limit) -> str:
+    def limit(self, node: plan.Limit) -> str:
         child = self.node(node.child)
         limit = "" if node.limit is None else f" LIMIT {node.limit}{'%' if node.percent else ''}"
         return self._add(f"SELECT * FROM {child}{limit} OFFSET {node.offset}")
 
-    def _distinct(self, node: plan.Distinct) -> str:
+    def distinct(self, node: plan.Distinct) -> str:
         child = self.node(node.child)
         columns = column_names(len(node.types))
         on = f" ON ({list_sql(node.on, columns)})" if node.on else ""
         orders = orders_sql(node.orders, columns)
         return self._add(f"SELECT DISTINCT{on} * FROM {child} {orders}")
 
-    def _join(self, node: plan.Join) -> str:
+    def join(self, node: plan.Join) -> str:
         left, right = self.node(node.left), self.node(node.right)
         return self._add(joins.join_sql(node, left, right))
 
-    def _positional(self, node: plan.Positional) -> str:
+    def positional(self, node: plan.Positional) -> str:
         left, right = self.node(node.left), self.node(node.right)
         width = len(node.left.types)
         columns = [*column_names(width, "l."), *column_names(len(node.right.types), "r.")]
         return self._select(columns, f" FROM {left} AS l POSITIONAL JOIN {right} AS r")
 
-    def _union(self, node: plan.Union) -> str:
+    def union(self, node: plan.Union) -> str:
         parts = [self.node(child) for child in node.children]
         return self._add(" UNION ALL ".join(f"(SELECT * FROM {part})" for part in parts))
 
-    def _setoperation(self, node: plan.SetOperation) -> str:
+    def set_operation(self, node: plan.SetOperation) -> str:
         left, right = self.node(node.left), self.node(node.right)
         word = f"{node.kind} ALL" if node.is_all else node.kind
         return self._add(f"(SELECT * FROM {left}) {word} (SELECT * FROM {right})")
 
-    def _commontable(self, node: plan.CommonTable) -> str:
+    def common_table(self, node: plan.CommonTable) -> str:
         definition = self.node(node.definition)
         self.names.tables[node.number] = self._add(f"SELECT * FROM {definition}", kept=True)
         return self.node(node.body)
 
-    def _commontableref(self, node: plan.CommonTableRef) -> str:
+    def common_table_ref(self, node: plan.CommonTableRef) -> str:
         table = self.names.tables.get(node.number)
         if table is None:
             raise NotDistributed("a common table that is not in the stage")
         prefix = "recurring." if node.recurring else ""
         return self._select([f"c{index}" for index in node.columns], f" FROM {prefix}{table}")
 
-    def _recursion(self, node: plan.Recursion) -> str:
+    def recursion(self, node: plan.Recursion) -> str:
         table = self.names.next()
         self.names.tables[node.number] = table
         first, step = self._nested(node.first), self._nested(node.step)
@@ -238,3 +239,27 @@ def _group_by(node: plan.Aggregation, groups: list[str]) -> str:
         sets = ("(" + ", ".join(groups[index] for index in one) + ")" for one in node.sets)
         return f" GROUP BY GROUPING SETS ({', '.join(sets)})"
     return f" GROUP BY {', '.join(groups)}" if groups else ""
+
+
+_METHODS: Mapping[type, Callable[[Any, Any], str]] = {
+    plan.Get: _StageRenderer.get,
+    plan.Input: _StageRenderer.input,
+    plan.FunctionScan: _StageRenderer.function_scan,
+    plan.Values: _StageRenderer.values,
+    plan.Projection: _StageRenderer.projection,
+    plan.Filter: _StageRenderer.filter,
+    plan.Aggregation: _StageRenderer.aggregation,
+    plan.Windows: _StageRenderer.windows,
+    plan.Unnesting: _StageRenderer.unnesting,
+    plan.OrderBy: _StageRenderer.order_by,
+    plan.TopN: _StageRenderer.top_n,
+    plan.Limit: _StageRenderer.limit,
+    plan.Distinct: _StageRenderer.distinct,
+    plan.Join: _StageRenderer.join,
+    plan.Positional: _StageRenderer.positional,
+    plan.Union: _StageRenderer.union,
+    plan.SetOperation: _StageRenderer.set_operation,
+    plan.CommonTable: _StageRenderer.common_table,
+    plan.CommonTableRef: _StageRenderer.common_table_ref,
+    plan.Recursion: _StageRenderer.recursion,
+}
