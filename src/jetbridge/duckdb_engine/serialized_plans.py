@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from jetbridge.duckdb_engine.statements import execute, parsed
+from jetbridge.errors import BadRequest
 from jetbridge.runtime import cancellation
 
 # Plans with these do not serialise, or depend on the rows that are there: statistics of one table
@@ -64,26 +66,31 @@ class PlanSerializer:
         return plan
 
     def columns(self, query: str) -> Columns:
-        """Return the names and types of the columns of a query; raise `duckdb.Error`."""
-        rows = self._connection.execute(f"DESCRIBE {query}").fetchall()
+        """Return the names and types of the columns of a query.
+
+        Raises BadRequest for a text that is not one query, and `duckdb.Error`.
+        """
+        parsed(self._connection, query)
+        rows = execute(self._connection, f"DESCRIBE {query}").fetchall()
         return [(str(row[0]), str(row[1])) for row in rows]
 
     def columns_or_problem(self, query: str) -> tuple[Columns, str]:
         """Return the columns of a query, or why it does not bind; raise what ends the statement."""
         try:
             return self.columns(query), ""
-        except (duckdb.Error, UnicodeDecodeError) as error:
+        except (duckdb.Error, UnicodeDecodeError, BadRequest) as error:
             _raise_interrupt(error)
             return (), _line(error)
 
     def volatile_functions(self) -> frozenset[str]:
         """Return the functions whose answer differs from call to call, or query to query."""
         if self._volatile is None:
-            rows = self._connection.execute(
+            rows = execute(
+                self._connection,
                 "SELECT DISTINCT function_name FROM duckdb_functions() "
                 "WHERE stability IS NOT NULL AND stability <> 'CONSISTENT' "
                 # It has no answer that could differ.
-                "AND function_name <> 'error'"
+                "AND function_name <> 'error'",
             ).fetchall()
             self._volatile = _CLOCKS.union(str(row[0]) for row in rows)
         return self._volatile
@@ -91,9 +98,8 @@ class PlanSerializer:
 
 def _plan(connection: duckdb.DuckDBPyConnection, query: str) -> SerializedPlan:
     try:
-        row = connection.execute(
-            "SELECT json_serialize_plan(?, optimize := true)", [query]
-        ).fetchone()
+        text = "SELECT json_serialize_plan(?, optimize := true)"
+        row = execute(connection, text, parameters=[query]).fetchone()
     except (duckdb.Error, UnicodeDecodeError) as error:
         _raise_interrupt(error)
         return SerializedPlan(None, f"DuckDB does not write the plan: {_line(error)}")
