@@ -247,7 +247,7 @@ REFUSED = {
     "truncate(3, amount)": "stored as double",
     "week(ts)": "'week' is not one of",
     "region region": "comma",
-    "region, region": "twice",
+    "region, region": "duplicate column",
     "region,": "column is missing",
     "day(ts": "')' is missing",
     "id; DROP": "not understood",
