@@ -26,7 +26,7 @@ setup: ## install everything into .venv from the lock; quick if nothing changed
 serve: setup ## run the server; ARGS="--port 9000" adds options
 	@exec .venv/bin/jetbridge serve $(ARGS)
 
-test: setup ## one test of every kind and requirement; eight minutes
+test: setup ## one test of every kind and requirement; ten minutes
 	$(PARALLEL) $(ARGS)
 
 test-all: setup ## all tests but those of soak; half an hour
