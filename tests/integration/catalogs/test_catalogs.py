@@ -107,7 +107,7 @@ def test_rest_catalog_that_goes_away_is_unavailable(tmp_path):
 def test_rest_catalog_whose_warehouse_is_a_name_needs_the_folder_of_its_tables(tmp_path):
     with running_rest_catalog(tmp_path) as uri:
         name = f"lake_{uuid4().hex[:8]}"
-        with pytest.raises(BadRequest, match=r"name their folder in jetbridge\.folders"):
+        with pytest.raises(BadRequest, match=r"name that folder in jetbridge\.folders"):
             LakeCatalog(name, "prod", engine(), {"uri": uri})
         folder = str(tmp_path / "warehouse")
         given = {"uri": uri, "jetbridge.folders": folder}

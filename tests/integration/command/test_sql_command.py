@@ -109,7 +109,7 @@ def test_reports_go_to_standard_error(run):
         (["SELEC 1"], 1, "SELEC"),
         (["FROM memory.s.nope"], 1, "memory.s.nope"),
         ([""], 1, "there is no statement"),
-        (["--set", "engine=fast", "SELECT 1"], 2, "auto, spark, duckdb"),
+        (["--set", "engine=fast", "SELECT 1"], 2, "'auto' or 'spark' or 'duckdb'"),
         (["--set", "engine", "SELECT 1"], 2, "NAME=VALUE"),
         (["--engine", "fast", "SELECT 1"], 2, "invalid choice"),
         (["--config", "none.toml", "SELECT 1"], 2, "none.toml"),
