@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from jetbridge.duckdb_engine.sandbox import DATA, query, quoted, refusal
 from jetbridge.duckdb_engine.types import is_ordinal
+from jetbridge.runtime.array_sizes import array_bytes
 
 # More does not fit into one array of strings.
 _MOST_BYTES = 2**31 - 1
@@ -90,7 +91,7 @@ def _duplicate_number(numbers: Integers) -> int | None:
 
 def _value_set(column: pa.ChunkedArray) -> pa.Array | None:
     """Return the values to look for, or None where `is_in` cannot compare as DuckDB does."""
-    if column.nbytes >= _MOST_BYTES:
+    if array_bytes(column) >= _MOST_BYTES:
         return None
     array = _storage(column)
     kind = array.type

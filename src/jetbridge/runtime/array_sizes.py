@@ -21,6 +21,35 @@ Sizes = int | npt.NDArray[np.int64]
 _OFFSET = _POSITION = 8
 
 
+def array_bytes(data: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table) -> int:
+    """Return the bytes of values as Arrow counts them.
+
+    Arrow crashes when it counts an empty union that came over IPC. Of unions, this counts whole
+    buffers.
+    """
+    types = data.schema.types if isinstance(data, pa.RecordBatch | pa.Table) else [data.type]
+    is_safe = not any(map(has_union, types))
+    return int(data.nbytes if is_safe else data.get_total_buffer_size())
+
+
+def slice_bytes(data: pa.Table) -> int:
+    """Return the bytes of the rows of a table that may be a part of a larger one."""
+    if any(map(has_union, data.schema.types)):
+        data = data.take(pa.array(range(data.num_rows), pa.int64()))
+    return array_bytes(data)
+
+
+@lru_cache(maxsize=1024)
+def has_union(data_type: pa.DataType) -> bool:
+    """Return whether a type is a union, or has one at any depth."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return has_union(data_type.storage_type)
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return has_union(data_type.value_type)
+    fields = (data_type.field(i).type for i in range(data_type.num_fields))
+    return bool(pa.types.is_union(data_type)) or any(map(has_union, fields))
+
+
 @lru_cache(maxsize=1024)
 def expands(data_type: pa.DataType) -> bool:
     """Return whether the plain form of a type may be far larger than what is sent."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import ROWID, TableInfo
 from jetbridge.errors import BadRequest
+from jetbridge.runtime.array_sizes import array_bytes
 from jetbridge.runtime.cancellation import Closable
 
 _ROWID_INDEX = 2**64 - 1
@@ -80,7 +81,7 @@ def _cut(batch: pa.RecordBatch, at_most_rows: int) -> Iterator[pa.RecordBatch]:
     rows = batch.num_rows
     if not rows:
         return
-    messages = max(-(-rows // at_most_rows), -(-batch.nbytes // _MESSAGE_BYTES))
+    messages = max(-(-rows // at_most_rows), -(-array_bytes(batch) // _MESSAGE_BYTES))
     per_message = max(1, -(-rows // max(messages, 1)))
     for start in range(0, rows, per_message):
         yield batch.slice(start, per_message)

@@ -34,7 +34,7 @@ from jetbridge.errors import (
     ServerError,
     Unavailable,
 )
-from jetbridge.runtime.array_sizes import null_bytes
+from jetbridge.runtime.array_sizes import array_bytes, null_bytes
 from jetbridge.runtime.cancellation import current, shield
 from jetbridge.service.admission.concurrency import ConcurrencyLimit, StagedBytes
 from jetbridge.service.admission.prefetch import read_ahead, within
@@ -184,7 +184,7 @@ class StatementInput:
         thousands of batches.
         """
         current().check()
-        self._unpacked += max(batch.get_total_buffer_size(), batch.nbytes)
+        self._unpacked += max(batch.get_total_buffer_size(), array_bytes(batch))
         self._unpacked += batch.num_rows * self._unsent_row_bytes
         self._refuse_over(self._unpacked)
         return check_boolean_bytes(batch)

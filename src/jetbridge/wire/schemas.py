@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from jetbridge.catalog import ROWID, FunctionInfo, Parameter, TableInfo
 from jetbridge.errors import BadRequest
+from jetbridge.runtime.array_sizes import has_union
 from jetbridge.wire.codec import encode
 from jetbridge.wire.flatbuffer import OUTSIDE
 from jetbridge.wire.ipc_headers import check_schema, read_message, split_stream
@@ -158,6 +159,11 @@ def check_fields(fields: Iterable[pa.Field], width: int = 1, is_inner: bool = Fa
 def _refuse_unsupported(data_type: pa.DataType) -> None:
     if data_type.id in _WITHOUT_ARRAYS:
         raise ValueError(f"type {data_type} is not supported; use month_day_nano_interval")
+    # Arrow crashes when it makes NULLs of these, or counts their bytes.
+    if pa.types.is_union(data_type) and not data_type.num_fields:
+        raise ValueError(f"type {data_type} is not supported; a union needs a member")
+    if isinstance(data_type, pa.BaseExtensionType) and has_union(data_type):
+        raise ValueError(f"type {data_type} is not supported; send the union itself")
     # DuckDB fails with an internal error for such a decimal.
     if pa.types.is_decimal(data_type) and not 0 <= data_type.scale <= data_type.precision:
         raise ValueError(

@@ -21,6 +21,8 @@ from jetbridge.wire.arrow_input import BatchDecoder
 from jetbridge.wire.flight_data import split
 from jetbridge.wire.schemas import read_schema
 from tests.helpers.raw import Raw, descriptor, opening, said
+from tests.helpers.run_calls import run_sql
+from tests.helpers.wire_calls import Wire
 from tests.security.input.corpus import flight_data, stream
 from tests.security.input.crafted import as_stream, messages, with_offsets, with_run
 
@@ -242,3 +244,59 @@ def test_mutated_inputs_are_refused_or_can_be_computed_with(tmp_path):
 @pytest.mark.soak
 def test_many_mutated_inputs_are_refused_or_can_be_computed_with(tmp_path):
     assert sum(fuzz(tmp_path, 1_000_000, 50_000).values()) == 50_000
+
+
+UNION = pa.sparse_union([pa.field("a", pa.int32()), pa.field("b", pa.string())])
+
+
+@pytest.mark.parametrize("is_null", [True, False])
+def test_empty_unions_are_stored(server, is_null):
+    """Attacked: Arrow crashes when it counts the bytes of an empty union."""
+    values = [pa.array([], field.type) for field in (UNION.field(0), UNION.field(1))]
+    union = pa.UnionArray.from_sparse(pa.array([], pa.int8()), values, ["a", "b"])
+    offsets = pa.array([0, 0, 0], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, union, mask=pa.array([is_null] * 2))
+    name = f"unions_{is_null}"
+    with connect(server.location, "memory") as client:
+        client.create_table("s", name, pa.schema([("u", lists.type)]))
+        client.insert("s", name, pa.table({"u": lists}))
+        rows = client.read("s", name)["u"]
+        assert (len(rows), rows.null_count) == (2, 2 * is_null)
+        client.drop_table("s", name)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT []::UNION(a INT, b VARCHAR)[] AS u FROM range(3)",
+        "SELECT MAP {}::MAP(INT, UNION(a INT)) AS u",
+    ],
+)
+def test_empty_unions_of_run_are_stored(server, query):
+    text = f"CREATE OR REPLACE TABLE memory.s.unions AS {query}"
+    with Wire(server.location) as wire:
+        assert run_sql(wire, text, "memory").status == "OK"
+    with connect(server.location, "memory") as client:
+        assert all(not row["u"] for row in client.read("s", "unions").to_pylist())
+        client.drop_table("s", "unions")
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        pa.dense_union([]),
+        pa.list_(pa.sparse_union([])),
+        pa.dictionary(pa.int8(), pa.dense_union([])),
+        pa.opaque(UNION, "union", "nobody"),
+        pa.list_(pa.opaque(UNION, "union", "nobody")),
+    ],
+    ids=str,
+)
+def test_unions_that_arrow_cannot_handle_are_refused(raw, data_type):
+    """Attacked: a column without rows of such a type crashed the server."""
+    first = opening(("s", "no_table"), pa.schema([("x", data_type)]))
+    headers = (("airport-operation", "insert"), ("return-chunks", "0"))
+    with pytest.raises(grpc.RpcError) as error:
+        list(raw.both_ways("DoExchange", [first], *headers))
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "is not supported" in said(error)

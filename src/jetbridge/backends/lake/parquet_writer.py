@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from jetbridge.backends.lake.files import Files
 from jetbridge.errors import LimitExceeded
+from jetbridge.runtime.array_sizes import array_bytes
 
 # DuckDB reads row groups in parallel and skips those that cannot match: this size is small enough
 # for both, and large enough to compress.
@@ -87,7 +88,7 @@ class DataWriter:
         """Add a batch of exactly the schema."""
         self._gathered.append(batch)
         self._gathered_rows += batch.num_rows
-        self._gathered_bytes += batch.nbytes
+        self._gathered_bytes += array_bytes(batch)
         self.rows += batch.num_rows
         if self._gathered_rows >= ROW_GROUP_ROWS or self._gathered_bytes >= ROW_GROUP_BYTES:
             self._flush()
@@ -112,7 +113,7 @@ class DataWriter:
                 self._writer = self._opened(table)
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self._rows_in_file += table.num_rows
-            self._bytes_in_file += table.nbytes
+            self._bytes_in_file += array_bytes(table)
             if self._bytes_in_file >= FILE_BYTES:
                 self._end_file()
 

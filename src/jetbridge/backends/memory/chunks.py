@@ -13,6 +13,7 @@ import pyarrow as pa
 from jetbridge.backends.memory.value_order import Bounds, bounds_of
 from jetbridge.backends.tables.staging import JOINED_BYTES, JOINED_ROWS, concatenate
 from jetbridge.backends.tables.updates import Integers, Mask
+from jetbridge.runtime.array_sizes import array_bytes
 
 # One chunk is one batch of a scan: large enough to be cheap on the wire, small enough to stream.
 CHUNK_ROWS = JOINED_ROWS
@@ -140,10 +141,10 @@ class Segment:
 def _take_group(pending: deque[Chunk]) -> list[Chunk]:
     """Remove and return the leading chunks that become the next joined chunk."""
     group = [pending.popleft()]
-    rows, size = group[0].rows, group[0].batch.nbytes
+    rows, size = group[0].rows, array_bytes(group[0].batch)
     while pending and pending[0].first > group[-1].last():
         rows += pending[0].rows
-        size += pending[0].batch.nbytes
+        size += array_bytes(pending[0].batch)
         if rows > CHUNK_ROWS or size > JOINED_BYTES:
             break
         group.append(pending.popleft())

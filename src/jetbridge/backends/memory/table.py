@@ -25,6 +25,7 @@ from jetbridge.backends.tables.time_travel import (
 from jetbridge.catalog import Alteration, AsOf, AtUnit, DMLOptions, Scan, TableInfo, Write
 from jetbridge.errors import NotFound
 from jetbridge.runtime import cancellation
+from jetbridge.runtime.array_sizes import array_bytes
 
 
 def alter_table(store: Store, cell: TableCell, change: Alteration) -> MemoryTableVersion:
@@ -55,7 +56,7 @@ def _rewrite_rows(state: MemoryTableVersion, convert: ConvertRows | None) -> Mem
             cancellation.current().check()
             live = drop_deleted_rows(chunk)  # a deleted value must not stop a change of type
             batch = convert(live.batch)
-            cost += max(0, live.batch.nbytes - batch.nbytes) + batch.nbytes // 8
+            cost += max(0, array_bytes(live.batch) - array_bytes(batch)) + array_bytes(batch) // 8
             chunks.append(live.with_batch(batch))
         segments.append(Segment(chunks, joined=True))
     return replace(state, segments=tuple(segments), cost=cost)

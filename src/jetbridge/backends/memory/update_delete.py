@@ -39,6 +39,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.duckdb_engine import cast
 from jetbridge.errors import BadRequest, Conflict, NotFound
 from jetbridge.runtime import cancellation
+from jetbridge.runtime.array_sizes import array_bytes
 
 ChangedChunks = dict[ChunkKey, Chunk | None]  # None: no row is left
 
@@ -231,5 +232,5 @@ def _count_freed_bytes(located: list[LocatedRows], chunks: ChangedChunks) -> int
     for rows in located:
         after = chunks[rows.key]
         if after is None or after.batch is not rows.chunk.batch:
-            total += rows.chunk.batch.nbytes
+            total += array_bytes(rows.chunk.batch)
     return total

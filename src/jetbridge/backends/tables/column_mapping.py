@@ -10,7 +10,7 @@ from jetbridge.catalog.identifiers import fold
 from jetbridge.catalog.values import default_of
 from jetbridge.duckdb_engine import cast, default_values
 from jetbridge.errors import BadRequest, ConstraintViolation, LimitExceeded
-from jetbridge.runtime.array_sizes import expands, null_bytes, plain_bytes
+from jetbridge.runtime.array_sizes import array_bytes, expands, null_bytes, plain_bytes
 
 # For rows that are staged already, and so within the limit.
 _NO_LIMIT = 2**62
@@ -50,10 +50,10 @@ class ColumnMapping:
         for source, field in zip(self.sources, self.targets, strict=True):
             if source is None:
                 columns.append(self._unsent_column(batch.num_rows, field, min(room, unsent)))
-                unsent -= columns[-1].nbytes
+                unsent -= array_bytes(columns[-1])
             else:
                 columns.append(self._sent_column(batch.column(source), field, first_row, room))
-            room -= columns[-1].nbytes
+            room -= array_bytes(columns[-1])
         self.refuse_nulls(columns, first_row)
         return columns
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from jetbridge.errors import LimitExceeded
+from jetbridge.runtime.array_sizes import array_bytes
 
 # Up to this size, batches stay as they came, each with the message in which it arrived: a small
 # INSERT copies nothing. Above it they are joined, because many messages would fragment the memory.
@@ -24,10 +25,10 @@ def join_batches(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     rows = size = 0
     for batch in batches:
         rows += batch.num_rows
-        size += batch.nbytes
+        size += array_bytes(batch)
         if group and (rows > JOINED_ROWS or size > JOINED_BYTES):
             joined.append(concatenate(group))
-            group, rows, size = [], batch.num_rows, batch.nbytes
+            group, rows, size = [], batch.num_rows, array_bytes(batch)
         group.append(batch)
     if group:
         joined.append(concatenate(group))
@@ -79,14 +80,14 @@ class Staging:
         self._batches.append(batch)
         self.rows += batch.num_rows
         # Its size after a copy, which may be larger: many NULLs can share one buffer.
-        self._bytes += batch.nbytes
+        self._bytes += array_bytes(batch)
         if self.room() < 0:
             raise LimitExceeded(
                 f"the statement stages more than {self._max_bytes} bytes; write fewer rows at once"
             )
         # Its size now may be larger, as a slice holds all of its buffer, or smaller: Arrow counts
         # a buffer once that several columns share, and a join writes it out for each of them.
-        self._raw_bytes += max(batch.get_total_buffer_size(), batch.nbytes)
+        self._raw_bytes += max(batch.get_total_buffer_size(), array_bytes(batch))
         if self._raw_bytes > self._most_raw_bytes:
             self._join()
 
@@ -98,7 +99,7 @@ class Staging:
         joined = join_batches(self._batches[self._joined_count :])
         self._batches[self._joined_count :] = joined
         self._joined_count = len(self._batches)
-        self._joined_bytes += sum(batch.nbytes for batch in joined)
+        self._joined_bytes += sum(array_bytes(batch) for batch in joined)
         self._raw_bytes = 0
         if self._joined_bytes > self._spill_bytes:
             with _name_disk_errors():

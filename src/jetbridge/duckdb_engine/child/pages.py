@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from jetbridge.duckdb_engine.connection import ROWS_PER_BATCH
 from jetbridge.errors import LimitExceeded
-from jetbridge.runtime.array_sizes import expands, plain_bytes
+from jetbridge.runtime.array_sizes import array_bytes, expands, plain_bytes
 
 # Small enough to be held a few times, large enough that its cost by page does not count.
 PAGE_BYTES = 8 * 1024 * 1024
@@ -65,7 +65,7 @@ def split(batch: pa.RecordBatch, most_bytes: int) -> Iterator[tuple[pa.RecordBat
 def _bytes(column: pa.Array) -> int:
     """Return the bytes of a column; of a dictionary, each use of a value counts."""
     data_type = column.type
-    return int(plain_bytes(column, data_type) if expands(data_type) else column.nbytes)
+    return int(plain_bytes(column, data_type) if expands(data_type) else array_bytes(column))
 
 
 def _page(schema: pa.Schema, batches: list[pa.RecordBatch]) -> memoryview:

@@ -28,6 +28,7 @@ from jetbridge.duckdb_engine.stored_expressions.growth import written_as
 from jetbridge.duckdb_engine.stored_expressions.row_sizes import Sizes, value_sizes
 from jetbridge.duckdb_engine.types import duckdb_type
 from jetbridge.errors import LimitExceeded
+from jetbridge.runtime.array_sizes import array_bytes, slice_bytes
 
 # Defaults are made in parts of at most this size.
 _PART_BYTES = 16 * 1024 * 1024
@@ -98,7 +99,7 @@ def _sliced(
             answer = query(sql, part, seconds=left)
         except duckdb.Error as error:
             raise refusal(error, what) from None
-        size += answer.nbytes
+        size += array_bytes(answer)
         if size > most_bytes:
             raise LimitExceeded(f"{what} makes more than {most_bytes} bytes; change fewer rows")
         yield answer.column(0).combine_chunks()
@@ -131,13 +132,13 @@ def _slices(data: pa.Table, work: Growth, steps: Sizes, what: str) -> Iterator[p
         yield data
     else:
         raise LimitExceeded(
-            f"{what} needs too much memory or time for a row of {data.nbytes} bytes"
+            f"{what} needs too much memory or time for a row of {slice_bytes(data)} bytes"
         )
 
 
 def _memory(data: pa.Table, work: Growth) -> int:
     # Arrow keeps eight truths in a byte.
-    size = int(data.nbytes) * (8 if any(map(_has_bits, data.schema.types)) else 1)
+    size = slice_bytes(data) * (8 if any(map(_has_bits, data.schema.types)) else 1)
     rows = min(int(data.num_rows), _ROWS_AT_ONCE)
     return work.per_byte * size + work.extra * rows
 
@@ -157,7 +158,7 @@ def default_values(
         rows = pa.table({"i": pa.nulls(min(step, count - done), pa.int8())})
         parts.append(evaluate(text, rows, field, end - time.monotonic()))
         done += rows.num_rows
-        size += parts[-1].nbytes
+        size += array_bytes(parts[-1])
         if size > most_bytes:
             raise LimitExceeded(
                 f"the default of column {field.name!r} makes more than {most_bytes} bytes"

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbridge.duckdb_engine.types import is_text
+from jetbridge.runtime.array_sizes import array_bytes
 
 Sizes = npt.NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def _flat(array: pa.Array) -> Sizes:
     try:
         size = max(1.0, array.type.bit_width / 8)
     except ValueError:  # of no fixed size
-        size = float(array.nbytes)
+        size = float(array_bytes(array))
     return np.full(len(array), size)
 
 
@@ -51,7 +52,7 @@ def _nested(array: Any) -> Sizes:
     if pa.types.is_struct(kind) or (pa.types.is_union(kind) and kind.mode == "sparse"):
         fields = [value_sizes(array.field(index)) for index in range(kind.num_fields)]
         return np.asarray(sum(fields, np.zeros(len(array))))
-    return np.full(len(array), float(array.nbytes))
+    return np.full(len(array), float(array_bytes(array)))
 
 
 def _ranges(array: Any, inner: Sizes) -> Sizes:

@@ -34,6 +34,7 @@ from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.query.run_on_spark import SparkRunner
 from jetbridge.pipeline.report import Report, StatementResult
+from jetbridge.runtime.array_sizes import array_bytes
 
 _STATEMENT = "CREATE TABLE AS"
 
@@ -196,7 +197,7 @@ def _fill_by_stream(
     ):
         for batch in stream.batches:
             write(batch)
-            size += batch.nbytes
+            size += array_bytes(batch)
     return _Filled(stream.rows, size, stream.choice)
 
 

@@ -27,6 +27,7 @@ from jetbridge.pipeline.parsing.statements import Insert
 from jetbridge.pipeline.query.engine_choice import SPARK, EngineChoice
 from jetbridge.pipeline.query.plan import Plan
 from jetbridge.pipeline.report import Report, StatementResult
+from jetbridge.runtime.array_sizes import array_bytes
 
 _STATEMENT = "INSERT"
 
@@ -153,5 +154,5 @@ def _write_rows(stream: RowStream, write: Write, returning: ReturningClause) -> 
     for batch in stream.batches:
         result = write(batch)
         returning.add(result.returning_data, batch.num_rows)
-        size += batch.nbytes
+        size += array_bytes(batch)
     return size

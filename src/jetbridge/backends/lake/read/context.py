@@ -13,6 +13,7 @@ from jetbridge.backends.lake.metadata.snapshot_files import SnapshotFiles, Snaps
 from jetbridge.backends.lake.metadata.table_state import TableState
 from jetbridge.backends.lake.warehouse.warehouse import Warehouse
 from jetbridge.duckdb_engine.lake_reader import LakeReader
+from jetbridge.runtime.array_sizes import array_bytes
 
 # A chunk takes so much memory besides its values; files of one row each have many chunks.
 CHUNK_BYTES = 1_024
@@ -43,7 +44,7 @@ class ColumnCache(BoundedCache[ColumnChunkKey, pa.ChunkedArray]):
 
 
 def _chunk_bytes(values: pa.ChunkedArray) -> int:
-    return int(values.nbytes) + CHUNK_BYTES
+    return int(array_bytes(values)) + CHUNK_BYTES
 
 
 class ReadContext:

@@ -19,6 +19,7 @@ from jetbridge.backends.lake.read.context import CHUNK_BYTES, ColumnChunkKey, Re
 from jetbridge.backends.lake.types import FIELD_ID, ROW_ID_COLUMN
 from jetbridge.catalog import ROWID
 from jetbridge.dialects.duckdb.iceberg import ROW_ID
+from jetbridge.runtime.array_sizes import array_bytes
 
 _FORMAT = "PARQUET"
 # All readers at once hold about one batch each.
@@ -107,7 +108,7 @@ class ParquetColumnReader:
         if count is None:
             return False
         read = sum(batch.num_rows for batch in rows)
-        size = sum(batch.nbytes for batch in rows) + rows[0].num_columns * CHUNK_BYTES
+        size = sum(array_bytes(batch) for batch in rows) + rows[0].num_columns * CHUNK_BYTES
         return bool(max(count, read) * size / read <= self.context.columns.most)
 
     def _chunk(self, group: int, name: str) -> ColumnChunkKey:

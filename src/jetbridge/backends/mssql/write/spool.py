@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from jetbridge.backends.mssql.database import SpoolOptions
 from jetbridge.backends.mssql.settings import MssqlSettings
 from jetbridge.errors import LimitExceeded
+from jetbridge.runtime.array_sizes import array_bytes
 from jetbridge.runtime.temporary_folders import TemporaryFolder
 
 _READ_ROWS = 65_536
@@ -72,9 +73,9 @@ class RowSpool:
     def add(self, batch: pa.RecordBatch) -> None:
         self._in_memory.append(batch)
         self._memory_rows += batch.num_rows
-        self._memory_bytes += batch.nbytes
+        self._memory_bytes += array_bytes(batch)
         self.rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += array_bytes(batch)
         if self._bytes > self._max_bytes:
             raise LimitExceeded(
                 f"the statement stages more than {self._max_bytes} bytes; write fewer rows at once"
