@@ -287,7 +287,9 @@ class LocalConnection:
     def schema(self, query: str) -> pa.Schema:
         """Return the columns of a query as Arrow, without its rows."""
         parsed(self._cursor, query)
-        answer = execute(self._cursor, f"SELECT * FROM ({query}\n) LIMIT 0").to_arrow_table()
+        result = execute(self._cursor, f"SELECT * FROM ({query}\n) LIMIT 0")
+        # Arrow reserves memory for so many rows of each column; by default for a million.
+        answer = result.to_arrow_table(1)
         schema: pa.Schema = answer.schema
         return schema
 

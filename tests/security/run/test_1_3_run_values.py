@@ -63,3 +63,14 @@ def test_1_3_a_column_with_the_name_of_a_value_needs_no_quotes(ours: Caller, nam
         assert client.scan("s", "read").read_all().to_pylist() == [{"v": 7}]
         (row,) = client.scan("s", "bare").read_all().to_pylist()
     assert row["v"] in ("duckdb", "mema", "main", "jetbridge_work")
+
+
+def test_1_6_a_table_may_have_many_columns(ours: Caller) -> None:
+    """Arrow reserves memory for all rows of an answer, also of one without rows."""
+    columns = ", ".join(f"c{i} BIGINT" for i in range(1000))
+    ours.reports(f"CREATE OR REPLACE TABLE mema.s.wide ({columns})")
+    ours.reports("INSERT INTO mema.s.wide (c0, c999) VALUES (1, 2)")
+    with connect(ours.location, "mema", token=ours.token) as client:
+        answer = client.scan("s", "wide").read_all()
+    assert answer.schema.names == [f"c{i}" for i in range(1000)]
+    assert answer.select(["c0", "c1", "c999"]).to_pylist() == [{"c0": 1, "c1": None, "c999": 2}]
