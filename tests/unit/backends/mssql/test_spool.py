@@ -119,11 +119,11 @@ def sweeps() -> list[threading.Thread]:
 
 
 def test_start_sweeper_begins_a_sweep_that_waits_for_the_first_connection():
-    assert sweeps() == []
+    others = sweeps()  # of other tests in this process, which wait for their ends
     with closing(MssqlCatalog("m", Address("127.0.0.1,1", "master", "sa", "x"))) as catalog:
         catalog.start_sweeper()
-        assert len(sweeps()) == 1
+        assert len(set(sweeps()) - set(others)) == 1
         assert not catalog.database.server.reached.is_set()
         catalog.start_sweeper()
-        assert len(sweeps()) == 1, "one at a time"
-    assert sweeps() == []
+        assert len(set(sweeps()) - set(others)) == 1, "one at a time"
+    assert set(sweeps()) <= set(others)
