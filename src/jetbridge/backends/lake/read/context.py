@@ -44,7 +44,7 @@ class ColumnCache(BoundedCache[ColumnChunkKey, pa.ChunkedArray]):
 
 
 def _chunk_bytes(values: pa.ChunkedArray) -> int:
-    return int(array_bytes(values)) + CHUNK_BYTES
+    return array_bytes(values) + CHUNK_BYTES
 
 
 class ReadContext:
